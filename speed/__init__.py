@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from speed.node import Node
     from speed.runtime.message import Message
     from speed.runtime.published import Published
+    from speed.runtime.tracing import current_trace, trace, traced
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
     from speed.trust.schemas import SchemaRegistry
@@ -86,7 +87,10 @@ _LATER = {
     "Published": "speed.runtime.published",
     "SchemaRegistry": "speed.trust.schemas",
     "TokenVerifier": "speed.trust.tokens",
+    "current_trace": "speed.runtime.tracing",
     "generate_key": "speed.message.keys",
+    "trace": "speed.runtime.tracing",
+    "traced": "speed.runtime.tracing",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -158,5 +162,8 @@ __all__ = [
     "UnserialisableError",
     "WireError",
     "__version__",
+    "current_trace",
     "generate_key",
+    "trace",
+    "traced",
 ]

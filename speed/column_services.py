@@ -13,6 +13,7 @@ A service whose parameters are ``speed.Column`` sees the columns themselves. Two
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -40,8 +41,8 @@ class RowService:
     """A function of one row: it answers batches with columns, and single calls as before. See ``by_row``."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Raises ConfigurationError for a function that cannot be called by name."""
-        self._row = FunctionService(getattr(function, "__name__", "service"), function)
+        """Raises ConfigurationError for a function that cannot be called by name, or whose hints cannot be checked."""
+        self._row = FunctionService(getattr(function, "__name__", "service"), function, {Decimal: frozenset({Decimal})})
         self._kind = _kind_of_answer(function)
 
     def invoke(self, request: Request) -> Any:
@@ -70,9 +71,9 @@ class ArrayService:
     """A function of numpy arrays: batches only. See ``by_array``."""
 
     def __init__(self, function: Callable[..., Any], any_rows: bool = False) -> None:
-        """Raises ConfigurationError for a function that cannot be called by name."""
+        """Raises ConfigurationError for a function that cannot be called by name, or whose hints cannot be checked."""
         self._any_rows = any_rows
-        self._whole = FunctionService(getattr(function, "__name__", "service"), function)
+        self._whole = FunctionService(getattr(function, "__name__", "service"), function, _array_types())
 
     def invoke(self, request: Request) -> Any:
         """A column, or a map of columns where the function answers with a dict of arrays."""
@@ -102,6 +103,12 @@ def by_array(function: Callable[..., Any], *, any_rows: bool = False) -> ArraySe
     ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
     """
     return ArrayService(function, any_rows)
+
+
+def _array_types() -> Mapping[Any, frozenset[type]]:
+    """numpy's array type, where a hint may name it: then numpy has been imported."""
+    numpy = sys.modules.get("numpy")
+    return {} if numpy is None else {numpy.ndarray: frozenset({numpy.ndarray})}
 
 
 def _array(name: str, column: Column) -> Any:

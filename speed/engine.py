@@ -45,9 +45,6 @@ class Engine(Protocol):
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
     def send(
-        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
-    ) -> str: ...
-    def send_large(
         self,
         target: str,
         payload: Any,
@@ -86,7 +83,8 @@ class Engine(Protocol):
 
 
 def make_engine(asked: str, options: Options) -> Engine:
-    """A started engine; ConfigurationError for one that does not exist or was not built."""
+    """A started engine. ConfigurationError if it does not exist or was not built; errors of ``Options.check``."""
+    options.check()
     kind = os.environ.get("SPEED_ENGINE", "") or "auto" if asked == "auto" else asked
     if kind not in {"auto", "python", "native"}:
         raise ConfigurationError(f"engine is {kind!r}; use 'auto', 'python' or 'native'")

@@ -12,15 +12,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
+from speed.core.arguments import by_name, each, function, number, text, texts
 from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
 from speed.opening import Opening
 from speed.runtime import fork
 from speed.runtime.event_loop import Awaited, EventLoop, is_async
-from speed.runtime.message import is_large
 from speed.runtime.options import ON_FULL, Options, in_seconds
 from speed.runtime.receiving import Receiving
 from speed.wire.content import Content
@@ -45,6 +45,8 @@ DRAIN_SECONDS = 10.0  # how long ``close`` waits for work in flight
 
 class Node:
     """One participant: found by others under its name, reached by those it allows.
+
+    Used as ``with`` or ``async with`` it closes at the end; ``node.aio`` has the same verbs for asyncio.
 
     Args:
         name: unique among live nodes of ``root``; 1 to 128 characters.
@@ -109,12 +111,12 @@ class Node:
             name=name,
             root=root,
             key=key,
-            fabrics=tuple(fabrics),
+            fabrics=texts("fabrics", fabrics),
             lease_seconds=lease_seconds,
             heartbeat_seconds=heartbeat_seconds,
             workers=workers,
             durability=durability,
-            allow=tuple(allow),
+            allow=texts("allow", allow),
             namespace=namespace,
             bell=bell,
             max_lane_bytes=max_lane_bytes,
@@ -138,6 +140,16 @@ class Node:
         fork.track(self)
         self._closed = False
 
+    @classmethod
+    def instance(cls, family: str, **options: Any) -> Node:
+        """A node for one of several processes that run the same program: ``Node.instance("web")`` is ``web.3f2a91c0``.
+
+        Each gets a name of its own, which does not come back (``ephemeral``); others grant and address the family,
+        ``web.*``. For prefork servers, notebooks and pods: make it in the process that uses it, after a fork.
+        ``options`` are those of ``Node``.
+        """
+        return cls(f"{text('family', family)}.{os.urandom(4).hex()}", ephemeral=True, **options)
+
     @cached_property
     def aio(self) -> AsyncNode:
         """The same verbs for asyncio: ``await node.aio.call(…)``."""
@@ -148,11 +160,11 @@ class Node:
     # --- access ---
     def allow(self, *patterns: str) -> None:
         """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns."""
-        self._engine.allow(patterns)
+        self._engine.allow(each("allow", patterns))
 
     def deny(self, *patterns: str) -> None:
         """Take grants back; envelopes not yet dispatched are discarded."""
-        self._engine.deny(patterns)
+        self._engine.deny(each("deny", patterns))
 
     def allowed(self) -> tuple[str, ...]:
         """The grants in force."""
@@ -176,7 +188,7 @@ class Node:
         Raises ServiceExistsError, InvalidNameError, ConfigurationError.
         """
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
-        self._engine.register(name, awaited, allow, idempotent)
+        self._engine.register(name, awaited, None if allow is None else texts("allow", allow), idempotent)
 
     def service(
         self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False
@@ -204,7 +216,8 @@ class Node:
         ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
         AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
-        return self._engine.call(target, service, arguments or {}, in_seconds(timeout), traceparent)
+        target, service = text("node", target), text("service", service)
+        return self._engine.call(target, service, by_name(arguments), in_seconds(timeout), traceparent)
 
     def submit(
         self,
@@ -221,25 +234,26 @@ class Node:
         other side says: CallWithdrawnError, or a result that came first. Callbacks of the Future may call and wait: a
         worker of this node runs them.
         """
-        return self._engine.submit(target, service, arguments or {}, in_seconds(timeout), traceparent)
+        target, service = text("node", target), text("service", service)
+        return self._engine.submit(target, service, by_name(arguments), in_seconds(timeout), traceparent)
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
-        return self._engine.ping(target, in_seconds(timeout))
+        return self._engine.ping(text("node", target), in_seconds(timeout))
 
     def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        return list(self._engine.discover(target, "SERVICES", in_seconds(timeout))["services"])
+        return list(self._engine.discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
 
     def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return self._engine.discover(target, "INFO", in_seconds(timeout))
+        return self._engine.discover(text("node", target), "INFO", in_seconds(timeout))
 
     def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
         """Counters of ``target``, or of this node without one."""
         if target is None:
             return self._engine.stats()
-        return self._engine.discover(target, "STATS", in_seconds(timeout))
+        return self._engine.discover(text("node", target), "STATS", in_seconds(timeout))
 
     # --- sending ---
 
@@ -270,13 +284,12 @@ class Node:
         ``unordered``. It is neither signed nor encrypted: asked for, that
         is NotAvailableError.
         """
+        target = text("node", target)
         protected = self._protected_for(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
             described = _merged(options, metadata)
-            if is_large(payload):
-                return self._engine.send_large(target, payload, ack, seconds, described, on_progress, unordered)
-            return self._engine.send(target, payload, ack, seconds, described, unordered)
+            return self._engine.send(target, payload, ack, seconds, described, on_progress, unordered)
         message_id, data = protected.encode(payload, options, metadata)
         self._engine.forward(target, (data,), False, ack, seconds)
         return message_id
@@ -288,6 +301,7 @@ class Node:
         an error the messages of the write that failed, and those after it, were not accepted, except those that
         a StorageError counts. A payload that cannot be encoded takes at most the 63 before it with it.
         """
+        target = text("node", target)
         protected = self._protected_for(None, None)
         if protected is None:
             self._engine.send_all(target, payloads, in_seconds(timeout), metadata)
@@ -314,7 +328,7 @@ class Node:
         hide one, and then none is sent. All else a receiver refuses.
         """
         self._opening.check_forwarded(messages)
-        self._engine.forward(target, messages, event, ack, in_seconds(timeout))
+        self._engine.forward(text("node", target), messages, event, ack, in_seconds(timeout))
 
     def publish(
         self,
@@ -352,7 +366,8 @@ class Node:
 
         With ``parity_rate`` what it loses is recovered; the size is then a multiple of 64. None ends it.
         """
-        self._engine.cut(target, segment_size, parity_rate)
+        size = None if segment_size is None else number("segment_size", segment_size)
+        self._engine.cut(text("node", target), size, number("parity_rate", parity_rate))
 
     # --- receiving ---
 
@@ -361,13 +376,13 @@ class Node:
 
         Those that came before are handled first.
         """
-        handle = self._loop.settled(handler)
+        handle = self._loop.settled(function("the handler of messages", handler))
         self._engine.on_message(self._opening.opening(handle))
         return handler
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message, None after ``timeout`` seconds; finishes the one that this thread was given before."""
-        return self._opening.receive(timeout)
+        return self._opening.receive(None if timeout is None else in_seconds(timeout))
 
     def _receiving(self) -> Receiving:
         """How ``node.aio`` fetches."""
@@ -387,21 +402,23 @@ class Node:
         """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
 
         With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf
-        class, a dataclass, or a class with ``model_validate``. What is none is refused before the handler.
+        class, a dataclass, a class with ``model_validate``, or a plain type such as ``list[int]``. What is none is
+        refused before the handler; a type that cannot be checked is a ConfigurationError here.
         Publishers must be allowed as for messages. The subscription is published before this returns.
         """
-        kind = type_or_handler if isinstance(type_or_handler, type) else None
-        chosen = handler if kind is not None or handler is not None else type_or_handler
-        if chosen is None:
-            return lambda function: self.subscribe(pattern, kind or function, function)
-        handle = chosen
+        kind = type_or_handler
+        if handler is None and kind is not None and not _is_type(kind):
+            kind, handler = None, function("the handler of events", kind)
+        if handler is None:
+            return lambda decorated: self.subscribe(pattern, kind, decorated)
+        handle = function("the handler of events", handler)
         if kind is not None:
             from speed.typed import typed
 
-            handle = typed(kind, chosen)
+            handle = typed(kind, handler)
         handle = self._loop.settled(handle)
         self._engine.subscribe(pattern, self._opening.opening(handle))
-        return chosen
+        return handler
 
     def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
         """Handle messages, and events of ``topics`` (patterns), many at a time, in order for each sender.
@@ -411,8 +428,8 @@ class Node:
         the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
         with the same ``sequence``. With it, the node has no other handler.
         """
-        handle = self._loop.settled(handler)
-        self._engine.on_batch(tuple(topics), self._opening.opening_batches(handle))
+        handle = self._loop.settled(function("the handler of batches", handler))
+        self._engine.on_batch(texts("topics", topics), self._opening.opening_batches(handle))
         return handler
 
     # --- other nodes ---
@@ -422,21 +439,21 @@ class Node:
 
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
         """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
-        return self._engine.wait_for(target, in_seconds(timeout))
+        return self._engine.wait_for(text("node", target), in_seconds(timeout))
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
-        self._engine.on_join(self._loop.settled(handler))
+        self._engine.on_join(self._loop.settled(function("the handler", handler)))
         return handler
 
     def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
-        self._engine.on_leave(self._loop.settled(handler))
+        self._engine.on_leave(self._loop.settled(function("the handler", handler)))
         return handler
 
     def on_lost(self, handler: Callable[[SpeedError], object]) -> Callable[[SpeedError], object]:
         """Call ``handler(error)`` when this node has lost its lease: every later operation raises that error."""
-        self._engine.on_lost(self._loop.settled(handler))
+        self._engine.on_lost(self._loop.settled(function("the handler", handler)))
         return handler
 
     def remove_stale(self) -> list[str]:
@@ -485,6 +502,12 @@ class Node:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Node:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aio.close()
+
     def _after_fork_in_child(self) -> None:
         self._forked = True
         self._lock = threading.Lock()
@@ -513,3 +536,8 @@ class Node:
 
 def _merged(options: PublishOptions | None, metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata if options is None else {**options.metadata(), **metadata}
+
+
+def _is_type(given: Any) -> bool:
+    """A class, or a form such as ``list[int]`` or ``int | None``, of which some can be called."""
+    return isinstance(given, type) or get_origin(given) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import click
 from speed.cli.options import Settings, node_options
 from speed.cli.output import as_json, echo, echo_json, print_value
 from speed.cli.shown import registry_of, schemas_option, shown_payload
+from speed.errors import InvalidArgumentsError
 
 if TYPE_CHECKING:
     from speed import Message, SchemaRegistry
@@ -35,13 +37,29 @@ def call_command(
 ) -> None:
     """Call SERVICE of NODE and print the result.
 
-    A VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text.
+    A VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text. Text that looks like JSON
+    needs quotes of its own, and the shell's around them: 'name="5"'.
     """
     values = _json_object(file) if file else {}
     values |= parse_arguments(arguments)
     with settings.node() as own:
-        result = own.call(node, service, values, timeout=timeout)
+        try:
+            result = own.call(node, service, values, timeout=timeout)
+        except InvalidArgumentsError as error:
+            error.args = (f"{error}{_how_to_quote(error, arguments)}",)
+            raise
     print_value(result, settings.as_json)
+
+
+def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:
+    """What to write where a service wants text and got what JSON made of a word."""
+    name = error.details.get("argument")
+    for word in words:
+        wanted, _, text = word.partition("=")
+        is_text_wanted = "str" in str(error.details.get("expected")).split(" or ")
+        if wanted == name and is_text_wanted and not isinstance(parse_value(text), str):
+            return f"; {text} was read as JSON: for text write {shlex.quote(f'{name}={json.dumps(text)}')}"
+    return ""
 
 
 def parse_arguments(words: Iterable[str]) -> dict[str, Any]:

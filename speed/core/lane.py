@@ -10,15 +10,17 @@ from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
 from speed.wire.limits import AAD_BYTES, COUNTER_BITS
 
 _IDS_OFFSET = 32
+_HEADER_TAIL = 63
+"""So many last bytes may begin a header whose ids are not yet visible."""
 _MAX_CANDIDATES = 16
-_MAX_DAMAGES = 4
+_MAX_SEARCHES = 4
 """Candidates per search and searches per scan: bound the work that a hostile lane can cause (L-16)."""
 
 Opener = Callable[[Header, memoryview], bytes]
 
 
 class Opened(NamedTuple):
-    """An authenticated envelope at ``start..end`` (bytes from the start of the segment)."""
+    """An authenticated envelope at ``start..end`` (bytes from the start of the lane file)."""
 
     header: Header
     payload: bytes
@@ -44,8 +46,21 @@ class Scan(NamedTuple):
     more: bool
 
 
+class Window(NamedTuple):
+    """A run of bytes of one lane file, and what is known of them."""
+
+    data: bytes
+    base: int
+    """Where they lie in the file."""
+    generation: int
+    final: bool = False
+    """Whether no byte will follow."""
+    suspicious: bool = False
+    """Whether an incomplete envelope is checked for a lying length (L-16)."""
+
+
 class LaneDecoder:
-    """Decodes any window of a segment: it keeps no bytes, so every split of a lane decodes equally.
+    """Decodes any window of a lane: it keeps no bytes, so every split of a lane decodes equally.
 
     ``opener(header, envelope)`` authenticates and returns the payload or raises ``WireError``.
     """
@@ -59,77 +74,54 @@ class LaneDecoder:
         self._max_payload = max_payload
         self._opener = opener
 
-    def scan(
-        self,
-        data: bytes,
-        base: int,
-        generation: int,
-        *,
-        final: bool = False,
-        suspicious: bool = False,
-        limit: int = 64,
-    ) -> Scan:
-        """Decode ``data``, which lies at offset ``base`` of a segment.
-
-        ``final``: no byte will follow. ``suspicious``: an incomplete envelope is checked for a lying
-        length (L-16). At most ``limit`` items are returned.
-        """
+    def scan(self, window: Window, limit: int = 64) -> Scan:
+        """Decode what lies in ``window``; at most ``limit`` items are returned."""
         items: list[Opened | Damage] = []
-        length = len(data)
-        at = needed = searches = 0
-        with memoryview(data) as view:
-            while at < length:
-                if len(items) >= limit or searches >= _MAX_DAMAGES:
-                    return Scan(items, at, 0, True)
-                found = self._one(view, data, at, length, base, generation)
-                if isinstance(found, Opened):
-                    items.append(found)
-                    at = found.end - base
-                    continue
-                if isinstance(found, int) and not final and not suspicious:
-                    needed = found
-                    break
-                reason = "TRUNCATED" if isinstance(found, int) else found
-                searches += 1
-                end = self._resync(view, data, at, length, base, generation, final)
-                if (
-                    isinstance(found, int)
-                    and not final
-                    and not self._valid_at(view, data, end, length, base, generation)
-                ):
-                    needed = found
-                    break
-                _add_damage(items, Damage(reason, base + at, base + end))
-                at = end
-        return Scan(items, at, needed, False)
+        at = searches = 0
+        while at < len(window.data):
+            if len(items) >= limit or searches >= _MAX_SEARCHES:
+                return Scan(items, at, 0, True)
+            found = self._look(window, at)
+            if isinstance(found, Opened):
+                items.append(found)
+                at = found.end - window.base
+                continue
+            if isinstance(found, int) and not window.final and not window.suspicious:
+                return Scan(items, at, found, False)
+            searches += 1
+            end = self._end_of_damage(window, at)
+            if isinstance(found, int) and not window.final and not isinstance(self._look(window, end), Opened):
+                return Scan(items, at, found, False)
+            reason = "TRUNCATED" if isinstance(found, int) else found
+            _add_damage(items, Damage(reason, window.base + at, window.base + end))
+            at = end
+        return Scan(items, at, 0, False)
 
-    def _one(
-        self, view: memoryview, data: bytes, at: int, length: int, base: int, generation: int
-    ) -> Opened | int | str:
+    def _look(self, window: Window, at: int) -> Opened | int | str:
         """The envelope at ``at``; else the bytes it needs in all; else why it is none."""
-        left = length - at
+        left = len(window.data) - at
         if left < AAD_BYTES:
             return ENVELOPE_OVERHEAD
         try:
-            header = parse_header(data, at)
+            header = parse_header(window.data, at)
             if (
                 header.source != self._source
                 or header.target != self._target
                 or header.payload_bytes > self._max_payload
-                or header.sequence >> COUNTER_BITS != generation
+                or header.sequence >> COUNTER_BITS != window.generation
             ):
                 return self._misplaced(header)
             total = ENVELOPE_OVERHEAD + header.payload_bytes
             if left < total:
                 return total
-            with view[at : at + total] as envelope:
-                payload = self._opener(header, envelope)
+            payload = self._opener(header, memoryview(window.data)[at : at + total])
         except WireError as error:
             return error.reason
-        return Opened(header, payload, base + at, base + at + total)
+        start = window.base + at
+        return Opened(header, payload, start, start + total)
 
     def _misplaced(self, header: Header) -> str:
-        """Why an envelope does not belong into this segment."""
+        """Why an envelope does not belong into this file."""
         if header.source != self._source:
             return "WRONG_SOURCE"
         if header.target != self._target:
@@ -138,32 +130,20 @@ class LaneDecoder:
             return "TOO_LARGE"
         return "BAD_SEQUENCE"
 
-    def _valid_at(self, view: memoryview, data: bytes, at: int, length: int, base: int, generation: int) -> bool:
-        return at < length and isinstance(self._one(view, data, at, length, base, generation), Opened)
+    def _end_of_damage(self, window: Window, at: int) -> int:
+        """The next place behind damage that may hold an envelope (L-16).
 
-    def _resync(
-        self,
-        view: memoryview,
-        data: bytes,
-        at: int,
-        length: int,
-        base: int,
-        generation: int,
-        final: bool,
-    ) -> int:
-        """Where the damage that begins at ``at`` ends: the next place that may hold an envelope (L-16).
-
-        A complete candidate must authenticate. An incomplete one ends the damage as well: it is judged
-        when its bytes are there. Without any, all bytes that cannot begin a header pattern are damage.
+        A complete candidate must authenticate. An incomplete one ends the damage as well: it is judged when its bytes
+        are there. Without any, all bytes that cannot begin a header are damage.
         """
+        length = len(window.data)
         place = at + 1
         for _ in range(_MAX_CANDIDATES):
-            index = data.find(self._pattern, place + _IDS_OFFSET, length)
+            index = window.data.find(self._pattern, place + _IDS_OFFSET)
             if index < 0:
-                # the last 63 bytes may be the start of a header whose ids are not yet visible
-                return length if final else max(at, length - 63)
+                return length if window.final else max(at, length - _HEADER_TAIL)
             place = index - _IDS_OFFSET
-            if not isinstance(self._one(view, data, place, length, base, generation), str):
+            if not isinstance(self._look(window, place), str):
                 return place
             place += 1
         return place

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
+from speed.core.hints import describe, type_name
 from speed.core.log import logger
-from speed.core.signature import Parameters, compile_parameters, describe, type_name
+from speed.core.signature import Parameters, compile_parameters
 from speed.errors import (
     CallError,
     CallWithdrawnError,
@@ -145,11 +146,19 @@ class FunctionService:
 
     __slots__ = ("_function", "_parameters", "name")
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        """Compiles the checks once. Raises ConfigurationError for a function that cannot be called by name."""
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        also: Mapping[Any, frozenset[type]] = MappingProxyType({}),
+    ) -> None:
+        """Compiles the checks once; ``also`` are types of arguments that do not come over the wire as they are.
+
+        Raises ConfigurationError for a function that cannot be called by name, or has a type hint nobody can check.
+        """
         self.name = name
         self._function = function
-        self._parameters: Parameters = compile_parameters(name, function, Request)
+        self._parameters: Parameters = compile_parameters(name, function, Request, also)
 
     @property
     def signature(self) -> str:

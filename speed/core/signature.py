@@ -2,61 +2,42 @@
 
 from __future__ import annotations
 
-import collections.abc
-import datetime
+import functools
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from speed.core.hints import ANYTHING, Hint, Misfit, compile_hint, type_name
 from speed.errors import ConfigurationError, InvalidArgumentsError
 from speed.wire.column import Column
 
-_SIMPLE: dict[Any, frozenset[type]] = {
-    int: frozenset({int}),
-    float: frozenset({float, int}),
-    str: frozenset({str}),
-    bool: frozenset({bool}),
-    bytes: frozenset({bytes}),
-    list: frozenset({list, tuple}),
-    tuple: frozenset({list, tuple}),
-    dict: frozenset({dict}),
-    type(None): frozenset({type(None)}),
-    datetime.datetime: frozenset({datetime.datetime}),
-    Column: frozenset({Column}),
-    collections.abc.Sequence: frozenset({list, tuple}),
-    collections.abc.Iterable: frozenset({list, tuple}),
-    collections.abc.Mapping: frozenset({dict}),
-}
+_NO_TYPES: Mapping[Any, frozenset[type]] = types.MappingProxyType({})
 
 
 class Parameters(NamedTuple):
     """The compiled checks of one function."""
 
     service: str
-    accepted: Mapping[str, frozenset[type] | None]
-    """Types accepted by each parameter; None: anything."""
-    labels: Mapping[str, str]
+    hints: Mapping[str, Hint]
+    """The check of each parameter."""
     required: frozenset[str]
-    open_ended: bool
-    """True when the function takes ``**kwargs``."""
+    rest: Hint | None
+    """The check of what ``**kwargs`` takes; None for a function without it."""
     request_parameter: str | None
     """The parameter that wants the request itself, if any."""
     signature: str
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise InvalidArgumentsError naming the first wrong, unknown or missing argument."""
-        accepted = self.accepted
+        hints = self.hints
         for name, value in arguments.items():
-            try:
-                kinds = accepted[name]
-            except KeyError:
-                if self.open_ended and name != self.request_parameter:
-                    continue
-                raise self._unknown(name) from None
-            if kinds is not None and type(value) not in kinds:
-                raise self._wrong(name, value)
+            hint = hints.get(name) or self._of_rest(name)
+            if (hint.kinds is not None and type(value) not in hint.kinds) or hint.inside is not None:
+                misfit = hint.misfit(value)
+                if misfit is not None:
+                    raise self._misfit(name, misfit)
         if not self.required <= arguments.keys():
             missing = sorted(self.required - arguments.keys())
             listed = ", ".join(map(repr, missing))
@@ -64,84 +45,86 @@ class Parameters(NamedTuple):
                 f"{self.service}: missing argument {listed}; expected {self.signature}", {"argument": missing[0]}
             )
 
-    def _unknown(self, name: str) -> InvalidArgumentsError:
+    def _of_rest(self, name: str) -> Hint:
+        if self.rest is None or name == self.request_parameter:
+            raise InvalidArgumentsError(
+                f"{self.service}: unknown argument {name!r}; expected {self.signature}", {"argument": name}
+            )
+        return self.rest
+
+    def _misfit(self, name: str, misfit: Misfit) -> InvalidArgumentsError:
+        told = f"argument {name!r}{misfit.where} must be {misfit.expected}, not {misfit.given}"
+        if misfit.given == Column.__name__:
+            told = f"argument {name!r} is a column, which this function does not take: use {_FOR_COLUMNS}"
         return InvalidArgumentsError(
-            f"{self.service}: unknown argument {name!r}; expected {self.signature}", {"argument": name}
+            f"{self.service}: {told}", {"argument": name, "expected": misfit.expected, "given": misfit.given}
         )
 
-    def _wrong(self, name: str, value: object) -> InvalidArgumentsError:
-        return InvalidArgumentsError(
-            f"{self.service}: argument {name!r} must be {self.labels[name]}, not {type_name(value)}",
-            {"argument": name, "expected": self.labels[name], "given": type_name(value)},
-        )
 
+def compile_parameters(
+    service: str, function: Callable[..., Any], request_type: type, also: Mapping[Any, frozenset[type]] = _NO_TYPES
+) -> Parameters:
+    """Read the signature once; ``also`` are types of arguments beside those of the wire.
 
-def compile_parameters(service: str, function: Callable[..., Any], request_type: type) -> Parameters:
-    """Read the signature once. Raises ConfigurationError for positional-only parameters: arguments travel by name."""
+    Raises ConfigurationError for positional-only parameters, since arguments travel by name, and for type hints that
+    cannot be checked.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return Parameters(service, {}, {}, frozenset(), True, None, "(**kwargs)")
-    hints = _hints(function)
+        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)")
+    names = _globals(function)
     wanted: str | None = None
-    accepted: dict[str, frozenset[type] | None] = {}
-    labels: dict[str, str] = {}
+    rest: Hint | None = None
+    hints: dict[str, Hint] = {}
     required: set[str] = set()
-    open_ended = False
     for name, parameter in signature.parameters.items():
+        what = f"service {service!r}: parameter {name!r}"
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ConfigurationError(f"service {service!r}: parameter {name!r} is positional-only; remove the '/'")
+            raise ConfigurationError(f"{what} is positional-only; remove the '/'")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            continue
+        written = _written(parameter, names, what)
+        if written is request_type:
+            wanted = name
+            continue
+        hint = _UNHINTED if written is parameter.empty else compile_hint(written, what, also)
         if parameter.kind is parameter.VAR_KEYWORD:
-            open_ended = True
-        elif parameter.kind is not parameter.VAR_POSITIONAL:
-            hint = hints.get(name, Any)
-            if hint is request_type:
-                wanted = name
-                continue
-            accepted[name], labels[name] = _accepted(hint), describe(hint)
-            if parameter.default is parameter.empty:
-                required.add(name)
-    return Parameters(service, accepted, labels, frozenset(required), open_ended, wanted, str(signature))
+            rest = hint
+            continue
+        hints[name] = hint
+        if parameter.default is parameter.empty:
+            required.add(name)
+    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature))
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Resolved annotations, NoneType for None and without Annotated; none at all when one cannot be resolved (then
-    nothing is checked).
-    """
-    target = function if inspect.isroutine(function) else type(function).__call__
+def _globals(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names that the annotations of ``function`` may use."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return getattr(inspect.unwrap(function), "__globals__", {})
+
+
+def _written(parameter: inspect.Parameter, names: dict[str, Any], what: str) -> Any:
+    """The type hint of a parameter, resolved and without ``Annotated``; ``Parameter.empty`` where there is none."""
+    if parameter.annotation is parameter.empty:
+        return parameter.empty
+    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     try:
-        return typing.get_type_hints(target)
-    except Exception:  # annotations run the user's code: any exception may come out of it
-        return {}
+        return typing.get_type_hints(holder, names)[parameter.name]
+    except Exception as error:  # annotations run the user's code: any exception may come out of it
+        raise ConfigurationError(
+            f"{what} has the type hint {parameter.annotation!r}, which cannot be read ({error}): "
+            "import what it names, where the function is defined"
+        ) from None
 
 
-def _accepted(hint: Any) -> frozenset[type] | None:
-    """Exact types of values that fit ``hint``, as ``_hints`` gave it; None when it is not one of the simple types."""
-    origin = typing.get_origin(hint)
-    if origin is typing.Union or origin is types.UnionType:
-        parts = [_accepted(part) for part in typing.get_args(hint)]
-        if any(part is None for part in parts):
-            return None
-        return frozenset().union(*(part for part in parts if part is not None))
-    try:
-        return _SIMPLE.get(origin or hint)
-    except TypeError:  # an unhashable annotation
-        return None
+def _no_column(value: Any) -> Misfit | None:
+    return Misfit("", "a value of one call", type_name(value)) if type(value) is Column else None
 
 
-def describe(hint: Any) -> str:
-    """A type for people: ``int``, ``list[int]``, ``int or None``."""
-    if isinstance(hint, tuple):
-        return " or ".join(describe(part) for part in hint)
-    if hint is None or hint is type(None):
-        return "None"
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(describe(part) for part in typing.get_args(hint))
-    if isinstance(hint, type) and typing.get_origin(hint) is None:
-        return hint.__name__
-    return str(hint).replace("typing.", "")
-
-
-def type_name(value: object) -> str:
-    """The type of a value for people, never its content."""
-    return "None" if value is None else type(value).__name__
+_UNHINTED = Hint("Any", None, _no_column)
+"""Whoever wants a column says so: a function of plain values would fail at it, and not say why."""
+_FOR_COLUMNS = "@by_row or @by_array of speed.column_services, or declare the parameter as speed.Column"

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from speed.daemon.config import Config, ConfigFileError, Mistake, load_config
+from speed.daemon.config import Config, ConfigFileError, Mistake
+from speed.daemon.config_file import load_config
 from speed.daemon.entry_point import find_problem
 from speed.daemon.publishing_check import unpublishable
 from speed.daemon.toml_lines import KeyPath

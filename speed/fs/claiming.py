@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from speed.core.lease import Verdict
 from speed.core.log import logger
@@ -17,12 +17,10 @@ from speed.fs.entry_file import check_reachable
 from speed.fs.fence import has_unopened_lanes
 from speed.fs.floor import floor_of
 from speed.fs.identity import boot_id, identity
+from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import SWEEP_SECONDS
-
-if TYPE_CHECKING:
-    from speed.fs.registry import Registry
 
 log = logger("speed.registry")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from speed.core.lane import LaneDecoder, Opened
+from speed.core.lane import LaneDecoder, Opened, Window
 from speed.core.progress import Token
 from speed.wire.envelope import Header
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -42,7 +42,7 @@ class EnvelopeReader:
         """The authentic envelope that begins at a place of a segment, however large it is."""
         needed = CHUNK_BYTES
         while True:
-            scanned = self.decoder.scan(read_at(fd, offset, needed), offset, generation, limit=1)
+            scanned = self.decoder.scan(Window(read_at(fd, offset, needed), offset, generation), limit=1)
             if scanned.items or scanned.needed <= needed:
                 break
             needed = scanned.needed

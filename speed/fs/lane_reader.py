@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from speed.core.lane import Damage, Opened, Scan
+from speed.core.lane import Damage, Opened, Scan, Window
 from speed.core.link import COUNTED_AS, LinkReceiver, Verdict
 from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
@@ -149,9 +149,8 @@ class LaneReader:
             return 0, True
         visible = self._ahead.before_fence(position, length)
         ended = (last and length < want) or visible < length
-        scanned = self._envelopes.decoder.scan(
-            data[:visible], position.offset, position.generation, final=ended, suspicious=scan, limit=limit
-        )
+        window = Window(data[:visible], position.offset, position.generation, ended, scan)
+        scanned = self._envelopes.decoder.scan(window, limit)
         self._take(scanned, data, ended)
         self._accept(scanned.items, received)
         if scanned.more:

@@ -6,9 +6,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from speed.core.lease import OwnLease, check_lease
 from speed.errors import LeaseLostError, RegistrationError, SpeedError, StorageError, WireError
@@ -17,11 +17,9 @@ from speed.fs.claiming import Won, win
 from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
 from speed.fs.open import open_or_make, put_in_place, unlink_quietly, write_all, write_at_start
+from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
-
-if TYPE_CHECKING:
-    from speed.fs.registry import Registry
 
 FEATURES = ("segments", "withdraw")
 """What this implementation can take (R-2)."""
@@ -33,7 +31,7 @@ def _now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """What a node wants to be in the registry."""
 
     name: str
@@ -44,8 +42,22 @@ class Asked:
     ephemeral: bool = False
 
 
-def register(registry: Registry, asked: Asked, before_publish: Callable[[Won], None]) -> Registration:
-    """See ``Registry.register``."""
+def register(
+    registry: Registry,
+    name: str,
+    *,
+    lease_ms: int,
+    heartbeat_ms: int,
+    fabrics: Iterable[str] = (),
+    allow: Iterable[str] = (),
+    ephemeral: bool = False,
+    before_publish: Callable[[Won], None] = lambda won: None,
+) -> Registration:
+    """Claim ``name`` and publish its entry; ``before_publish`` runs in between.
+
+    Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
+    """
+    asked = _Asked(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral)
     check_lease(asked.lease_ms, asked.heartbeat_ms, registry.late_ms)
     try:
         return _register(registry, asked, before_publish)
@@ -60,7 +72,7 @@ def register(registry: Registry, asked: Asked, before_publish: Callable[[Won], N
         raise RegistrationError(f"cannot register {asked.name!r}: {error.strerror}: {_MEND}") from None
 
 
-def _register(registry: Registry, asked: Asked, before_publish: Callable[[Won], None]) -> Registration:
+def _register(registry: Registry, asked: _Asked, before_publish: Callable[[Won], None]) -> Registration:
     name = asked.name
     won = win(registry, name, claim.Claimant(identity(), asked.lease_ms, ephemeral=asked.ephemeral))
     registration = None
@@ -80,7 +92,7 @@ def _register(registry: Registry, asked: Asked, before_publish: Callable[[Won], 
     return registration
 
 
-def _first_entry(asked: Asked, won: Won) -> Entry:
+def _first_entry(asked: _Asked, won: Won) -> Entry:
     """The entry as it is first published, with the time of now."""
     maker = won.claimant.identity
     return Entry(

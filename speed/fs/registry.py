@@ -5,17 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from speed.core.lease import Verdict, judge
 from speed.errors import StorageError, WireError
 from speed.fs import claim
-from speed.fs.claiming import Won
 from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, process_alive
-from speed.fs.registration import Asked, Registration, register
-from speed.fs.root import prepare_root
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
 from speed.wire.limits import MAX_REMEMBERED_JUNK
@@ -51,23 +48,21 @@ class _Known:
 
 
 class Registry:
-    """The registry of one root as seen by one process. Thread-safe: its caches are replaced as a whole."""
+    """The registry of one root as seen by one process. Thread-safe: its caches are replaced as a whole.
 
-    def __init__(self, root: str, keyring: Keyring) -> None:
+    ``late_ms`` tells how long after a change on another host it may be seen here. A registry whose directories were
+    there when it was made (``is_prepared``) has lost its root when they are gone.
+    """
+
+    def __init__(self, root: str, keyring: Keyring, *, late_ms: int = 0, is_prepared: bool = False) -> None:
         self.root = root
         self.keyring = keyring
-        self.late_ms = 0
-        """How long after a change on another host it may be seen here (R-21); whoever registers sets it."""
-        self._is_prepared = False
+        self.late_ms = late_ms
+        self._is_prepared = is_prepared
         self._boot_id = boot_id()
         self._known: dict[str, _Known] = {}
         self._junk: set[str] = set()
         """Those known names under which lies no entry."""
-
-    def prepare(self) -> None:
-        """Make root and registry directories where they are missing; RootError says what is wrong and what to do."""
-        prepare_root(self.root)
-        self._is_prepared = True
 
     # --- reading ---
 
@@ -207,7 +202,7 @@ class Registry:
             ) from error
 
     def check_there(self) -> None:
-        """StorageError if the registry that this process prepared is gone; before that, nobody has registered yet."""
+        """StorageError if the registry that was prepared is gone; before that, nobody has registered yet."""
         if self._is_prepared and not os.path.isdir(names.registry_dir(self.root)):
             raise StorageError(
                 f"the registry of {self.root} is gone: the root was removed or unmounted under its nodes; "
@@ -274,24 +269,6 @@ class Registry:
         return f"is the entry of {entry.name!r}"
 
     # --- writing ---
-
-    def register(
-        self,
-        name: str,
-        *,
-        lease_ms: int,
-        heartbeat_ms: int,
-        fabrics: Iterable[str] = (),
-        allow: Iterable[str] = (),
-        ephemeral: bool = False,
-        before_publish: Callable[[Won], None] = lambda won: None,
-    ) -> Registration:
-        """Claim ``name`` and publish its entry; ``before_publish`` runs in between (R-5).
-
-        Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
-        """
-        asked = Asked(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral)
-        return register(self, asked, before_publish)
 
     def newest_generation(self, name: str) -> int:
         """The highest claimed generation of ``name``; 0 if it was never claimed."""

@@ -18,19 +18,16 @@ import speed_native
 from speed.core.access import AccessPolicy
 from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, failure, failure_text, run
-from speed.errors import ConfigurationError, DurabilityError, SpeedError, WireError
+from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.event_loop import Awaited
 from speed.runtime.futures import CallFuture
+from speed.runtime.message import FRONT_ROOM, is_large
 from speed.runtime.options import (
-    MAX_LEASE_SECONDS,
-    MAX_WORKERS,
     MESSAGE_OPTIONS,
-    ON_ERROR,
     SPIN_SECONDS,
     WRITE_MESSAGES,
     Options,
-    open_files,
 )
 from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_traceparent
@@ -42,7 +39,6 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES
 if TYPE_CHECKING:
     from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
-    from speed.segment.reassembly import Limits
 
 log = logger("speed.messages")
 
@@ -61,7 +57,7 @@ class NativeEngine:
     def __init__(self, options: Options) -> None:
         self._process = os.getpid()
         self._services = ServiceRegistry()
-        self._engine = speed_native.Engine(**_checked(options), settle=NativeFuture.end)
+        self._engine = speed_native.Engine(**_arguments(options), settle=NativeFuture.end)
         self.root: str = self._engine.root
         if self._engine.polling and options.bell == "auto":
             log.warning("%s has no FIFOs or lies on a remote filesystem: lanes are polled, which is slower", self.root)
@@ -119,12 +115,6 @@ class NativeEngine:
     # --- messages and events ---
 
     def send(
-        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
-    ) -> Sent:
-        message_id, waiting = self._engine.send(target, payload, ack, timeout, _traced(options), unordered)
-        return Sent(message_id, waiting=waiting)
-
-    def send_large(
         self,
         target: str,
         payload: Any,
@@ -134,18 +124,21 @@ class NativeEngine:
         progress: Any,
         unordered: bool,
     ) -> Sent:
+        traced = _traced(options)
+        if not is_large(payload):
+            message_id, waiting = self._engine.send(target, payload, ack, timeout, traced, unordered)
+            return Sent(message_id, waiting=waiting)
         from speed.runtime.large_payload import source_of
-        from speed.runtime.message import FRONT_ROOM
 
         source = source_of(payload)
         if source.size > MAX_PAYLOAD_BYTES - FRONT_ROOM:
-            how = _traced(options)
-            message_id, waiting = self._engine.send_large(target, source, ack, timeout, how, progress, unordered)
+            message_id, waiting = self._engine.send_large(target, source, ack, timeout, traced, progress, unordered)
             return Sent(message_id, waiting=waiting)
-        sent = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options, unordered)
+        whole = bytes(source.read(0, source.size))
+        message_id, waiting = self._engine.send(target, whole, ack, timeout, traced, unordered)
         if progress is not None:
             progress(source.size, source.size)
-        return sent
+        return Sent(message_id, waiting=waiting)
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._engine.cut(target, _segment_size(segment_size), float(parity_rate))
@@ -236,21 +229,8 @@ class NativeEngine:
         """The core knows by its process id that it was forked."""
 
 
-def _checked(options: Options) -> dict[str, Any]:
-    """The arguments of the extension; ConfigurationError and its kin for what it would not understand."""
-    names.check_node_name(options.name)
-    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
-        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
-    if options.durability not in {"process", "disk"}:
-        raise DurabilityError(f"durability is {options.durability!r}; use 'process' or 'disk'")
-    if options.bell not in {"auto", "polling"}:
-        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
-    if options.max_lane_bytes < 1:
-        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
-    if options.on_error not in ON_ERROR:
-        raise ConfigurationError(f"on_error is {options.on_error!r}; use one of {', '.join(map(repr, ON_ERROR))}")
-    if type(options.max_deliveries) is not int or not 1 <= options.max_deliveries < 1 << 31:
-        raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 or more")
+def _arguments(options: Options) -> dict[str, Any]:
+    """The options as the extension takes them."""
     spin = options.spin_seconds
     return {
         "name": options.name,
@@ -258,40 +238,26 @@ def _checked(options: Options) -> dict[str, Any]:
         "key": "" if options.key is None else os.fspath(options.key),
         "fabrics": options.fabrics,
         "allow": AccessPolicy(options.allow).allowed(),
-        "lease_seconds": _seconds("lease_seconds", options.lease_seconds),
-        "heartbeat_seconds": _seconds("heartbeat_seconds", options.heartbeat_seconds),
+        "lease_seconds": float(options.lease_seconds),
+        "heartbeat_seconds": float(options.heartbeat_seconds),
         "workers": options.workers,
         "durable": options.durability == "disk",
         "polling": options.bell == "polling",
         "namespace": options.namespace,
         "max_lane_bytes": options.max_lane_bytes,
-        "max_open_files": open_files(options.max_open_files),
+        "max_open_files": options.open_files,
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
         "on_error": options.on_error,
         "max_deliveries": options.max_deliveries,
         "ephemeral": options.ephemeral,
-        "segment_limits": {} if options.segment_limits is None else _segment_limits(options.segment_limits),
+        "segment_limits": {} if options.segment_limits is None else asdict(options.segment_limits),
     }
-
-
-def _segment_limits(limits: Limits) -> dict[str, Any]:
-    told = asdict(limits)
-    for name, value in told.items():
-        if not isinstance(value, int | float if name.endswith("seconds") else int) or value < 0:
-            raise ConfigurationError(f"the limit {name} is {value!r}; use a number that is not below 0")
-    return told
 
 
 def _segment_size(size: int | None) -> int | None:
     if size is None or (isinstance(size, int) and size > 0):
         return size
     raise ConfigurationError(f"segment size {size!r} cannot be used: choose one above 0")
-
-
-def _seconds(what: str, seconds: float) -> float:
-    if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
-        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
-    return float(seconds)
 
 
 def _traced(options: dict[str, Any]) -> dict[str, Any]:

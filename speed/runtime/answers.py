@@ -90,7 +90,7 @@ class Answers:
                 self._bytes += size
                 self._next = min(self._next, monotonic() + AGAIN_SECONDS)
         if kept:
-            self._context.heed(self._next)
+            self._context.alarm.wake_by(self._next)
         else:
             self._undelivered(answer, "too many others wait for room already")
 

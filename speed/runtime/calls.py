@@ -184,7 +184,7 @@ class Calls:
 
     def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
         self._pending.add(key, deadline, target, completion)
-        self._context.heed(deadline)
+        self._context.alarm.wake_by(deadline)
 
     # --- callbacks ---
 

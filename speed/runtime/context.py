@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import time as time_module
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import clock_gettime_ns, time
 
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
-from speed.errors import SpeedError, fresh
+from speed.errors import SpeedError
 from speed.fs.key_source import KeySource
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
+from speed.runtime.alarm import Alarm
+from speed.runtime.ending import Ending
 from speed.runtime.said import Said
 from speed.runtime.stats import Stats
 from speed.wire.seal import Keyring
@@ -35,12 +36,9 @@ def boot_ms() -> int:
     return clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Context:
-    """Identity, registry access and counters of a node; made once, then only read.
-
-    ``failure`` is set once, when the node lost its lease or was closed; public methods raise it.
-    """
+    """Identity, registry access and counters of a node; made once, then only read."""
 
     name: str
     id: bytes
@@ -55,6 +53,7 @@ class Context:
     registration: Registration
     policy: AccessPolicy
     pending: PendingCalls
+    alarm: Alarm
     boot_id: str = ""
     on_error: str = "dead-letter"
     max_deliveries: int = 5
@@ -62,14 +61,7 @@ class Context:
     """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)
     said: Said = field(default_factory=Said)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    failure: SpeedError | None = None
-    heed: Callable[[float], None] = lambda deadline: None
-    """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""
-    unheard: Callable[[str], None] = lambda target: None
-    """Tells of a node whose bell nobody hears."""
-    lane_removed: Callable[[str], None] = lambda source: None
-    """Tells of a sender that will not come back, and of which this node has no lane any more."""
+    ending: Ending = field(default_factory=Ending)
 
     @property
     def keyring(self) -> Keyring:
@@ -85,7 +77,16 @@ class Context:
         """Links that may."""
         return max(MIN_AWAKE, self.max_open_files // 3 // FILES_EACH)
 
+    @property
+    def failure(self) -> SpeedError | None:
+        """Why the node cannot be used any longer: it lost its lease, or was closed."""
+        return self.ending.reason
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when all threads are to end."""
+        return self.ending.stopping
+
     def check_open(self) -> None:
-        """Raise why the node cannot be used any longer: an exception of its own for who asks."""
-        if self.failure is not None:
-            raise fresh(self.failure)
+        """Raise why the node cannot be used any longer."""
+        self.ending.check()

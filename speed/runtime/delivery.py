@@ -259,7 +259,7 @@ class Delivery:
     def _again(self, arrival: Arrival, work: Work, failures: int) -> None:
         seconds = min(RETRY_MOST_SECONDS, RETRY_FIRST_SECONDS * 2 ** min(failures - 1, 16))
         self._pool.again(work, seconds)
-        self._context.heed(monotonic() + seconds)
+        self._context.alarm.wake_by(monotonic() + seconds)
 
 
 def _told(error: BaseException) -> str:

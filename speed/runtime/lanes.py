@@ -31,18 +31,19 @@ class InboundLanes:
         inbox: Inbox,
         may_read: Callable[[str], bool],
         resume: Callable[[bytes], None],
-        most_awake: int,
+        lane_removed: Callable[[str], None],
     ) -> None:
         self._context = context
         self._inbox = inbox
         self._may_read = may_read
         self._resume = resume
+        self._lane_removed = lane_removed
         self._names: dict[bytes, str] = {}
         self._lanes: dict[bytes, InboundLane] = {}
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
         self._keys = context.keyring.now
-        self._awake: Awake[bytes] = Awake(most_awake)
+        self._awake: Awake[bytes] = Awake(context.most_lanes)
         self._failed: dict[bytes, None] = {}
         """What could not be opened or read: the next scan tries again."""
         self._sought: set[bytes] = set()
@@ -165,7 +166,7 @@ class InboundLanes:
             self._passed[lane.id] = lane.ended_at
         elif self._inbox.remove_lane(lane.source, lane.ended_at, self._context.registry):
             self._let_go(lane, clean=False)
-            self._context.lane_removed(lane.source)
+            self._lane_removed(lane.source)
 
     def _has_ended(self, lane: InboundLane) -> bool:
         """Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read."""

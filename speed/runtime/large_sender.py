@@ -72,7 +72,7 @@ class LargeSender:
             for sequence in tracked:
                 if not answer.given:
                     self._context.pending.add(sequence, deadline, target, answer)
-            self._context.heed(deadline)
+            self._context.alarm.wake_by(deadline)
             return bool(waiter.result())
         finally:
             for sequence in tracked:

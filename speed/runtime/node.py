@@ -13,7 +13,7 @@ from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
 from speed.runtime import at_exit, locks, outbox, start
 from speed.runtime.batches import BatchHandler
 from speed.runtime.delivery import Handler
-from speed.runtime.message import Message
+from speed.runtime.message import Message, is_large
 from speed.runtime.options import Options
 from speed.runtime.published import Published
 from speed.wire.entry import Entry
@@ -97,12 +97,6 @@ class PythonEngine:
     # --- messages and events ---
 
     def send(
-        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
-    ) -> str:
-        self._check_open()
-        return self._parts.outbox.send(target, payload, ack, timeout, options, unordered)
-
-    def send_large(
         self,
         target: str,
         payload: Any,
@@ -113,7 +107,9 @@ class PythonEngine:
         unordered: bool,
     ) -> str:
         self._check_open()
-        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress, unordered)
+        if is_large(payload):
+            return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress, unordered)
+        return self._parts.outbox.send(target, payload, ack, timeout, options, unordered)
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._check_open()

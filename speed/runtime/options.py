@@ -1,4 +1,4 @@
-"""What a program asks of a node, before anything is checked: the same for every engine."""
+"""What a program asks of a node, and whether it can be had: the same for every engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from speed.errors import ConfigurationError
+from speed.core.access import AccessPolicy
+from speed.errors import ConfigurationError, DurabilityError
+from speed.wire import names
 from speed.wire.limits import CALL_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ WRITE_MESSAGES = 64
 SPIN_SECONDS = 200e-6
 """How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
 MAX_DELIVERIES_ASKED = 1_000_000
+MAX_SPIN_SECONDS = 0.01
+DURABILITIES = ("process", "disk")
+BELLS = ("auto", "polling")
 ON_ERROR = ("dead-letter", "retry", "drop")
 ON_FULL = ("wait", "drop")
 MESSAGE_OPTIONS = frozenset(
@@ -64,14 +69,57 @@ class Options:
     max_deliveries: int = 5
     ephemeral: bool = False
 
+    def check(self) -> None:
+        """Refuse what no engine could use, before anything is touched.
 
-def open_files(asked: int | None) -> int:
-    """Descriptors for lanes and links: ``asked``, or the default for None."""
-    if asked is None:
+        Raises InvalidNameError for the name and the grants, DurabilityError, and ConfigurationError for all else.
+        """
+        names.check_node_name(self.name)
+        AccessPolicy(self.allow)
+        for what in ("lease_seconds", "heartbeat_seconds"):
+            _check_seconds(what, getattr(self, what))
+        _check_count("workers", self.workers, MAX_WORKERS)
+        _check_count("max_deliveries", self.max_deliveries, MAX_DELIVERIES_ASKED)
+        _check_count("max_lane_bytes", self.max_lane_bytes)
+        if self.max_open_files is not None:
+            _check_count("max_open_files", self.max_open_files)
+        _check_choice("bell", self.bell, BELLS)
+        _check_choice("on_error", self.on_error, ON_ERROR)
+        _check_choice("durability", self.durability, DURABILITIES, DurabilityError)
+        if self.spin_seconds is not None:
+            _check_spin(self.spin_seconds)
+        if self.segment_limits is not None:
+            self.segment_limits.check()
+
+    @property
+    def open_files(self) -> int:
+        """Descriptors for lanes and links, as asked or by default."""
+        if self.max_open_files is not None:
+            return self.max_open_files
         return min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-    if type(asked) is not int or asked < 1:
-        raise ConfigurationError(f"max_open_files is {asked!r}; use a positive number")
-    return asked
+
+
+def _check_seconds(what: str, seconds: float) -> None:
+    if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
+
+
+def _check_count(what: str, count: int, most: int | None = None) -> None:
+    if type(count) is not int or count < 1 or (most is not None and count > most):
+        possible = "a positive number" if most is None else f"1 to {most}"
+        raise ConfigurationError(f"{what} is {count!r}; use {possible}")
+
+
+def _check_choice(
+    what: str, chosen: str, choices: tuple[str, ...], error: type[ConfigurationError] = ConfigurationError
+) -> None:
+    if chosen not in choices:
+        raise error(f"{what} is {chosen!r}; use one of {', '.join(map(repr, choices))}")
+
+
+def _check_spin(seconds: float) -> None:
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {seconds!r}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
 
 
 def in_seconds(timeout: float | None) -> float:

@@ -189,7 +189,7 @@ class OutgoingLink:
             self._flush(failures)
         if self.ringer.ring(context.id) is RingResult.NOBODY:
             context.stats.count("rings_unheard")
-            context.unheard(self.target)
+            context.alarm.unheard(self.target)
         return sequence
 
     def _check_sizes(self, payloads: Sequence[bytes]) -> None:

@@ -20,6 +20,7 @@ from speed.errors import WireError
 from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
+from speed.runtime.alarm import SILENT_SECONDS
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
@@ -41,8 +42,6 @@ AGAIN_SECONDS = 0.05
 """When lanes are looked at again after a failure."""
 FAILED_SECONDS = 0.01
 """Pause after a failure: the thread must not spin where the system fails all the time."""
-SILENT_SECONDS = (0.001, 0.3)
-"""First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
 
 
 class _Departed:
@@ -68,26 +67,27 @@ class Protocol:
         answers: Answers,
         withdrawals: Withdrawals,
         scanned: Callable[[], None],
+        lane_removed: Callable[[str], None],
     ) -> None:
-        """``scanned`` runs with each scan of the inbox."""
+        """``scanned`` runs with each scan of the inbox; ``lane_removed`` is told of a sender that will not come back,
+        and of which this node has no lane any more.
+        """
         self._context = context
+        self._alarm = context.alarm
         self._bell = bell
         self._inbox = inbox
         self._dispatch = dispatch
         self._answers = answers
         self._withdrawals = withdrawals
         self._scanned = scanned
-        self._lanes = InboundLanes(context, inbox, dispatch.may_read, self._resume, context.most_lanes)
+        self._lanes = InboundLanes(context, inbox, dispatch.may_read, self._resume, lane_removed)
         self._watched: dict[int, str] = {}
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
         self._expire_at = 0.0
-        self._waits_until = 0.0
         self._departed: dict[str, _Departed] = {}
         """Nodes that were found gone."""
-        self._silent: dict[str, tuple[float, float]] = {}
-        """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self._stopping = False
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
@@ -103,23 +103,14 @@ class Protocol:
         """End the thread after its present turn; waits for it at most ``timeout_seconds``."""
         self._stopping = True
         self._woken.set()
-        self.wake()
+        self._alarm.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_seconds)
-
-    def wake(self) -> None:
-        if self._bell is not None:
-            self._bell.wake(self._context.id)
-
-    def heed(self, deadline: float) -> None:
-        """Have a new deadline (monotonic seconds) noticed, if the present wait could outlast it."""
-        if deadline < self._waits_until:
-            self.wake()
 
     def look_again(self) -> None:
         """Scan the whole inbox soon: a grant may have opened a lane that waits."""
         self._next_scan = 0.0
-        self.wake()
+        self._alarm.wake()
 
     def watch_reader(self, link: OutgoingLink) -> None:
         """Learn at once when the reader of ``link``'s bell dies: the kernel reports it as EPOLLERR."""
@@ -129,12 +120,6 @@ class Protocol:
         with contextlib.suppress(FileExistsError, ValueError, OSError):  # ValueError: the node is just being closed
             self._poll.register(fd, 0)
         self._watched[fd] = link.target
-
-    def nobody_hears(self, name: str) -> None:
-        """A ring found no reader (L-9): if the process is gone, who waits for it is told at once."""
-        if name not in self._silent:
-            self._silent[name] = (0.0, SILENT_SECONDS[0])
-            self.wake()
 
     def node_left(self, name: str) -> None:
         """``name`` is gone: what it already answered is read first, then those who still wait are told."""
@@ -152,9 +137,9 @@ class Protocol:
         rung = self._guarded("waiting", self._wait)
         now = monotonic()
         self._guarded("reading", self._read, rung, now)
-        if self._silent or self._departed:
+        if self._alarm.silent or self._departed:
             self._guarded("looking after nodes that left", self._look_after_others, now)
-        if rung is None or now >= self._waits_until or self._context.id in rung:
+        if rung is None or now >= self._alarm.due or self._context.id in rung:
             self._look_at_the_time(now)
 
     def _look_at_the_time(self, now: float) -> None:
@@ -166,7 +151,7 @@ class Protocol:
             self._guarded("sending answers", self._answers.try_again)
         if now >= self._withdrawals.next_time():
             self._guarded("withdrawing calls", self._withdrawals.flush)
-        self._waits_until = math.inf  # a deadline that comes while the next line runs wakes at once
+        self._alarm.due = math.inf  # a deadline that comes while the next line runs wakes at once
         self._guarded("looking for the next deadline", self._find_next_time)
 
     def _guarded(self, doing: str, do: Callable[..., Any], *arguments: Any) -> Any:
@@ -189,7 +174,7 @@ class Protocol:
             self._wait_polling()
             return None
         rung: set[bytes] | None = set()
-        for fd, _ in self._poll.poll(max(0.0, self._waits_until - monotonic())):
+        for fd, _ in self._poll.poll(max(0.0, self._alarm.due - monotonic())):
             if fd == self._bell.fileno():
                 rung = self._bell.drain()
             else:
@@ -197,17 +182,17 @@ class Protocol:
         return rung
 
     def _find_next_time(self) -> None:
-        self._waits_until = min(
+        self._alarm.due = min(
             self._next_scan,
             self._dispatch.next_deadline(),
             self._answers.next_time(),
             self._withdrawals.next_time(),
-            *(look_at for look_at, _ in list(self._silent.values())),
+            *(look_at for look_at, _ in list(self._alarm.silent.values())),
         )
 
     def _scan_soon(self, at: float = 0.0) -> None:
         self._next_scan = min(self._next_scan, at)
-        self._waits_until = min(self._waits_until, at)
+        self._alarm.due = min(self._alarm.due, at)
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
@@ -222,7 +207,7 @@ class Protocol:
         except (OSError, ValueError):
             pass
         if target is not None:
-            self._silent[target] = (0.0, SILENT_SECONDS[0])
+            self._alarm.silent[target] = (0.0, SILENT_SECONDS[0])
 
     # --- nodes that are gone ---
 
@@ -237,16 +222,16 @@ class Protocol:
 
     def _look_at_silent(self, now: float) -> None:
         """S-7: a node without a reader on its bell has died if its process is gone."""
-        for name, (look_at, pause) in list(self._silent.items()):
+        for name, (look_at, pause) in list(self._alarm.silent.items()):
             if now < look_at:
                 continue
-            del self._silent[name]
+            del self._alarm.silent[name]
             if self._context.registry.live(name, sure=True) is None:
                 self._departed[name] = _Departed(self._context.pending.to(name))
                 self._scan_soon()
             elif pause <= SILENT_SECONDS[1]:
-                self._silent[name] = (now + pause, 2 * pause)
-                self._waits_until = min(self._waits_until, now + pause)
+                self._alarm.silent[name] = (now + pause, 2 * pause)
+                self._alarm.due = min(self._alarm.due, now + pause)
 
     # --- lanes ---
 

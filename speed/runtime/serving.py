@@ -70,7 +70,7 @@ class Serving:
         admission = self._pool.request(lane.source, head.request_id, Prepared(self, call), deadline)
         if admission is Admission.WAITING:
             self._callers.setdefault(lane.source, {})[head.request_id] = call
-            self._context.heed(deadline)
+            self._context.alarm.wake_by(deadline)
             if call.is_over:  # a worker was quicker
                 self._forget(call)
         elif admission is Admission.DUPLICATE:

@@ -20,9 +20,11 @@ from speed.fs.inbox import Inbox
 from speed.fs.key_source import KeySource
 from speed.fs.keyfile import default_key, default_root
 from speed.fs.probe import Filesystem, filesystem_of
+from speed.fs.registration import register
 from speed.fs.registry import Registry
-from speed.fs.root import check_root
+from speed.fs.root import check_root, prepare_root
 from speed.fs.sweep import sweep
+from speed.runtime.alarm import Alarm
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
@@ -31,12 +33,7 @@ from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
 from speed.runtime.links import Links
 from speed.runtime.options import (
-    MAX_DELIVERIES_ASKED,
-    MAX_LEASE_SECONDS,
-    MAX_WORKERS,
-    ON_ERROR,
     Options,
-    open_files,
 )
 from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
 
 log = logger("speed.node")
 
-MAX_SPIN_SECONDS = 0.01
 JOIN_SECONDS = 5.0
 
 
@@ -110,8 +106,7 @@ class Parts:
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more. A program that is told finds the node ended."""
-        self.context.failure = reason
-        self.context.stopping.set()
+        self.context.ending.begin(reason)
         self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
         self._let_go()
@@ -127,8 +122,7 @@ class Parts:
         A successor may read the same lanes from the moment that the name is free.
         """
         context = self.context
-        context.failure = reason
-        context.stopping.set()
+        context.ending.begin(reason)
         self.serving.cancel_all()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
@@ -208,11 +202,10 @@ def _begin(
         parts.abort(error)
 
     sweeper = Sweeper(context, options.lease_seconds, ephemeral=options.ephemeral)
-    context.lane_removed = sweeper.heard
 
     def left(name: str) -> None:
         protocol.node_left(name)
-        sweeper.heard(name)
+        sweeper.gone(name)
 
     registrar = Registrar(
         context,
@@ -236,7 +229,7 @@ def _begin(
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look)
+    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look, sweeper.gone)
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -258,8 +251,6 @@ def _begin(
 def _connect(parts: Parts) -> None:
     """Let the parts know of each other and start the threads."""
     context, protocol = parts.context, parts.protocol
-    context.heed = protocol.heed
-    context.unheard = protocol.nobody_hears
     parts.introspection.senders = protocol.senders
     parts.introspection.lane_counts = protocol.counts
     parts.links.on_open(protocol.watch_reader)
@@ -287,24 +278,24 @@ def _segments(context: Context, pool: WorkerPool, limits: Limits | None, dispatc
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
-    """Check everything, claim the name, prepare the inbox before anyone can see the entry."""
-    policy, max_open_files = _checked(options), open_files(options.max_open_files)
+    """Look at root and key, claim the name, prepare the inbox before anyone can see the entry."""
+    policy = AccessPolicy(options.allow)
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     check_root(root)  # before the key: why that is out of reach is told by the root
     keys = KeySource(key)
-    registry = Registry(root, keys.keyring)
-    registry.prepare()
+    prepare_root(root)
     filesystem = filesystem_of(root)
-    registry.late_ms = int(filesystem.late_seconds * 1000)
+    registry = Registry(root, keys.keyring, late_ms=int(filesystem.late_seconds * 1000), is_prepared=True)
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
     try:
-        registration = registry.register(
+        registration = register(
+            registry,
             options.name,
-            lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
-            heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
+            lease_ms=int(options.lease_seconds * 1000),
+            heartbeat_ms=int(options.heartbeat_seconds * 1000),
             fabrics=options.fabrics,
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
@@ -330,10 +321,11 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
+        alarm=Alarm(bell, names.node_id(options.name)),
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
-        max_open_files=max_open_files,
+        max_open_files=options.open_files,
     )
     return context, bell, inbox
 
@@ -347,24 +339,6 @@ def _prepare(root: str, name: str, won: Won, keyring: Keyring, polling: bool) ->
     return None if polling else Bell.open_own(names.bell_path(root, name)), inbox
 
 
-def _checked(options: Options) -> AccessPolicy:
-    """What can be wrong before anything is touched; returns the access policy."""
-    names.check_node_name(options.name)
-    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
-        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
-    if options.bell not in ("auto", "polling"):
-        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
-    if options.on_error not in ON_ERROR:
-        raise ConfigurationError(f"on_error is {options.on_error!r}; use one of {', '.join(ON_ERROR)}")
-    if type(options.max_deliveries) is not int or not 1 <= options.max_deliveries <= MAX_DELIVERIES_ASKED:
-        raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 to {MAX_DELIVERIES_ASKED}")
-    if options.max_lane_bytes < 1:
-        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
-    if options.spin_seconds is not None and not 0 <= options.spin_seconds <= MAX_SPIN_SECONDS:
-        raise ConfigurationError(f"spin_seconds is {options.spin_seconds}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
-    return AccessPolicy(options.allow)
-
-
 def _lacks_bells(root: str, filesystem: Filesystem) -> bool:
     """Whether lanes must be polled here (L-22); says so."""
     if filesystem.supports_fifo and not filesystem.is_remote:
@@ -374,15 +348,7 @@ def _lacks_bells(root: str, filesystem: Filesystem) -> bool:
     return True
 
 
-def _milliseconds(what: str, seconds: float) -> int:
-    if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
-        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
-    return int(seconds * 1000)
-
-
 def _durable(durability: str, root: str, is_memory: bool) -> bool:
-    if durability not in ("process", "disk"):
-        raise DurabilityError(f"durability is {durability!r}; use 'process' or 'disk'")
     if durability == "disk" and is_memory:
         raise DurabilityError(
             f"{root} lies in memory: 'disk' cannot be given there; use a root on a disk, or 'process'"

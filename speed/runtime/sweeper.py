@@ -27,7 +27,7 @@ MAX_GONE = 65_536
 class Sweeper:
     """Looks through the registry about once a lease, and soon at names that are said to be gone.
 
-    ``heard`` may be called from any thread; ``turn`` is for the thread that renews the lease.
+    ``gone`` may be called from any thread; ``turn`` is for the thread that renews the lease.
     """
 
     def __init__(self, context: Context, lease_seconds: float, *, ephemeral: bool) -> None:
@@ -40,7 +40,7 @@ class Sweeper:
         self._round: Iterator[str] = iter(())
         self._gone: dict[str, None] = {}
 
-    def heard(self, name: str) -> None:
+    def gone(self, name: str) -> None:
         """A node is gone, or its lane is: if its name does not come back, it is forgotten soon."""
         if len(self._gone) < MAX_GONE:
             self._gone[name] = None

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import wraps
+from typing import Any, TypeVar
 
-from speed.errors import ConfigurationError
+from speed.errors import ConfigurationError, WireError
 from speed.wire import lazily
+from speed.wire.traceparent import parse_traceparent
+
+Result = TypeVar("Result")
 
 current_traceparent: ContextVar[str | None] = ContextVar("speed_traceparent", default=None)
+
+
+def current_trace() -> str | None:
+    """The W3C traceparent of the work at hand: of the request or message that is being handled, else None.
+
+    Calls and sends carry it on. Coroutines, tasks and ``asyncio.to_thread`` have it by themselves; a thread of your
+    own has it through ``traced``.
+    """
+    return current_traceparent.get()
+
+
+@contextmanager
+def trace(traceparent: str | None) -> Iterator[None]:
+    """Work inside belongs to this trace: ``with speed.trace(request.headers.get("traceparent")): …``.
+
+    With None it belongs to none; so it does with text that is no traceparent, as W3C asks of whoever receives one.
+    """
+    token = current_traceparent.set(traceparent if _is_valid(traceparent) else None)
+    try:
+        yield
+    finally:
+        current_traceparent.reset(token)
+
+
+def _is_valid(traceparent: str | None) -> bool:
+    try:
+        return traceparent is not None and bool(parse_traceparent(traceparent))
+    except WireError:
+        return False
+
+
+def traced(function: Callable[..., Result]) -> Callable[..., Result]:
+    """``function`` for another thread, in the context of this moment: its calls belong to the trace at hand.
+
+    ``Thread(target=speed.traced(work))``, ``pool.submit(speed.traced(work), 1)``. May be called any number of times.
+    """
+    context = copy_context()
+
+    @wraps(function)
+    def run(*arguments: Any, **named: Any) -> Result:
+        return context.copy().run(function, *arguments, **named)
+
+    return run
 
 
 def trace_context_of(traceparent: str | None, baggage: Mapping[str, str]) -> Any:

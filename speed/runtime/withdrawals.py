@@ -34,7 +34,7 @@ class Withdrawals:
         with self._lock:
             self._waiting.setdefault(target, {})[request_id] = None
             self._next = 0.0
-        self._context.heed(monotonic())
+        self._context.alarm.wake_by(monotonic())
 
     def next_time(self) -> float:
         """Monotonic seconds of the next ``flush``; infinity when nothing waits."""

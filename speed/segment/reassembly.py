@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 
-from speed.errors import WireError
+from speed.errors import ConfigurationError, WireError
 from speed.segment.form import Segment
 from speed.wire import limits
 
@@ -55,6 +55,12 @@ class Limits:
     idle_seconds: float = limits.RECONSTRUCTION_IDLE_SECONDS
     total_seconds: float = limits.RECONSTRUCTION_SECONDS
     completion_seconds: float = limits.COMPLETION_SECONDS
+
+    def check(self) -> None:
+        """Raise ConfigurationError for a bound that is no number, or below 0."""
+        for name, value in asdict(self).items():
+            if not isinstance(value, int | float if name.endswith("seconds") else int) or not value >= 0:
+                raise ConfigurationError(f"the limit {name} is {value!r}; use a number that is not below 0")
 
 
 @dataclass

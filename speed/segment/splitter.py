@@ -49,21 +49,26 @@ class Splitter:
         if not 0 <= parity_rate <= 1:
             raise ConfigurationError(f"parity_rate {parity_rate} cannot be used: choose one from 0 to 1")
         self.segment_size, self.parity_rate = segment_size, parity_rate
-
-    @property
-    def most_bytes(self) -> int:
-        """The largest payload that can be cut."""
-        return MAX_SEGMENTS * self.segment_size
+        self.most_bytes = segment_size * max(
+            count for count in range(1, MAX_SEGMENTS + 1) if count + self._parity_count(count) <= MAX_SEGMENTS
+        )
+        """The largest payload that can be cut with this parity."""
 
     def shape(self, payload_bytes: int) -> Shape:
-        """How a payload of this size is cut. PayloadTooLargeError if it needs more than ``max_segments``."""
-        data_count = max(1, -(-payload_bytes // self.segment_size))
-        if data_count > MAX_SEGMENTS:
+        """How a payload of this size is cut.
+
+        PayloadTooLargeError if its data and the parity asked for need more than ``max_segments``.
+        """
+        if payload_bytes > self.most_bytes:
             raise PayloadTooLargeError(
-                f"{payload_bytes} bytes exceed the {self.most_bytes} of {MAX_SEGMENTS} segments: send less"
+                f"{payload_bytes} bytes exceed the {self.most_bytes} that fit into {MAX_SEGMENTS} segments of "
+                f"{self.segment_size} bytes with a parity rate of {self.parity_rate:g}: send less, or use larger ones"
             )
-        parity_count = min(ceil(data_count * self.parity_rate), data_count, MAX_SEGMENTS - data_count)
-        return Shape(payload_bytes, self.segment_size, data_count, parity_count)
+        data_count = max(1, -(-payload_bytes // self.segment_size))
+        return Shape(payload_bytes, self.segment_size, data_count, self._parity_count(data_count))
+
+    def _parity_count(self, data_count: int) -> int:
+        return min(ceil(data_count * self.parity_rate), data_count)
 
     def cut_bytes(self, payload_bytes: int) -> int:
         """What the segments of a payload of this size take at most, in their envelopes."""

@@ -199,6 +199,8 @@ class BatchCalls:
             batch.failed = True
             batch.bad_row = _bad_row(error, batch)
             return
+        if isinstance(error, CallTimeoutError):
+            error.args = (f"{error}; {_too_slow(batch, self._settings.timeout_seconds)}",)
         if isinstance(error, SpeedError):
             raise located(error, batch) from None
         raise error
@@ -210,6 +212,15 @@ def located(error: SpeedError, batch: Batch) -> SpeedError:
     where = str(batch) if row is None else f"{batch}, row {batch.first_row + row}"
     error.args = (f"{where}: {error}",)
     return error
+
+
+def _too_slow(batch: Batch, seconds: float) -> str:
+    """What a time-out means for the rows, and what would help."""
+    rows = max(1, batch.rows.num_rows)
+    return (
+        f"{rows} rows in {seconds:g} s are {seconds / rows:.2g} s a row: raise timeout_seconds, or send fewer rows a "
+        "batch (spark.sql.execution.arrow.maxRecordsPerBatch), or have the service take whole arrays (@by_array)"
+    )
 
 
 def _bad_row(error: SpeedError, batch: Batch) -> int | None:

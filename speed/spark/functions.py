@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from speed import __version__
 from speed.errors import ConfigurationError, SpeedError
 from speed.spark.answers import null_arrays, promised_arrays
 from speed.spark.calls import Batch, BatchCalls
@@ -50,6 +52,20 @@ class Work(NamedTuple):
             raise
         self._count(calls.counts)
 
+    def mapped(self, batches: Batches) -> Batches:
+        """What the service makes of whole batches."""
+        import pyarrow as pa
+
+        for _, arrays in self.answers(batches):
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.promised)
+
+    def called(self, batches: Iterator[pa.Array | tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        """One array for the arguments of each batch."""
+        import pyarrow as pa
+
+        for _, arrays in self.answers(_named(batch, self.columns) for batch in batches):
+            yield arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, fields=list(self.promised))
+
     def _arrays(self, batch: Batch) -> list[pa.Array]:
         """The promised arrays out of an answer; nulls where a batch failed and that is allowed."""
         rows = batch.rows.num_rows if self.same_rows else None
@@ -73,12 +89,10 @@ class Work(NamedTuple):
 
 def map_function(work: Work) -> Callable[[Batches], Batches]:
     """Batches in, what the service makes of them out."""
+    begin = _begin(work)
 
     def map_batches(batches: Batches) -> Batches:
-        import pyarrow as pa
-
-        for _, arrays in work.answers(batches):
-            yield pa.RecordBatch.from_arrays(arrays, schema=work.promised)
+        yield from begin().mapped(batches)
 
     return map_batches
 
@@ -87,14 +101,39 @@ def udf_function(work: Work) -> Callable[..., Any]:
     """Arrays in, one array out, batch by batch: of the promised type, or of structures if several are promised."""
     import pyarrow as pa
 
+    begin = _begin(work)
+
     def call(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        for _, arrays in work.answers(_named(batch, work.columns) for batch in batches):
-            yield arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, fields=list(work.promised))
+        yield from begin().called(batches)
 
     # Spark reads the form of the function off its annotations, and hands over one array, not a tuple, for one column.
     form = pa.Array if work.columns is None or len(work.columns) == 1 else tuple[pa.Array, ...]
     call.__annotations__ = {"batches": Iterator[form], "return": Iterator[pa.Array]}  # type: ignore[valid-type]
     return call
+
+
+def _begin(work: Work) -> Callable[[], Work]:
+    """What gives a worker its work.
+
+    It travels as code that needs nothing, so that a Python without ``speed`` can say what it lacks.
+    """
+    packed = pickle.dumps(work)
+    version = __version__
+
+    def begin() -> Work:
+        import pickle
+        import sys
+
+        try:
+            work: Work = pickle.loads(packed)  # noqa: S301 - Spark's workers unpickle whatever its driver sends
+        except ImportError as error:
+            raise ImportError(
+                f"the Python of Spark's workers, {sys.executable}, cannot import speed ({error}): install speed-ipc "
+                f"{version} there, or set PYSPARK_PYTHON to a Python that has it, before the session starts"
+            ) from None
+        return work
+
+    return begin
 
 
 def _named(batch: pa.Array | tuple[pa.Array, ...], names: tuple[str, ...] | None) -> pa.RecordBatch:
@@ -103,8 +142,6 @@ def _named(batch: pa.Array | tuple[pa.Array, ...], names: tuple[str, ...] | None
 
     arrays = list(batch) if isinstance(batch, tuple) else [batch]
     if names is None:
-        if len(arrays) > 1 or not pa.types.is_struct(arrays[0].type):
-            raise ConfigurationError("the arguments have no names: pass one struct(…) of them in SQL, or give columns=")
         names = tuple(field.name for field in arrays[0].type)
         arrays = arrays[0].flatten()
     elif len(arrays) != len(names):

@@ -60,6 +60,11 @@ def check_names(present: Sequence[str], asked: Sequence[str], returned: Sequence
         raise ConfigurationError(f"the DataFrame has a column {twice[0]!r} already: drop it, or return another name")
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it literally, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def check_types(schema: StructType, names: Sequence[str]) -> None:
     """Raises ConfigurationError for a column of a type that does not travel (C-3)."""
     for name in names:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import speed
-from speed.errors import ServiceNotFoundError
+from speed.errors import ConfigurationError, ServiceNotFoundError
 from speed.fs.keyfile import default_root
 from speed.spark.driver import _close_with
 from speed.spark.executor import family, live_nodes
 from speed.spark.functions import Work, map_function, udf_function
 from speed.spark.metrics import Counts, Reports
-from speed.spark.schema import arrow_schema, check_names, check_types, promised_schema
+from speed.spark.schema import arrow_schema, check_names, check_types, promised_schema, quoted
 from speed.spark.settings import CallSettings, NodeSettings, call_settings, check_columns
 from speed.spark.targets import Targets
 from speed.wire.entry import Entry
@@ -101,26 +100,36 @@ class Speed:
         return (counts if self._counts is None else counts + self._counts.value).summary()
 
     def enrich(
-        self, df: DataFrame, *, node: str, service: str, columns: Sequence[str], returns: str, **options: Any
+        self,
+        df: DataFrame,
+        *,
+        node: str,
+        service: str,
+        columns: Sequence[str] | Mapping[str, str],
+        returns: str,
+        **options: Any,
     ) -> DataFrame:
-        """``df`` with the columns that ``service`` answers to ``columns``, a DDL such as ``miles double``.
+        """``df`` with the columns that ``service`` answers; ``returns`` is their DDL, such as ``miles double``.
 
-        Only ``columns`` and the answer pass through Python. Where Spark needs no column of the answer, nobody is asked;
-        what is promised NOT NULL is checked, and yet nullable to Spark.
+        ``columns`` are the arguments: names of columns, or a mapping of the service's own names to those of columns,
+        ``{"amount": "net"}``. Only they and the answer pass through Python, as Arrow batches: pandas is not needed.
+        Where Spark needs no column of the answer, nobody is asked; what is promised NOT NULL is checked, and yet
+        nullable to Spark.
         ``options`` are those of ``CallSettings``. Raises, before anything runs, ConfigurationError for unknown columns
         or options and for types that no column holds, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
         """
         from pyspark.sql.functions import arrow_udf
 
         settings = call_settings(node, service, options)
-        names = check_columns(columns)
+        asked = dict(columns) if isinstance(columns, Mapping) else {name: name for name in check_columns(columns)}
+        names = check_columns(list(asked))
         returned = promised_schema(returns, settings)
-        check_names(df.columns, names, returned.names)
-        check_types(df.schema, names)
+        check_names(df.columns, list(asked.values()), returned.names)
+        check_types(df.schema, list(asked.values()))
         work = self._work(settings, names, returned)
         kind = returned[0].dataType if len(returned) == 1 else returned
         ask = arrow_udf(udf_function(work), kind).asNondeterministic()  # else Spark asks again for each use
-        answer = ask(*(df[name] for name in names))
+        answer = ask(*(df[quoted(name)] for name in asked.values()))
         if len(returned) == 1:
             return df.select("*", answer.alias(returned.names[0]))
         return df.select("*", answer.alias(_ANSWER)).select("*", f"{_ANSWER}.*").drop(_ANSWER)
@@ -128,7 +137,7 @@ class Speed:
     def map(self, df: DataFrame, *, node: str, service: str, schema: str, **options: Any) -> DataFrame:
         """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer.
 
-        With ``on_error="null"`` a batch that failed gives no rows.
+        With ``on_error="null"`` a batch that failed gives no rows. This is Spark's ``mapInArrow``, which wants pandas.
         """
         settings = call_settings(node, service, options)
         returned = promised_schema(schema, settings)
@@ -139,11 +148,15 @@ class Speed:
     def udf(
         self, node: str, service: str, returns: str, *, columns: Sequence[str] | None = None, **options: Any
     ) -> Callable[..., Column]:
-        """A function of columns for ``select`` and ``withColumn``; for SQL give it to ``spark.udf.register``.
+        """A function of columns for ``select`` and ``withColumn``, and with ``columns`` for SQL.
 
         ``returns`` is one type: ``string``. The arguments go to the service under the names that the columns have in
-        Spark: ``u("miles", col("arr_delay").alias("delay"))``; in SQL as one ``struct(miles, arr_delay AS delay)``.
-        With ``columns`` they are called so by position, in SQL too.
+        Spark: ``u("miles", col("arr_delay").alias("delay"))``. With ``columns`` they are named by position, and the
+        function can be registered for SQL:
+
+            spark.udf.register("haul", sp.udf("geo", "haul", "string", columns=["miles"]))
+
+        Registering one without ``columns`` raises ConfigurationError.
         """
         from pyspark.sql.functions import arrow_udf
 
@@ -151,7 +164,7 @@ class Speed:
         names = None if columns is None else check_columns(columns)
         work = self._work(settings, names, promised_schema(f"value {returns}", settings))
         made: Callable[..., Column] = arrow_udf(udf_function(work), returns)
-        return made if names else _of_struct(made)
+        return made if names else _ByName(made)
 
     def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> Work:
         """Raises for what can be known before a job runs: the node is there, allows this job, has the service."""
@@ -183,15 +196,22 @@ def _context(spark: SparkSession) -> Any | None:
         return None
 
 
-def _of_struct(made: Callable[..., Column]) -> Callable[..., Column]:
-    """``made`` for columns, which it gets as one structure: Spark itself gives its fields their names."""
-    from pyspark.sql.functions import struct
+class _ByName:
+    """A function of columns that gets them as one structure: Spark itself gives its fields their names."""
 
-    @functools.wraps(made)  # Spark registers whatever has the attributes of its own functions
-    def call(*columns: Any) -> Column:
-        return made(struct(*columns))
+    def __init__(self, made: Callable[..., Column]) -> None:
+        self._made = made
 
-    return call
+    def __call__(self, *columns: Any) -> Column:
+        from pyspark.sql.functions import struct
+
+        return self._made(struct(*columns))
+
+    @property
+    def asNondeterministic(self) -> Any:  # noqa: N802 - what Spark looks for in a function that is registered
+        raise ConfigurationError(
+            "in SQL the arguments of a function have no names: give them to sp.udf, as columns=['miles', 'delay']"
+        )
 
 
 def _accumulator(context: Any) -> Any:

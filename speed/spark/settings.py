@@ -84,8 +84,8 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """The names as a tuple. Raises ConfigurationError for none, one twice, or one that no service could name."""
-    if isinstance(columns, str) or not columns:
-        raise ConfigurationError("columns must name at least one column, as a list")
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+        raise ConfigurationError("columns must name at least one column, as a list such as ['miles', 'delay']")
     for name in columns:
         if not isinstance(name, str) or not _PLAIN.fullmatch(name):
             raise ConfigurationError(f"column {name!r} cannot be an argument: use letters, digits and _, or an alias")

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from speed.fs.registration import Registration
+from speed.fs.registration import Registration, register
 from speed.fs.registry import Registry
+from speed.fs.root import prepare_root
 from speed.wire.seal import Keyring
 from tests.fs.lanes import Lane
 
@@ -28,12 +29,12 @@ class OneProcess(Registry):
     """A registry as one process has it: what was registered is let go of when the process ends."""
 
     def __init__(self, root: pathlib.Path, keyring: Keyring) -> None:
-        super().__init__(str(root), keyring)
-        self.prepare()
+        prepare_root(str(root))
+        super().__init__(str(root), keyring, is_prepared=True)
         self._registered: list[Registration] = []
 
     def register(self, name: str, **options: Any) -> Registration:
-        self._registered.append(super().register(name, **options))
+        self._registered.append(register(self, name, **options))
         return self._registered[-1]
 
     def end(self) -> None:

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from speed.errors import LeaseLostError, NameTakenError
-from speed.fs.registration import Registration
+from speed.fs.registration import Registration, register
 from speed.fs.registry import Registry
+from speed.fs.root import prepare_root
 from speed.wire.seal import Keyring
 
 KEY = bytes(range(32))
@@ -28,7 +29,7 @@ def alone(registry: Registry, name: str, lease: int, heartbeat: int) -> bool:
     """Take the name, check by a file of its own that nobody else holds it, and give it back."""
     while True:
         try:
-            registration = registry.register(name, lease_ms=lease, heartbeat_ms=heartbeat)
+            registration = register(registry, name, lease_ms=lease, heartbeat_ms=heartbeat)
             break
         except (NameTakenError, LeaseLostError):
             time.sleep(0.0005)
@@ -47,7 +48,7 @@ def taken(registry: Registry, name: str, lease: int, heartbeat: int) -> Registra
     """Take the name as soon as it is free."""
     while True:
         try:
-            return registry.register(name, lease_ms=lease, heartbeat_ms=heartbeat)
+            return register(registry, name, lease_ms=lease, heartbeat_ms=heartbeat)
         except (NameTakenError, LeaseLostError):
             time.sleep(0.0005)
 
@@ -57,7 +58,7 @@ def expiring(registry: Registry, name: str) -> None:
     lease = 4
     while True:
         try:
-            registry.register(name, lease_ms=lease, heartbeat_ms=1)
+            register(registry, name, lease_ms=lease, heartbeat_ms=1)
             return
         except NameTakenError:
             time.sleep(0.0005)
@@ -96,8 +97,8 @@ def sweep(registry: Registry, until_gone: str) -> int:
 
 
 def main(root: str, lease: int, heartbeat: int) -> None:
-    registry = Registry(root, Keyring((KEY,)))
-    registry.prepare()
+    prepare_root(root)
+    registry = Registry(root, Keyring((KEY,)), is_prepared=True)
     held: dict[str, Registration] = {}
     print("ready", flush=True)
     for line in sys.stdin:
@@ -106,7 +107,7 @@ def main(root: str, lease: int, heartbeat: int) -> None:
             if command == "register":
                 while time.monotonic_ns() < int(rest[0]):
                     pass
-                held[name] = registry.register(name, lease_ms=lease, heartbeat_ms=heartbeat)
+                held[name] = register(registry, name, lease_ms=lease, heartbeat_ms=heartbeat)
                 answer = f"won {held[name].entry.generation}"
             elif command == "churn":
                 held_alone = [alone(registry, name, lease, heartbeat) for _ in range(int(rest[0]))]

@@ -11,7 +11,9 @@ from speed.errors import WireError
 from speed.fs import key_source
 from speed.fs.key_source import KeySource
 from speed.fs.keyfile import write_key_file
+from speed.fs.registration import register
 from speed.fs.registry import Registry
+from speed.fs.root import prepare_root
 from speed.wire.envelope import parse_header
 from speed.wire.names import entry_path, node_id
 from speed.wire.seal import Keyring, LinkOpener, LinkSealer
@@ -129,10 +131,10 @@ def test_a_retired_key_is_not_accepted_even_where_it_opened_something_before(pat
 
 
 def test_an_entry_is_read_again_by_the_keys_of_now(tmp_path: pathlib.Path, path: str, source: KeySource) -> None:
-    ours = Registry(str(tmp_path), source.keyring)
-    ours.prepare()
+    prepare_root(str(tmp_path))
+    ours = Registry(str(tmp_path), source.keyring, is_prepared=True)
     theirs = Registry(str(tmp_path), Keyring((NEW, OLD)))
-    registration = theirs.register("billing", **LONG)
+    registration = register(theirs, "billing", **LONG)
     os.utime(entry_path(str(tmp_path), "billing"), (1, 1))  # long settled: it is remembered what was read
     assert ours.read("billing") is None
     write_key_file(path, (OLD, NEW), replace=True)
@@ -145,9 +147,9 @@ def test_an_entry_is_read_again_by_the_keys_of_now(tmp_path: pathlib.Path, path:
 
 
 def test_a_heartbeat_seals_the_entry_with_the_new_key(tmp_path: pathlib.Path, path: str, source: KeySource) -> None:
-    ours = Registry(str(tmp_path), source.keyring)
-    ours.prepare()
-    registration = ours.register("billing", **LONG)
+    prepare_root(str(tmp_path))
+    ours = Registry(str(tmp_path), source.keyring, is_prepared=True)
+    registration = register(ours, "billing", **LONG)
     assert not registration.has_new_keys
     write_key_file(path, (NEW, OLD), replace=True)
     source.look()

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from speed.fs.entry_file import check_reachable
+from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.seal import Keyring
@@ -107,7 +108,7 @@ def test_readers_always_see_a_whole_entry_while_its_owner_rewrites_it(registry: 
 
 def test_an_entry_under_another_key_is_ignored_and_listed(registry: Registry, root: pathlib.Path):
     """R-1."""
-    Registry(str(root), Keyring((b"\x01" * 32,))).register("stranger", **LEASE).let_go()
+    register(Registry(str(root), Keyring((b"\x01" * 32,))), "stranger", **LEASE).let_go()
     registry.register("billing", **LEASE)
     assert [entry.name for entry, verdict in registry.entries()] == ["billing"]
     assert list(registry.problems()) == ["stranger.node"]

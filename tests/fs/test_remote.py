@@ -11,6 +11,7 @@ import pytest
 from speed.errors import ConfigurationError, RegistrationError, StorageError
 from speed.fs import probe
 from speed.fs.open import put_in_place
+from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.limits import MAX_REMEMBERED_JUNK, MIN_ENTRY_BYTES
@@ -43,10 +44,10 @@ def test_mount_options_say_how_late_another_host_may_see_a_change(
 
 def test_a_lease_that_another_host_may_not_see_renewed_is_refused(registry: Registry) -> None:
     """R-21: what is enough on a local filesystem is not, where a heartbeat may be seen a minute late."""
-    registry.late_ms = 60_000
+    late = Registry(registry.root, registry.keyring, late_ms=60_000)
     with pytest.raises(ConfigurationError, match="60000 ms"):
-        registry.register("billing", lease_ms=75_000, heartbeat_ms=5_000)
-    registry.register("billing", lease_ms=75_001, heartbeat_ms=5_000).remove()
+        register(late, "billing", lease_ms=75_000, heartbeat_ms=5_000)
+    register(late, "billing", lease_ms=75_001, heartbeat_ms=5_000).remove()
 
 
 def test_an_entry_that_the_system_fails_to_open_is_not_absent(

@@ -17,6 +17,7 @@ from speed.fs import keyfile
 from speed.fs.identity import identity, process_alive
 from speed.fs.keyfile import default_key, default_root, load_key_file, read_keys, write_key_file
 from speed.fs.registry import Registry
+from speed.fs.root import prepare_root
 from speed.wire.keyfile import format_key_file
 from speed.wire.seal import Keyring
 
@@ -33,7 +34,7 @@ def test_a_missing_root_is_made_private_whatever_the_umask(root: pathlib.Path):
     """R-1."""
     before = os.umask(0)
     try:
-        Registry(str(root), KEYS).prepare()
+        prepare_root(str(root))
     finally:
         os.umask(before)
     assert mode(root) == mode(root / "speed_registry") == mode(root / "speed_registry" / ".claims") == 0o700
@@ -52,7 +53,7 @@ def test_a_root_that_everybody_may_write_is_refused(root: pathlib.Path, bits: in
     root.mkdir()
     root.chmod(bits)
     with pytest.raises(RootError, match="chmod 700"):
-        Registry(str(root), KEYS).prepare()
+        prepare_root(str(root))
 
 
 def test_a_root_that_is_no_directory_is_refused(tmp_path: pathlib.Path):
@@ -61,7 +62,7 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: pathlib.Path):
     file.touch()
     for wrong in (file, file / "below"):
         with pytest.raises(RootError):
-            Registry(str(wrong), KEYS).prepare()
+            prepare_root(str(wrong))
 
 
 def as_nobody(action: Callable[[], None], group: int = NOBODY) -> None:
@@ -101,7 +102,7 @@ def test_a_root_that_this_user_may_not_write_is_refused(open_to_nobody: pathlib.
     def refused() -> None:
         for wrong in (read_only, open_to_nobody / "not" / "made"):
             with pytest.raises(RootError, match=r"choose another root"):
-                Registry(str(wrong), KEYS).prepare()
+                prepare_root(str(wrong))
 
     if os.geteuid() != 0:
         open_to_nobody.chmod(0o555)
@@ -115,7 +116,7 @@ def test_a_root_of_another_user_is_refused(open_to_nobody: pathlib.Path):
 
     def refused() -> None:
         with pytest.raises(RootError, match=r"choose"):
-            Registry(str(foreign) if os.geteuid() == NOBODY else "/", KEYS).prepare()
+            prepare_root(str(foreign) if os.geteuid() == NOBODY else "/")
 
     as_nobody(refused)
 

@@ -20,6 +20,7 @@ from speed.fs.fence import has_unopened_lanes
 from speed.fs.floor import floor_of, forgotten_up_to, raise_floor
 from speed.fs.identity import identity
 from speed.fs.inbox import Inbox
+from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.seal import Keyring
@@ -278,7 +279,7 @@ def test_many_who_sweep_and_start_at_once_never_use_a_generation_twice(registry:
     def live(own: Registry) -> None:
         for _ in range(15):
             with contextlib.suppress(NameTakenError):
-                registration = own.register("worker", ephemeral=True, **LONG)
+                registration = register(own, "worker", ephemeral=True, **LONG)
                 with lock:
                     generations.append(registration.entry.generation)
                 registration.expire()

@@ -51,7 +51,7 @@ def test_a_round_goes_on_where_a_turn_left_it(registry: Registry, context: Any) 
 def test_who_is_said_to_be_gone_is_forgotten_before_the_round(registry: Registry, context: Any) -> None:
     leave(registry, 3)
     sweeper = Sweeper(context, 1000.0, ephemeral=True)
-    sweeper.heard("worker1")
+    sweeper.gone("worker1")
     sweeper.turn()
     assert registry.read("worker1") is None
     assert entries(registry) == 2
@@ -85,9 +85,9 @@ def test_what_fails_is_counted_and_done_another_time(
 
     with monkeypatch.context() as patch:
         patch.setattr("speed.runtime.sweeper.sweep", fails)
-        sweeper.heard("worker0")
+        sweeper.gone("worker0")
         sweeper.turn()
     assert context.stats.value("sweeps_failed") == 1
-    sweeper.heard("worker0")
+    sweeper.gone("worker0")
     sweeper.turn()
     assert entries(registry) == 0

@@ -19,13 +19,15 @@ LEASE = {"lease_ms": 30_000, "heartbeat_ms": 5_000}
 
 WITHOUT_INOTIFY = """
 import logging, queue, resource, sys
+from speed.fs.registration import register
 from speed.fs.registry import Registry
+from speed.fs.root import prepare_root
 from speed.fs.watch import RegistryWatch
 from speed.wire.seal import Keyring
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s")
 import watchdog.observers
-registry = Registry(sys.argv[1], Keyring((bytes(range(32)),)))
-registry.prepare()
+prepare_root(sys.argv[1])
+registry = Registry(sys.argv[1], Keyring((bytes(range(32)),)), is_prepared=True)
 events = queue.Queue()
 watch = RegistryWatch(registry, events.put)
 watch._view.update(registry.live_entries())  # whatever reading imports is imported
@@ -33,7 +35,7 @@ limit = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (4, limit[1]))  # as with an exhausted user limit
 watch.start()
 resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-registry.register("billing", lease_ms=30000, heartbeat_ms=5000)
+register(registry, "billing", lease_ms=30000, heartbeat_ms=5000)
 print(watch.mode, type(events.get(timeout=10)).__name__)
 watch.stop()
 """

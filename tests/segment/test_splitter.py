@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import ceil
 
 import pytest
 from hypothesis import given, settings
@@ -59,14 +60,24 @@ def test_parity_is_an_eighth_unless_said_otherwise() -> None:
     """G-5: a library needs only a segment size."""
     shape = Splitter(64).shape(64 * 100)
     assert (shape.data_count, shape.parity_count) == (100, 13)
-    assert Splitter(64).shape(64 * 254).parity_count == 1
     assert Splitter(64, 1.0).shape(1).parity_count == 1
 
 
 def test_more_than_255_segments_are_refused_before_anything_is_read() -> None:
     """G-4."""
+    assert Splitter(64, 0).shape(64 * 255).data_count == 255
     with pytest.raises(PayloadTooLargeError):
-        Splitter(64).split(bytes(64 * 255 + 1))
+        Splitter(64, 0).split(bytes(64 * 255 + 1))
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0.125, 226), (0.001, 254), (0.5, 170), (1.0, 127)])
+def test_parity_is_given_whole_or_the_payload_is_refused(rate: float, most: int) -> None:
+    """G-5: never a part of what was asked for."""
+    shape = Splitter(64, rate).shape(64 * most)
+    assert shape.parity_count == ceil(most * rate)
+    assert Splitter(64, rate).most_bytes == 64 * most
+    with pytest.raises(PayloadTooLargeError, match=f"with a parity rate of {rate:g}: send less, or use larger ones"):
+        Splitter(64, rate).shape(64 * most + 1)
 
 
 @pytest.mark.parametrize(("size", "rate"), [(0, 0), (-64, 0), (65, 0.125), (64, -0.1), (64, 1.5)])

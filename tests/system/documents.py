@@ -15,6 +15,7 @@ PATIENCE = 120.0
 _FENCE = re.compile(r"^( *)```(\S*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(r"<!--\s*\S.*?-->\s*\Z", re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
+_NAMED = re.compile(r"\A# ([\w./-]+\.\w+|cell \d+)\n")
 
 
 class Block(NamedTuple):
@@ -38,8 +39,8 @@ class Block(NamedTuple):
 
     @property
     def title(self) -> str | None:
-        """The name of the file that the reader saves it as."""
-        found = _TITLE.search(self.words)
+        """What the reader saves it as: ``title="…"``, or a comment on its first line; also a cell of a notebook."""
+        found = _TITLE.search(self.words) or _NAMED.match(self.text)
         return found[1] if found else None
 
 

@@ -319,3 +319,24 @@ def test_verify_names_a_lane_that_was_cut_and_one_whose_description_is_damaged(r
     listed = run("journal", "list")
     assert (listed.status, "sound" in listed.out, lanes["damaged"].name in listed.err) == (0, True, True)
     assert run("journal", "read", lanes["sound"].name).status == 0
+
+
+def test_a_word_that_json_took_for_a_number_is_refused_with_how_to_quote_it(run: Command) -> None:
+    def greet(name: str) -> str:
+        return f"hello {name}"
+
+    with speed.Node("greeter", root=run.root, allow=["cli.*"]) as greeter:
+        greeter.register("greet", greet)
+        refused = run("call", "greeter", "greet", "name=5")
+        assert refused.status == 7
+        assert """argument 'name' must be str, not int; 5 was read as JSON: for text write 'name="5"'""" in refused.err
+        assert run("call", "greeter", "greet", 'name="5"').out == "hello 5\n"
+
+
+def test_the_demo_says_how_it_is_used_without_starting_anything() -> None:
+    sources = Path(__file__).resolve().parents[2]
+    told = subprocess.run(
+        ["scripts/demo", "--help"], check=True, cwd=sources, capture_output=True, text=True, timeout=20
+    )
+    assert "scripts/demo --python-only" in told.stdout
+    assert "set -euo" not in told.stdout

@@ -1,8 +1,9 @@
 """What the pages of docs/ show is what happens.
 
-A ``python`` block runs whole, as a program in a fresh root. One with ``title="…"`` is saved under that name beside the
-page's session instead. The ``console`` blocks of a page are one session, which is typed and compared. Blocks of C++ and
-Java are parts of the examples that are built. What cannot be run says ``no-run``, and a comment before it says why.
+A ``python`` block runs whole, as a program in a fresh root. One with ``title="…"``, or the name of a file in a comment
+on its first line, is saved under that name beside the page's session instead, or used by a test of its own. The
+``console`` blocks of a page are one session, which is typed and compared. Blocks of C++ and Java are parts of the
+examples that are built. What cannot be run says ``no-run``, and a comment before it says why.
 """
 
 from __future__ import annotations
@@ -157,3 +158,9 @@ def test_each_block_is_in_a_language_that_is_checked() -> None:
 
 def test_what_does_not_run_says_why() -> None:
     assert [one.place for one in BLOCKS if not one.runs and not one.reason] == []
+
+
+def test_each_file_of_a_page_is_used() -> None:
+    tests = "".join(one.read_text("utf-8") for one in Path(__file__).parent.rglob("test_*.py"))
+    filed = {name for name, page in PAGES.items() if any(one.title and one.runs for one in page)}
+    assert [name for name in filed - set(sessions()) if Path(name).name not in tests] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -27,12 +28,32 @@ def geo(module_root: str) -> Iterator[speed.Node]:
     with speed.Node("geo", root=module_root) as node:
         node.register("hypot", by_array(lambda a, b: np.hypot(a, b)))
         node.register("label", by_row(label))
-        node.register("nothing", lambda a: None)
-        node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
+        node.register("nothing", nothing)
+        node.register("first_half", first_half)
+        node.register("plain", lambda a: 2 * a)
+        node.register("slow", by_row(slow))
+        node.register("twice", by_row(twice))
         node.register("signs", by_array(lambda x, k: {"sign": np.sign(x), "size": np.abs(k)}))
         node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
         node.allow("etl.*")
         yield node
+
+
+def nothing(a: speed.Column) -> None:
+    return None
+
+
+def first_half(a: speed.Column) -> speed.Column:
+    return columns.from_numpy(columns.to_numpy(a)[: a.rows // 2])
+
+
+def slow(a: int) -> int:
+    time.sleep(0.1)
+    return a
+
+
+def twice(amount: int) -> int:
+    return 2 * amount
 
 
 def label(a: int, b: float | None) -> str | None:
@@ -72,6 +93,35 @@ def test_a_udf_calls_a_service_in_select_and_in_sql(spark: Any, sp: Speed) -> No
     spark.udf.register("label", labelled)
     assert spark.sql("SELECT label(7L, 0.5D)").collect()[0][0] == "7:0.5"
     assert spark.sql("SELECT label(7L, CAST(NULL AS DOUBLE))").collect()[0][0] is None
+
+
+def test_a_function_without_names_for_its_arguments_is_refused_when_it_is_registered_for_sql(
+    spark: Any, sp: Speed
+) -> None:
+    with pytest.raises(speed.ConfigurationError, match=r"have no names: give them to sp.udf, as columns=\['miles'"):
+        spark.udf.register("label", sp.udf("geo", "label", "string"))
+
+
+def test_columns_go_to_arguments_of_other_names(spark: Any, sp: Speed) -> None:
+    renamed = spark.range(4).selectExpr("id AS `net amount`", "-id AS `a.b`")
+    asked = sp.enrich(renamed, node="geo", service="twice", columns={"amount": "net amount"}, returns="b long")
+    assert asked.columns == ["net amount", "a.b", "b"]
+    assert [row.b for row in asked.collect()] == [0, 2, 4, 6]
+    both = sp.enrich(renamed, node="geo", service="hypot", columns={"a": "a.b", "b": "a.b"}, returns="c double")
+    assert [row.c for row in both.collect()] == pytest.approx([number * 2**0.5 for number in range(4)])
+
+
+def test_a_plain_function_is_refused_with_what_would_make_it_one_of_columns(spark: Any, sp: Speed) -> None:
+    asked = sp.enrich(frame(spark), node="geo", service="plain", columns=["a"], returns="c long")
+    with pytest.raises(Exception, match=r"argument 'a' is a column, .* use @by_row or @by_array"):
+        asked.collect()
+
+
+def test_a_time_out_tells_rows_seconds_a_row_and_what_helps(spark: Any, sp: Speed) -> None:
+    one = spark.range(100).coalesce(1).selectExpr("id AS a")
+    asked = sp.enrich(one, node="geo", service="slow", columns=["a"], returns="c long", timeout_seconds=1)
+    with pytest.raises(Exception, match=r"100 rows in 1 s are 0.01 s a row: raise timeout_seconds, .*maxRecordsPer"):
+        asked.collect()
 
 
 def test_map_gives_the_rows_that_the_service_makes(spark: Any, sp: Speed) -> None:
@@ -171,6 +221,9 @@ def test_an_answer_other_than_promised_is_an_error(
     [
         ({"columns": ["a", "z"]}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
         ({"columns": []}, speed.ConfigurationError, "at least one column"),
+        ({"columns": {"a", "b"}}, speed.ConfigurationError, "as a list such as"),
+        ({"columns": {"a": "z"}}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
+        ({"columns": {"not a name": "a"}}, speed.ConfigurationError, "column 'not a name' cannot be an argument"),
         ({"returns": "b double"}, speed.ConfigurationError, "has a column 'b' already"),
         ({"returns": "c double, c long"}, speed.ConfigurationError, "names one column twice"),
         ({"returns": "c double double"}, speed.ConfigurationError, "is no schema"),

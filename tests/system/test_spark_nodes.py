@@ -184,7 +184,7 @@ def test_an_answer_that_does_not_come_in_time_fails_the_job_or_gives_nulls(
     """S-4."""
     over = threading.Event()
     with speed.Node("stuck", root=module_root, workers=8) as stuck:
-        stuck.register("twice", lambda a: over.wait(PATIENCE))
+        stuck.register("twice", by_array(lambda a: over.wait(PATIENCE)))
         stuck.allow("etl.*")
         try:
             with pytest.raises(Exception, match=r"CallTimeoutError: stuck\.twice, batch 0"):

@@ -42,13 +42,17 @@ def services(module_root: str) -> Iterator[None]:
         for agent in agents:
             agent.ready()
         with speed.Node("other", root=module_root) as node:
-            node.register("nothing", lambda a: columns.from_values([None] * a.rows, "float64"))
+            node.register("nothing", nothing)
             node.register("length", by_row(length))
             node.allow("etl.*")
             yield
     finally:
         for agent in agents:
             agent.end()
+
+
+def nothing(a: speed.Column) -> speed.Column:
+    return columns.from_values([None] * a.rows, "float64")
 
 
 def length(a: str) -> int:
@@ -150,15 +154,12 @@ def test_arguments_of_a_udf_are_called_like_their_columns(spark: Any, sp: Speed)
     row = frame.select(echo("data").alias("one"), echo(col("other").alias("data")).alias("two")).first()
     assert (row.one, row.two) == ("x", "y")
     frame.createOrReplaceTempView("letters")
-    spark.udf.register("echo", echo)
-    assert spark.sql("SELECT echo(struct(other AS data)) FROM letters").first()[0] == "y"
+    spark.udf.register("echo", sp.udf("echo.java", "echo", "string", columns=["data"]))
+    assert spark.sql("SELECT echo(other) FROM letters").first()[0] == "y"
     assert frame.withColumn("two", echo(col("other").alias("data"))).first().two == "y"
 
 
 def test_arguments_without_names_are_refused_with_what_to_do(spark: Any, sp: Speed) -> None:
-    spark.udf.register("echo", sp.udf("echo.python", "echo", "string"))
-    with pytest.raises(Exception, match=r"pass one struct\(…\) of them in SQL, or give columns="):
-        spark.sql("SELECT echo('x', 'y')").collect()
     unnamed = sp.udf("echo.python", "echo", "string")
     with pytest.raises(Exception, match="'my data' cannot be an argument: use letters, digits and _, or an alias"):
         spark.sql("SELECT 'x' AS `my data`").select(unnamed("`my data`")).collect()

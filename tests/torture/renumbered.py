@@ -13,6 +13,7 @@ import sys
 from speed.errors import NameTakenError
 from speed.fs.identity import start_of
 from speed.fs.keyfile import load_key_file
+from speed.fs.registration import register
 from speed.fs.registry import Registry
 from tests.interop.harness import Agent
 
@@ -48,7 +49,7 @@ def main(root: str, language: str, *mutated: str) -> str:
     if registry.live(NAME, sure=True) is not None:
         return "a dead owner counts as live: another process has its pid"
     try:
-        heir = registry.register(NAME, lease_ms=30_000, heartbeat_ms=5_000)
+        heir = register(registry, NAME, lease_ms=30_000, heartbeat_ms=5_000)
     except NameTakenError:
         return "the name of a dead owner is not free: another process has its pid"
     return "" if heir.entry.generation == owner.generation + 1 else "its generation is not the next one"

@@ -30,7 +30,7 @@ LAYERS = (
     "journal",
     "application",
 )
-FACE = frozenset({"node", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
+FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})

@@ -219,7 +219,21 @@ TEST(Segments, a_size_that_cannot_be_used_is_refused_g_4) {
   EXPECT_THROW(Splitter(100), ConfigurationError);
   EXPECT_THROW(Splitter(64, 1.5), ConfigurationError);
   EXPECT_EQ(Splitter(100, 0).shape(250).data_count, 3U);
-  EXPECT_THROW(Splitter(64).shape(255 * 64 + 1), PayloadTooLargeError);
+  EXPECT_THROW(Splitter(64, 0).shape(255 * 64 + 1), PayloadTooLargeError);
+}
+
+TEST(Segments, parity_is_given_whole_or_the_payload_is_refused_g_5) {
+  const auto expect = [](double rate, std::size_t most, unsigned parity) {
+    const Splitter splitter(64, rate);
+    EXPECT_EQ(splitter.most_bytes(), 64 * most);
+    EXPECT_EQ(splitter.shape(64 * most).parity_count, parity);
+    EXPECT_THROW(splitter.shape(64 * most + 1), PayloadTooLargeError);
+  };
+  expect(0, 255, 0);
+  expect(0.001, 254, 1);
+  expect(0.125, 226, 29);
+  expect(0.5, 170, 85);
+  expect(1, 127, 127);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ DURABILITIES = ("process", "disk")
 ENGINES = ("auto", "native", "python")
 
 _WRITE = {
-    "root": "communication directory",
-    "key": "path of the key file, on every executor",
+    "root": "communication directory; without it $SPEED_ROOT, as for speed.Node",
+    "key": "path of the key file, on every executor; without it $SPEED_KEY",
     "node": "whom each row is sent to",
     "topic": "topic that each row is published on",
     "prefix": "family of the nodes that write: etl",
@@ -33,8 +33,8 @@ _WRITE = {
     "minSubscribers": "how many nodes must subscribe to the topic",
 }
 _READ = {
-    "root": "communication directory",
-    "key": "path of the key file, on every executor",
+    "root": "communication directory; without it $SPEED_ROOT, as for speed.Node",
+    "key": "path of the key file, on every executor; without it $SPEED_KEY",
     "journal": "directory of the journal",
     "calls": "true: the call log",
     "topic": "topic or pattern to read",
@@ -132,12 +132,10 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
     only_streams = [name for name in _STREAM_ONLY if options.text(name)]
     if only_streams and not streaming:
         raise ConfigurationError(f"{only_streams[0]} is given for a batch: it is for readStream")
-    root = options.text("root")
-    if root is None and options.text("journal") is None:
-        raise ConfigurationError("journal is missing: give the directory of the journal, or root, whose journal it is")
+    root = options.text("root") or default_root()
     made = ReadOptions(
-        journal=options.text("journal") or names.journal_dir(root or ""),
-        key=options.text("key") or default_key(root or default_root()),
+        journal=options.text("journal") or names.journal_dir(root),
+        key=options.text("key") or default_key(root),
         calls=options.flag("calls", False),
         topic=options.text("topic"),
         inbox=options.text("inbox"),

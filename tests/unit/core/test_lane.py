@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speed.core.lane import Damage, LaneDecoder, Opened, Scan
+from speed.core.lane import Damage, LaneDecoder, Opened, Scan, Window
 from speed.wire import names
 from speed.wire.envelope import ENVELOPE_OVERHEAD, Header
 from speed.wire.seal import Keyring, LinkOpener, LinkSealer
@@ -28,7 +28,7 @@ def decoder(max_payload: int = 1000) -> LaneDecoder:
 
 
 def scan(data: bytes, *, final: bool = True, suspicious: bool = False) -> Scan:
-    return decoder().scan(data, 0, 1, final=final, suspicious=suspicious)
+    return decoder().scan(Window(data, 0, 1, final, suspicious))
 
 
 def payloads(scanned: Scan) -> list[bytes]:
@@ -43,7 +43,7 @@ def decode_in_pieces(data: bytes, ends: list[int]) -> tuple[list[Opened], set[in
     for end in [*sorted(ends), len(data)]:
         more = True
         while more:
-            scanned = decoder().scan(data[at:end], at, 1, final=end == len(data))
+            scanned = decoder().scan(Window(data[at:end], at, 1, final=end == len(data)))
             for item in scanned.items:
                 if isinstance(item, Opened):
                     opened.append(item)
@@ -101,13 +101,13 @@ def test_an_incomplete_envelope_says_how_much_it_needs() -> None:
 
 
 def test_at_most_the_asked_number_of_items_is_returned() -> None:
-    scanned = decoder().scan(LANE, 0, 1, limit=2)
+    scanned = decoder().scan(Window(LANE, 0, 1), limit=2)
     assert len(scanned.items) == 2
     assert scanned.more
 
 
 def test_an_envelope_above_the_limit_is_damage_before_it_is_opened() -> None:
-    scanned = decoder(max_payload=500).scan(LANE, 0, 1, final=True)
+    scanned = decoder(max_payload=500).scan(Window(LANE, 0, 1, final=True))
     assert len(payloads(scanned)) == len(SIZES) - 1
     assert scanned.items[-1] == Damage("TOO_LARGE", STARTS[-1], len(LANE))
 
@@ -124,7 +124,7 @@ def test_one_scan_of_a_lane_full_of_forged_headers_is_bounded() -> None:
         calls += 1
         return OPENER.open(header, envelope)
 
-    scanned = LaneDecoder(SOURCE, TARGET, 1000, count).scan(lane, 0, 1, final=True)
+    scanned = LaneDecoder(SOURCE, TARGET, 1000, count).scan(Window(lane, 0, 1, final=True))
     assert scanned.more
     assert calls < 100
     opened, _ = decode_in_pieces(lane, [])
@@ -132,7 +132,7 @@ def test_one_scan_of_a_lane_full_of_forged_headers_is_bounded() -> None:
 
 
 def test_an_envelope_of_another_generation_than_its_segment_is_damage() -> None:
-    scanned = decoder().scan(LANE, 0, 2, final=True)
+    scanned = decoder().scan(Window(LANE, 0, 2, final=True))
     assert scanned.items == [Damage("BAD_SEQUENCE", 0, len(LANE))]
 
 
@@ -148,6 +148,6 @@ def test_a_lying_length_is_found_out_only_by_a_suspicious_scan() -> None:
 def test_a_suspicious_scan_waits_for_an_envelope_that_is_only_incomplete() -> None:
     """L-16: nothing behind it says that its length lies."""
     cut = len(ENVELOPES[0]) + 100
-    scanned = decoder().scan(LANE[:cut], 0, 1, suspicious=True)
+    scanned = decoder().scan(Window(LANE[:cut], 0, 1, suspicious=True))
     assert (len(scanned.items), scanned.consumed) == (1, len(ENVELOPES[0]))
     assert scanned.needed == ENVELOPE_OVERHEAD + SIZES[1]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import threading
+import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
@@ -20,6 +24,7 @@ from speed.errors import (
     ServiceExistsError,
     ServiceNotFoundError,
 )
+from speed.wire.column import Column
 from speed.wire.column_values import from_values
 
 
@@ -286,26 +291,151 @@ def test_a_function_that_tells_no_signature_takes_what_comes() -> None:
     assert invoke(services, request(x=1, y=2)).result == "1 of 2"
 
 
-def test_annotations_that_cannot_be_resolved_are_not_checked() -> None:
-    """S-9: a name that only a type checker knows."""
+def test_an_annotation_that_cannot_be_read_is_refused_at_registration() -> None:
+    """S-9: a name that only a type checker knows would be a check that nobody makes."""
 
     def later(x: Unknown) -> Any:  # type: ignore[name-defined]  # noqa: F821
         return x
 
-    assert invoke(registry_with(later), request(x="anything")).result == "anything"
+    with pytest.raises(ConfigurationError, match=r"parameter 'x' has the type hint 'Unknown', which cannot be read"):
+        registry_with(later)
 
 
-def test_annotations_beyond_simple_types_are_not_checked() -> None:
-    """S-9: what is checked is exact; a union is checked if all its parts are."""
+def test_an_annotation_of_the_result_may_name_what_only_a_type_checker_knows() -> None:
+    """S-9: only arguments are checked."""
 
-    def odd(x, y):  # type: ignore[no-untyped-def]
+    def later(x: int) -> Unknown:  # type: ignore[name-defined]  # noqa: F821
         return x
 
-    for anything in (Literal[1] | None, [int]):
-        odd.__annotations__ = {"x": anything, "y": Annotated[int, "rows"]}
-        services = registry_with(odd)
-        assert invoke(services, request(x="text", y=1)).ok
-    assert invoke(services, request(x=1, y=[])).error_code == "INVALID_ARGUMENTS"
+    assert invoke(registry_with(later), request(x=1)).result == 1
+
+
+def _plain(x: int) -> int:
+    return x
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclass
+class Order:
+    amount: int
+
+
+@pytest.mark.parametrize(
+    ("annotation", "named"),
+    [
+        (Decimal, "Decimal"),
+        (uuid.UUID, "UUID"),
+        (datetime.date, "date"),
+        (Colour, "Colour"),
+        (Literal[Colour.RED], "Colour.RED"),
+        (Order, "Order"),
+        (list[Order], "Order"),
+        (dict[str, Decimal], "Decimal"),
+        (Decimal | None, "Decimal"),
+        (set[int], "set[int]"),
+        ([int], "[<class 'int'>]"),
+    ],
+)
+def test_an_annotation_that_cannot_be_checked_is_refused_at_registration(annotation: Any, named: str) -> None:
+    """S-9: the error names the parameter, its hint, and what is possible."""
+
+    def odd(x):  # type: ignore[no-untyped-def]
+        return x
+
+    odd.__annotations__ = {"x": annotation}
+    with pytest.raises(ConfigurationError) as refused:
+        registry_with(odd)
+    told = str(refused.value)
+    assert told.startswith("service 'f': parameter 'x' has the type hint ")
+    assert named in told
+    assert "use bool, int, float, str, bytes, datetime" in told
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "told"),
+    [
+        (list[int], [1, "secret"], "argument 'x'[1] must be int, not str"),
+        (list[list[float]], [[1.5], [2, None]], "argument 'x'[1][1] must be float, not None"),
+        (dict[str, int], {"secret": 1.5}, "argument 'x'[…] must be int, not float"),
+        (dict[str, int], {7: 1}, "argument 'x' must be dict[str, int], not a dict with a key of int"),
+        (tuple[int, str], [1], "argument 'x' must be tuple[int, str], not 1 values"),
+        (tuple[int, str], [1, 2], "argument 'x'[1] must be str, not int"),
+        (tuple[int, ...], [1, "a"], "argument 'x'[1] must be int, not str"),
+        (Literal["fast", "slow"], "secret", "argument 'x' must be 'fast' or 'slow', not another str"),
+        (Literal[1], True, "argument 'x' must be 1, not bool"),
+        (list[int] | None, [None], "argument 'x'[0] must be int, not None"),
+        (list[int] | list[str], [1, "a"], "argument 'x' must be list[int] or list[str], not list"),
+        (list[int] | None, "text", "argument 'x' must be list[int] or None, not str"),
+    ],
+)
+def test_what_is_inside_a_value_is_checked_and_its_place_is_named(annotation: Any, value: Any, told: str) -> None:
+    """S-9: never what stands there."""
+
+    def function(x):  # type: ignore[no-untyped-def]
+        return x
+
+    function.__annotations__["x"] = annotation
+    answer = invoke(registry_with(function), request(x=value))
+    assert (answer.error_code, answer.error_message) == ("INVALID_ARGUMENTS", f"f: {told}")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (list[Any], [1, "a", None]),
+        (dict[str, list[int]], {"a": [1], "b": []}),
+        (dict[int, str], {1: "a"}),
+        (tuple[int, str], [1, "a"]),
+        (tuple[()], []),
+        (Literal["fast", 1] | None, None),
+        (list[int] | list[str], ["a", "b"]),
+        (list[Literal["a"] | None], ["a", None]),
+        (Annotated[int, "rows"], 1),
+        (Union[Any, Literal[1]], "anything"),  # noqa: UP007
+    ],
+)
+def test_what_fits_inside_is_taken(annotation: Any, value: Any) -> None:
+    """S-9."""
+
+    def function(x):  # type: ignore[no-untyped-def]
+        return x
+
+    function.__annotations__["x"] = annotation
+    assert invoke(registry_with(function), request(x=value)) == Response(value)
+
+
+def test_what_a_catch_all_takes_is_checked_as_well() -> None:
+    """S-9."""
+
+    def total(**amounts: int) -> int:
+        return sum(amounts.values())
+
+    services = registry_with(total)
+    assert invoke(services, request(a=1, b=2)).result == 3
+    assert invoke(services, request(a="1")).error_message == "f: argument 'a' must be int, not str"
+
+
+def test_a_column_for_a_function_of_plain_values_is_refused_with_what_would_take_it() -> None:
+    """C-6."""
+    batch = from_values([1, 2])
+    for function in (lambda x: x, _plain):
+        answer = invoke(registry_with(function), request(x=batch))
+        assert answer.error_code == "INVALID_ARGUMENTS"
+        assert "argument 'x' is a column" in answer.error_message
+        assert "@by_row or @by_array" in answer.error_message
+
+
+def test_a_function_that_says_so_takes_columns() -> None:
+    """C-6."""
+
+    def rows(x: Column, y: Any = None) -> int:
+        return x.rows
+
+    batch = from_values([1, 2])
+    assert invoke(registry_with(rows), request(x=batch, y=batch)).result == 2
 
 
 def test_a_refusal_names_every_type_that_would_do() -> None:

@@ -29,7 +29,6 @@ def test_a_mistake_in_the_options_for_writing_is_named(given: dict[str, str], sa
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({}, "journal is missing"),
         ({"root": "/r", "node": "billing"}, "there is no option 'node' for reading; there are root, key, journal"),
         ({"root": "/r", "topic": "a", "inbox": "b"}, "topic and inbox are both given"),
         ({"root": "/r", "payload": "text"}, "payload is 'text': use binary or string"),
@@ -68,3 +67,11 @@ def test_an_option_that_exists_nowhere_is_refused_by_the_data_source_itself() ->
     with pytest.raises(ConfigurationError, match="there is no option 'jurnal' for the format speed"):
         SpeedDataSource({"jurnal": "/j"})
     check_names({"journal": "/j"})
+
+
+def test_without_a_root_the_environment_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPEED_ROOT", "/run/speed")
+    monkeypatch.setenv("SPEED_KEY", "/etc/speed.key")
+    options = read_options({})
+    assert (options.journal, options.key) == ("/run/speed/journal", "/etc/speed.key")
+    assert write_options({"node": "billing"}).settings.root == "/run/speed"

@@ -80,7 +80,7 @@ class Splitter {
   // 64 though parity is wanted (G-4).
   explicit Splitter(std::size_t segment_size, double parity_rate = 0.125);
 
-  // PayloadTooLargeError if it needs more than 255 segments.
+  // PayloadTooLargeError if its data and the parity asked for need more than 255 segments.
   Shape shape(std::size_t payload_bytes) const;
   std::size_t most_bytes() const;  // of one payload
   // Its segments, data first. A source is read twice, and once more for each 32 MiB of parity.
@@ -88,6 +88,8 @@ class Splitter {
   void split(ByteView payload, const Visitor& each) const { split(MemorySource(payload), each); }
 
  private:
+  std::size_t parity_count(std::size_t data_count) const;
+
   std::size_t segment_size_;
   double parity_rate_;
 };

@@ -1,6 +1,7 @@
 // A payload cut into segments, with parity, in bounded memory (G-3 to G-5).
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "segment/columns.hpp"
 #include "segment/parity.hpp"
@@ -79,19 +80,28 @@ Splitter::Splitter(std::size_t segment_size, double parity_rate)
 }
 
 Shape Splitter::shape(std::size_t payload_bytes) const {
-  constexpr std::size_t most = wire::limits::max_segments;
+  if (const std::size_t most = most_bytes(); payload_bytes > most) {
+    std::ostringstream told;
+    told << payload_bytes << " bytes exceed the " << most << " that fit into " << wire::limits::max_segments
+         << " segments of " << segment_size_ << " bytes with a parity rate of " << parity_rate_
+         << ": send less, or use larger ones";
+    throw PayloadTooLargeError(told.str());
+  }
   const std::size_t data_count =
       std::max<std::size_t>(1, payload_bytes / segment_size_ + (payload_bytes % segment_size_ != 0 ? 1 : 0));
-  if (data_count > most) {
-    throw PayloadTooLargeError(std::to_string(payload_bytes) + " bytes exceed the " +
-                               std::to_string(most) + " segments of " + std::to_string(segment_size_) + ": send less");
-  }
-  const auto wanted = static_cast<std::size_t>(std::ceil(static_cast<double>(data_count) * parity_rate_));
-  const std::size_t parity_count = std::min({wanted, data_count, most - data_count});
-  return {payload_bytes, segment_size_, static_cast<unsigned>(data_count), static_cast<unsigned>(parity_count)};
+  return {payload_bytes, segment_size_, static_cast<unsigned>(data_count),
+          static_cast<unsigned>(parity_count(data_count))};
 }
 
-std::size_t Splitter::most_bytes() const { return segment_size_ * wire::limits::max_segments; }
+std::size_t Splitter::most_bytes() const {
+  std::size_t data_count = wire::limits::max_segments;
+  while (data_count + parity_count(data_count) > wire::limits::max_segments) --data_count;
+  return segment_size_ * data_count;
+}
+
+std::size_t Splitter::parity_count(std::size_t data_count) const {
+  return std::min(static_cast<std::size_t>(std::ceil(static_cast<double>(data_count) * parity_rate_)), data_count);
+}
 
 void Splitter::split(const Source& payload, const Visitor& each) const { cut(payload, shape(payload.size()), each); }
 

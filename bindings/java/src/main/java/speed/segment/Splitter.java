@@ -39,12 +39,16 @@ public final class Splitter {
     }
 
     /**
-     * The largest payload that can be cut.
+     * The largest payload that can be cut with this parity.
      *
      * @return bytes
      */
     public long mostBytes() {
-        return (long) Limits.MAX_SEGMENTS * segmentSize;
+        int count = Limits.MAX_SEGMENTS;
+        while (count + parityCount(count) > Limits.MAX_SEGMENTS) {
+            count--;
+        }
+        return (long) count * segmentSize;
     }
 
     /**
@@ -52,17 +56,20 @@ public final class Splitter {
      *
      * @param payloadBytes its size
      * @return counts of its segments
-     * @throws PayloadTooLargeException when it needs too many
+     * @throws PayloadTooLargeException when its data and the parity asked for need too many
      */
     public Shape shape(long payloadBytes) {
-        long dataCount = Math.max(1, (payloadBytes + segmentSize - 1) / segmentSize);
-        if (dataCount > Limits.MAX_SEGMENTS) {
-            throw new PayloadTooLargeException(payloadBytes + " bytes exceed the " + mostBytes() + " of "
-                    + Limits.MAX_SEGMENTS + " segments: send less");
+        if (payloadBytes > mostBytes()) {
+            throw new PayloadTooLargeException(payloadBytes + " bytes exceed the " + mostBytes() + " that fit into "
+                    + Limits.MAX_SEGMENTS + " segments of " + segmentSize + " bytes with a parity rate of " + parityRate
+                    + ": send less, or use larger ones");
         }
-        int count = (int) dataCount;
-        int parityCount = (int) Math.min(Math.ceil(count * parityRate), Math.min(count, Limits.MAX_SEGMENTS - count));
-        return new Shape(payloadBytes, segmentSize, count, parityCount);
+        int count = (int) Math.max(1, (payloadBytes + segmentSize - 1) / segmentSize);
+        return new Shape(payloadBytes, segmentSize, count, parityCount(count));
+    }
+
+    private int parityCount(int dataCount) {
+        return Math.min((int) Math.ceil(dataCount * parityRate), dataCount);
     }
 
     /**

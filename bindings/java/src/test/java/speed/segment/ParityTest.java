@@ -13,6 +13,7 @@ import java.util.Random;
 import java.util.stream.IntStream;
 import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.Test;
+import speed.errors.PayloadTooLargeException;
 import speed.errors.WireException;
 import speed.wire.Limits;
 
@@ -148,5 +149,19 @@ class ParityTest {
             count++;
         }
         assertTrue(sent <= payload.length + 20 * 6400 + 60L * count, sent + " bytes in " + count);
+    }
+
+    /** G-5: never a part of what was asked for. */
+    @Test
+    void parityIsGivenWholeOrThePayloadIsRefused() {
+        double[] rates = {0, 0.001, 0.125, 0.5, 1};
+        int[][] counts = {{255, 0}, {254, 1}, {226, 29}, {170, 85}, {127, 127}};
+        for (int n = 0; n < rates.length; n++) {
+            Splitter splitter = new Splitter(64, rates[n]);
+            long most = 64L * counts[n][0];
+            assertEquals(most, splitter.mostBytes());
+            assertEquals(counts[n][1], splitter.shape(most).parityCount());
+            assertThrows(PayloadTooLargeException.class, () -> splitter.shape(most + 1));
+        }
     }
 }

@@ -1,0 +1,124 @@
+"""Payloads as objects of a program's own types: what is made of them, and what is refused before a handler runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal, Optional
+
+import pytest
+
+from speed.errors import ConfigurationError, WireError
+from speed.runtime.message import Message
+from speed.typed import typed
+from speed.wire.message import MessageView, encode_message
+from tests.unit.wire.messages import BASE
+
+
+@dataclass
+class Item:
+    name: str
+    price: float
+
+
+@dataclass
+class Order:
+    amount: int
+    speed: Literal["fast", "slow"] = "slow"
+    tags: list[str] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    gift: Item | None = None
+
+
+@dataclass
+class Tree:
+    name: str
+    children: list[Tree] = field(default_factory=list)
+    parent: Optional[Tree] = None  # noqa: UP045
+
+
+@dataclass
+class Money:
+    amount: Decimal
+
+
+@dataclass
+class Wallet:
+    notes: list[Money]
+
+
+@dataclass
+class Unreadable:
+    amount: Unknown  # type: ignore[name-defined]  # noqa: F821
+
+
+def message_of(payload: Any) -> Message:
+    view = MessageView(encode_message(payload, **BASE))
+    return Message(view, source="billing", sequence=1, timestamp_ms=1, redelivered=False, finish=lambda: None)
+
+
+def given(kind: Any, payload: Any) -> Any:
+    """What a handler of ``kind`` gets for ``payload``."""
+    seen: list[Any] = []
+    typed(kind, lambda message: seen.append(message.payload))(message_of(payload))
+    return seen[0]
+
+
+def test_a_dataclass_is_made_with_all_that_it_holds() -> None:
+    payload = {
+        "amount": 5,
+        "tags": ["a"],
+        "items": [{"name": "pen", "price": 2}],
+        "gift": {"name": "ink", "price": 1.5},
+    }
+    assert given(Order, payload) == Order(5, tags=["a"], items=[Item("pen", 2)], gift=Item("ink", 1.5))
+
+
+def test_members_without_a_field_are_ignored_and_defaults_stand_in_for_what_is_missing() -> None:
+    assert given(Order, {"amount": 5, "later": True}) == Order(5)
+
+
+def test_a_dataclass_may_hold_others_of_its_kind() -> None:
+    assert given(Tree, {"name": "a", "children": [{"name": "b"}]}) == Tree("a", [Tree("b")])
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({"amount": "secret"}, "payload.amount must be int, not str"),
+        ({"amount": 1, "tags": ["a", 2]}, r"payload.tags\[1\] must be str, not int"),
+        ({"amount": 1, "speed": "secret"}, "payload.speed must be 'fast' or 'slow', not another str"),
+        ({"amount": 1, "items": [{"name": "pen"}]}, r"payload.items\[0\] has no 'price'"),
+        ({"amount": 1, "items": {}}, "payload.items must be a list, not dict"),
+        ({"amount": 1, "gift": 7}, "payload.gift must be a map, not int"),
+        ({}, "payload has no 'amount'"),
+        ([1], "payload must be a map, not list"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_place_and_never_its_value(payload: Any, told: str) -> None:
+    with pytest.raises(WireError, match=told) as refused:
+        given(Order, payload)
+    assert refused.value.reason == "BAD_MESSAGE"
+    assert "secret" not in str(refused.value)
+
+
+def test_plain_types_and_their_items_are_checked() -> None:
+    assert given(list[int], [1, 2]) == [1, 2]
+    assert given(dict, {"a": 1}) == {"a": 1}
+    with pytest.raises(WireError, match=r"payload\[1\] must be int, not str"):
+        given(list[int], [1, "2"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Money, "Money.amount has the type hint Decimal"),
+        (Wallet, "Money.amount has the type hint Decimal"),
+        (Decimal, "a typed subscription has the type hint Decimal"),
+        (dict[str, Item], "a typed subscription has the type hint Item"),
+        (Unreadable, "the type hints of Unreadable cannot be read"),
+    ],
+)
+def test_a_type_that_cannot_be_checked_is_refused_when_one_subscribes(kind: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        typed(kind, print)
