@@ -81,14 +81,13 @@ def pattern(shown: str) -> str:
 
 
 def user_environment(directory: Path) -> dict[str, str]:
-    """``speed`` and ``speedd`` of this interpreter, in front of all others; no settings of the user."""
+    """This interpreter, and its ``speed`` and ``speedd``, in front of all others; no settings of the user."""
     commands = directory / "bin"
     commands.mkdir()
-    for name, module in (("speed", "speed.cli"), ("speedd", "speed.daemon")):
+    for name, words in (("python", ""), ("speed", "-m speed.cli"), ("speedd", "-m speed.daemon")):
         file = commands / name
-        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')  # a link would lose its environment
         file.chmod(0o755)
-    (commands / "python").symlink_to(sys.executable)
     own = {name: value for name, value in os.environ.items() if not name.startswith("SPEED_")}
     return {**own, "PATH": f"{commands}:{own['PATH']}", "PYTHONPATH": str(REPOSITORY), "COLUMNS": "110"}
 
