@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SESSION_ROOT = "/dev/shm/first-try"
-PATIENCE = 120.0
+PATIENCE = 300.0  # Spark on a busy machine
 _FENCE = re.compile(r"^( *)```(\S*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(r"<!--\s*\S.*?-->\s*\Z", re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
