@@ -6,8 +6,12 @@ import posixpath
 import re
 from collections.abc import Callable
 
-LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\((?!\w+:|#|<)([^)\s]+)\)")
-FENCE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(
+    r"^```.*?^```$"  # a fenced block is left as it is, and so is code outside of a link's words
+    r"|(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\((?!\w+:|#|<)([^)\s]+)\)"
+    r"|`[^`\n]+`",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def rewritten(
@@ -25,6 +29,8 @@ def rewritten(
 
     def link(found: re.Match[str]) -> str:
         picture, words, target = found.groups()
+        if target is None:
+            return found[0]
         path, sharp, anchor = target.partition("#")
         there = posixpath.normpath(posixpath.join(posixpath.dirname(home), path))
         on_site = site_uri(there)
@@ -36,5 +42,4 @@ def rewritten(
             return found[0]  # a mistake, which the build reports
         return f"[{words}]({repository}/{there}{sharp}{anchor})" if repository else words
 
-    # Code is left as it is.
-    return "".join(part if number % 2 else LINK.sub(link, part) for number, part in enumerate(FENCE.split(text)))
+    return LINK.sub(link, text)

@@ -83,6 +83,8 @@ def test_a_page_that_is_made_names_no_rule(page: Callable[[], str]) -> None:
         ("[f](figures.md)", "[f](figures.md)"),
         ("[x](https://example.org/a.md)", "[x](https://example.org/a.md)"),
         ("`[w](../README.md)`", "`[w](../README.md)`"),
+        ("[`w`](../registry_spec/wire.md)", "[`w`](contract/wire.md)"),
+        ("```\n[w](../README.md)\n```\n", "```\n[w](../README.md)\n```\n"),
         ("![p](plots/bench.svg)", "![p](plots/bench.svg)"),
     ],
 )
