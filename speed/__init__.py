@@ -53,6 +53,7 @@ from speed.errors import (
 
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
+    from speed.fs.init import init_root
     from speed.message.errors import MessageError
     from speed.message.keys import MessageKey, generate_key
     from speed.message.options import PublishOptions
@@ -91,6 +92,7 @@ _LATER = {
     "generate_key": "speed.message.keys",
     "trace": "speed.runtime.tracing",
     "traced": "speed.runtime.tracing",
+    "init_root": "speed.fs.init",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -164,6 +166,7 @@ __all__ = [
     "__version__",
     "current_trace",
     "generate_key",
+    "init_root",
     "trace",
     "traced",
 ]

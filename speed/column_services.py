@@ -1,4 +1,4 @@
-"""Services that are called with columns: whole, as arrays, or row by row (C-6, C-7).
+"""Services that are called with columns: whole, as arrays, or row by row.
 
 A service whose parameters are ``speed.Column`` sees the columns themselves. Two adapters spare it that::
 
@@ -91,7 +91,7 @@ def by_row(function: Callable[..., Any]) -> RowService:
 
     The kind of the answer is that of the return annotation (``float``, ``str | None``); without one it is that of
     the first value, and a ``dict`` gives a column for each key. A row that fails ends the call with
-    ``details["row"]`` (C-7); a null reaches the function only where it declares ``… | None``.
+    ``details["row"]``; a null reaches the function only where it declares ``… | None``.
     """
     return RowService(function)
 
@@ -99,7 +99,7 @@ def by_row(function: Callable[..., Any]) -> RowService:
 def by_array(function: Callable[..., Any], *, any_rows: bool = False) -> ArrayService:
     """Make ``function`` of numpy arrays a service for batches: it answers with an array, or a dict of arrays.
 
-    With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate (C-6). Nulls arrive as
+    With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate. Nulls arrive as
     ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
     """
     return ArrayService(function, any_rows)
@@ -122,7 +122,7 @@ def _array(name: str, column: Column) -> Any:
 def _column(answer: Any, rows: int | None) -> Column:
     column = answer if isinstance(answer, Column) else columns.from_numpy(answer)
     if rows is not None and column.rows != rows:
-        raise ExecutionFailedError(f"the answer has {column.rows} rows for a batch of {rows} (C-6)")
+        raise ExecutionFailedError(f"the answer has {column.rows} rows for a batch of {rows}")
     return column
 
 

@@ -34,6 +34,7 @@ EXTRAS = (
     "examples",
     "bench",
     "dev",
+    "docs",
 )
 FORBIDDEN = re.compile(r"\b[AL]?GPL|General Public|SSPL|Commons Clause|non-?commercial|proprietary", re.IGNORECASE)
 ALTERNATIVES = re.compile(r"\s+or\s+(?!later)|\s*/\s*|\s*;\s*", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""``scripts/bench/run``: measures, then prints, plots, and writes the README's table."""
+"""``scripts/bench/run``: measures, then prints, plots, and writes the tables of docs/figures.md."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ def main() -> int:
         "--cases", type=words_of, default=peers.SIDE_BY_SIDE, metavar="WORDS", help=f"all, or of: {','.join(WORDS)}"
     )
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the figures as .svg or .png")
-    parser.add_argument("--readme", action="store_true", help="write tables into README.md, and its plots")
+    parser.add_argument("--docs", action="store_true", help="write the tables and plots of docs/figures.md")
     parser.add_argument("--no-build", action="store_true", help="measure what is there")
     if "--only" in sys.argv and sys.argv[sys.argv.index("--only") + 1 :][:1] == ["segment"]:
         from scripts.bench import segment
 
         return segment.main()
     options = parser.parse_args()
-    if options.readme and "peers" not in options.cases:
-        parser.error("--readme writes the whole section: add peers to --cases")
+    if options.docs and "peers" not in options.cases:
+        parser.error("--docs writes the whole section: add peers to --cases")
     found = peers.measured(parser, options)
     if options.cases.difference(SIDE):
         add_cases(found, options)
@@ -93,9 +93,9 @@ def main() -> int:
     peers.tell(found, options.json)
     if options.plot:
         draw(found, options.plot)
-    if options.readme:
+    if options.docs:
         draw(found, report.PLOT)
-        report.write_readme(found, command_of(options))
+        report.write_page(found, command_of(options))
     return peers.exit_status(found)
 
 

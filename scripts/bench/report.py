@@ -1,4 +1,4 @@
-"""What was found, as text and as the README's tables."""
+"""What was found, as text and as the tables of docs/figures.md."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from contenders.table import PAIRS, PEERS, SPEEDS, Peer
 from section import write_section
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-PLOT = README.parent / "scripts" / "bench" / "plots" / "bench.svg"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "figures.md"
+PLOT = PAGE.parent / "plots" / "bench.svg"
 PICTURES = {
     "Round trips, rates and sizes of all contenders": PLOT,
     "Cost of a call over nodes, backlog and calls made": PLOT.with_stem("bench-growth"),
@@ -124,7 +124,7 @@ def _table(heading: list[str], rows: Iterable[list[str]]) -> list[str]:
 
 
 def markdown(found: dict[str, Any], command: str) -> str:
-    """What stands in the README: the machine, all figures, every target with its verdict."""
+    """What stands in docs/figures.md: the machine, all figures, every target with its verdict."""
     machine = found["machine"]
     today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
     where = f"on {machine['cpus']} CPUs, {machine['system']}, Python {machine['python']}, files in `{machine['files']}`"
@@ -203,9 +203,7 @@ def _pictures(found: dict[str, Any]) -> list[str]:
     """Those that this run has drawn."""
     curves = any(row.get("curve") for row in found.get("cases", ()))
     shown = {PLOT: True, PLOT.with_stem("bench-growth"): curves}
-    return [
-        f"![{title}]({path.relative_to(README.parent)})" for title, path in PICTURES.items() if shown.get(path, True)
-    ]
+    return [f"![{title}]({path.relative_to(PAGE.parent)})" for title, path in PICTURES.items() if shown.get(path, True)]
 
 
 def _cases(cases: list[dict[str, Any]]) -> list[str]:
@@ -220,6 +218,6 @@ def _cases(cases: list[dict[str, Any]]) -> list[str]:
     return [*([legend] if legend else []), *table]
 
 
-def write_readme(found: dict[str, Any], command: str, path: Path = README) -> None:
+def write_page(found: dict[str, Any], command: str, path: Path = PAGE) -> None:
     """Write the section; ValueError when its markers are not there."""
     write_section(path, BEGIN, END, markdown(found, command))

@@ -1,4 +1,4 @@
-"""The sections of the README that a program writes."""
+"""Sections of a page that a program writes."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ scripts/bench/spark.py                    all parts; a quarter of an hour
 scripts/bench/spark.py --quick            fewer rounds; three minutes
 scripts/bench/spark.py --only enrich      chosen parts: enrich, first, streams, memory
 scripts/bench/spark.py --json [FILE]      one JSON object
-scripts/bench/spark.py --readme           writes its section of README.md
+scripts/bench/spark.py --docs             writes its section of docs/figures.md
 
 Needs scripts/setup bench, scripts/cpp build and, for the native engine, scripts/native.
 Exit status: 0 all targets reached, 1 not, 2 nothing measured.
@@ -93,13 +93,13 @@ def engine() -> str:
 
 
 def main() -> int:
-    """What was measured, as a table, as JSON, in the README."""
+    """What was measured, as a table, as JSON, in docs/figures.md."""
     parser = argparse.ArgumentParser(description="SPEED in Spark: services on columns, streams, workers over time.")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON object, instead of the table")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help=f"comma-separated: {','.join(PARTS)}")
     parser.add_argument("--minutes", type=float, help="how long memory is watched (10; quick: 1)")
-    parser.add_argument("--readme", action="store_true", help="write the section of README.md")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/figures.md")
     options = parser.parse_args()
     parts = options.only.split(",")
     if unknown := set(parts) - set(PARTS):
@@ -108,9 +108,9 @@ def main() -> int:
     if options.json and options.json != "-":
         Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2) if options.json == "-" else figures.text(found))
-    if options.readme:
+    if options.docs:
         command = "scripts/bench/spark.py" + (" --quick" if options.quick else "")
-        figures.write_readme(found, command, ROOT / "README.md")
+        figures.write_page(found, command, ROOT / "docs" / "figures.md")
     if not found["figures"]:
         return 2
     return 0 if all(row["verdict"] == "reached" for row in found["verdicts"]) else 1

@@ -52,11 +52,17 @@ class _Never:
 
 
 class Request(NamedTuple):
-    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name.
+    """One call as a service sees it.
 
-    ``request_id`` is unique across callers. ``redelivered`` says that an earlier process may have begun it: only
-    services registered as ``idempotent`` ever see that. ``cancellation`` is set once the caller has withdrawn the call,
-    or is gone, or the deadline has passed.
+    Attributes:
+        service: the name that was called.
+        arguments: by name.
+        caller: name of the calling node, which is authenticated.
+        request_id: unique among all callers.
+        deadline_ms: when the caller stops waiting, in Unix milliseconds.
+        traceparent: the caller's trace, as a W3C ``traceparent``.
+        redelivered: whether an earlier process may have begun it; only services registered as ``idempotent`` see that.
+        cancellation: is set once the caller has withdrawn the call, or is gone, or the deadline has passed.
     """
 
     service: str
@@ -75,7 +81,7 @@ class Request(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The arguments that are columns, of equally many rows (C-6). Raises InvalidArgumentsError if they differ."""
+        """The arguments that are columns, of equally many rows. Raises InvalidArgumentsError if they differ."""
         batch = {name: value for name, value in self.arguments.items() if type(value) is Column}
         rows = {name: column.rows for name, column in batch.items()}
         if len(set(rows.values())) > 1:
@@ -106,7 +112,10 @@ def _is(value: object, kind: type | tuple[type, ...]) -> bool:
 
 
 class Response(NamedTuple):
-    """What a service answers: a result, or an error code of `codes.json` with a message and details."""
+    """What a service answers: a result, or an error with code, message and details.
+
+    A service may return its result alone; it needs a Response only to say an error without raising one.
+    """
 
     result: Any = None
     error_code: str | None = None
@@ -126,7 +135,7 @@ class Response(NamedTuple):
 
 @runtime_checkable
 class Service(Protocol):
-    """The RFC's service interface (RFC 7.3)."""
+    """What ``register`` takes beside plain functions: any object with this method."""
 
     def invoke(self, request: Request) -> Any:
         """Answer with a Response; any other value is taken as the result."""

@@ -40,45 +40,62 @@ class ConfigFileError(ConfigurationError):
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """``[node]``: the node of speedd itself; its root and key hold for the processes too."""
+    """``[node]``: the node of speedd itself. Its root, key, lease and heartbeat hold for the processes too."""
 
     name: str = "speedd"
+    """Name of speedd's own node, under which its services are called."""
     root: Path | None = None
+    """The communication directory. Without it ``$SPEED_ROOT``, else a private directory of this user in memory."""
     key: Path | None = None
+    """The key file. Without it ``$SPEED_KEY``, else ``speed.key`` in the root."""
     fabrics: tuple[str, ...] = ()
+    """Labels of the node, for listing and filtering only."""
     allow: tuple[str, ...] = ()
+    """Names, or families such as ``etl.*``, that may call and write to the node."""
     workers: int = 4
+    """Threads for services."""
     lease_seconds: float = 30.0
+    """A node that was silent for this long is offline. It must exceed three heartbeats."""
     heartbeat_seconds: float = 5.0
+    """How often each node renews its lease."""
 
 
 @dataclass(frozen=True)
 class LogSettings:
-    """``[log]``: one JSON object a line; without ``file`` it goes to stderr, else no file exceeds ``max_bytes``."""
+    """``[log]``: one JSON object a line, what the processes print included."""
 
     file: Path | None = None
+    """Where the log goes; standard error without it."""
     level: str = "info"
+    """The least level that is written."""
     max_bytes: int = 16 << 20
+    """Size in bytes at which a new file is begun."""
     kept_files: int = 4
-    """Older files beside the one that is written: ``file.1`` is the newest of them."""
+    """Older files that are kept beside the current one; ``file.1`` is the newest of them."""
 
 
 @dataclass(frozen=True)
 class JournalSettings:
-    """``[journal]``: what speedd records, where, and for how long; ``allow`` says whose messages.
-
-    Events of topics in ``refuse`` are not recorded, whatever ``topics`` says.
-    """
+    """``[journal]``: what speedd records, where, and for how long."""
 
     directory: Path | None = None
+    """Where the journal lies; ``journal`` in the root without it."""
     topics: tuple[str, ...] = ()
+    """Topics, or families such as ``flights.*``, whose events are recorded."""
     inboxes: tuple[str, ...] = ()
+    """Names of nodes that speedd takes on: messages sent to them are recorded."""
     allow: tuple[str, ...] = ()
+    """Names or families of the nodes whose events and messages are recorded."""
     calls: bool = False
+    """Whether one row is recorded for each call of speedd's own services, without arguments and results."""
     durability: str = "process"
+    """``process`` survives a killed process, ``disk`` also a power cut."""
     max_bytes: int | None = None
+    """Size of the journal in bytes. Beyond it, the oldest records of the largest lane are removed."""
     max_age_seconds: float | None = None
+    """Records that are older are removed."""
     refuse: tuple[str, ...] = ()
+    """Topics that are not recorded although ``topics`` covers them; their publishers are told."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +103,11 @@ class ServiceSettings:
     """``[[service]]``: a service in speedd's own process, from a Python entry point."""
 
     name: str
+    """The name under which the service is called."""
     entry: str
+    """The function or class, as ``package.module:name``."""
     allow: tuple[str, ...] | None = None
+    """Who may call this service, among those that the node allows; without it, all of them."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +115,23 @@ class ProcessSettings:
     """``[[process]]``: a node in a process of its own; ``entry`` or ``command`` says which program."""
 
     name: str
+    """Name of the process and of its node."""
     entry: str | None = None
+    """Python code that registers services on the node, as ``package.module:function``."""
     command: tuple[str, ...] = ()
+    """The program and its arguments, in any language; it learns its settings from the environment."""
     allow: tuple[str, ...] = ()
+    """Names or families that may call and write to the node."""
     fabrics: tuple[str, ...] = ()
+    """Labels of the node, for listing and filtering only."""
     workers: int = 4
+    """Threads for services."""
     env: dict[str, str] = field(default_factory=dict)
+    """More variables of its environment."""
     restart: str = "always"
+    """Whether the process is started again when it ends: ``always``, only ``on-failure``, or ``never``."""
     stop_timeout_seconds: float = 10.0
+    """How long the process may take to end after SIGTERM before it is killed."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +142,7 @@ class Config:
     node: NodeSettings = NodeSettings()
     log: LogSettings = LogSettings()
     python_path: tuple[Path, ...] = ()
+    """Directories in which entry points are looked for, before those that Python knows."""
     journal: JournalSettings | None = None
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()

@@ -45,7 +45,7 @@ class Journal:
     """A journal as a reader sees it. Pickled as its two paths; each thread needs its own.
 
     Args:
-        directory: where it lies; ``names.journal_dir(root)`` unless speedd was told otherwise.
+        directory: where it lies; ``journal`` in the root unless speedd was told otherwise.
         key: the key file of its root.
 
     Its methods raise JournalError, JournalExpiredError, JournalDamagedError, JournalReplacedError, KeyFileError.

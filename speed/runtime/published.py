@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 
 class Published(int):
-    """How many nodes got an event. ``delivered`` are their names; ``failed`` maps the others to codes of errors."""
+    """How many nodes got an event; an ``int``.
+
+    Attributes:
+        delivered: the names of these nodes.
+        failed: the names of the other subscribers, each with the code of the error that kept it from them.
+    """
 
     delivered: tuple[str, ...]
     failed: Mapping[str, str]

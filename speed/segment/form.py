@@ -31,9 +31,15 @@ _MAX_VARINT_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A valid segment. ``data_count`` and ``parity_count`` are the k and m of the rules.
+    """A valid segment.
 
-    ``unordered``: what its sender wrote behind the payload need not wait for it.
+    Attributes:
+        hash: Keccak-256 of the whole payload, 32 bytes.
+        data_count, parity_count: segments of the payload, and of its parity.
+        index: its place among those of its kind, from 0.
+        is_parity: whether it holds parity.
+        payload: its part of the payload or of the parity.
+        unordered: whether what its sender wrote behind the payload need not wait for it.
     """
 
     hash: bytes
@@ -56,7 +62,7 @@ class Segment:
 
 
 def write_segment(segment: Segment) -> bytes:
-    """Its bytes (G-1)."""
+    """A segment as the bytes that travel."""
     return b"".join((*segment_head(segment), segment.payload, segment_tail(segment)))
 
 
@@ -82,7 +88,7 @@ def segment_tail(segment: Segment) -> bytes:
 def read_segment(data: bytes | memoryview) -> Segment:
     """The segment that ``data`` holds; its payload is a part of ``data``, not a copy.
 
-    WireError(BAD_SEGMENT) names the first field that breaks G-2.
+    Raises WireError with reason BAD_SEGMENT, which names the first field that is wrong.
     """
     fields: dict[int, int] = {}
     parts: dict[int, bytes | memoryview] = {}

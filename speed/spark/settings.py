@@ -42,7 +42,7 @@ class CallSettings:
         idempotent: the service may run twice for one batch; only then ``retries`` count.
         retries: further attempts after a node left or did not answer; what no node accepted is not counted.
         on_error: ``raise`` fails the job, ``null`` gives nulls for what the service refused, failed at or did not
-            answer in time: for the rows that it names (C-7) if it is ``idempotent``, since the others are asked for
+            answer in time: for the rows that it names if it is ``idempotent``, since the others are asked for
             again, else for the whole batch. Other errors (no node, access denied) fail the job in any case.
     """
 

@@ -21,9 +21,10 @@ def _now() -> datetime:
 
 
 class AuditLog:
-    """Appends to ``path`` (private to this user); beyond ``max_bytes`` it becomes ``path.1``, and so on up to ``kept``.
+    """A file with one JSON line for each encryption, decryption, signature and refusal; never a key or payload.
 
-    One file for each process. A line is written before the operation it tells of has an effect, in one write. Raises
+    It is private to this user. Beyond ``max_bytes`` it becomes ``path.1``, and so on up to ``kept``. Each process needs
+    a file of its own. A line is written before the operation it tells of has an effect, in one write. Raises
     StorageError when it cannot be written: what must be audited does not happen unseen. Thread-safe.
     """
 

@@ -18,10 +18,19 @@ MAX_SETS = 1024
 
 
 class KeyStore:
-    """``sets`` maps names to URIs, providers or keys at hand. Seconds are of the monotonic clock.
+    """The keys of a node, in named sets.
 
-    Raises ConfigurationError for a URI that cannot be. Providers are asked when their keys are first needed, each in a
-    thread; one that does not answer within ``wait_seconds`` is away, and holds up no other set.
+    Providers are asked when their keys are first needed, each in a thread of its own. One that does not answer is
+    away, and holds up no other set. Thread-safe.
+
+    Args:
+        sets: maps names to a key, a provider, or a URI: ``file://``, ``env://``, ``vault://``, ``awskms://``, ``k8s://``.
+        max_age_seconds: how long keys are kept before their provider is asked again.
+        wait_seconds: how long a provider may take to answer.
+        max_uses: how often a key writes before it has to be rotated.
+        clock: a monotonic clock in seconds.
+
+    Raises ConfigurationError for a URI that cannot be.
     """
 
     def __init__(

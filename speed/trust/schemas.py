@@ -62,9 +62,13 @@ class RegisteredSchema(NamedTuple):
 
 
 class SchemaRegistry:
-    """``base`` is a directory or an https URL. Thread-safe.
+    """Schemas of payloads, by name and version: JSON Schema, Avro and protobuf. Thread-safe.
 
-    ``compatibility_mode`` is what messages say of how versions follow each other. Raises ConfigurationError.
+    Args:
+        base: a directory or an https URL, below which a schema is ``NAME/VERSION`` with the ending of its format.
+        compatibility_mode: what messages say of how versions follow each other, as ``backward``.
+
+    Raises ConfigurationError.
     """
 
     def __init__(self, base: str | os.PathLike[str], *, compatibility_mode: str = "backward") -> None:

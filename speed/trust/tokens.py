@@ -32,10 +32,16 @@ class TokenKey(NamedTuple):
 
 
 class TokenVerifier:
-    """Believes tokens of one issuer and audience. ``keys`` maps the token's ``kid`` to its key.
+    """Verifies JSON Web Tokens where messages enter, and puts an identity in their place.
 
-    ``leeway_seconds`` of clock difference are forgiven; what ``admit`` refuses is told to ``audit``. Raises
-    ConfigurationError for algorithms that cannot be.
+    Args:
+        keys: the key of each ``kid`` that tokens name.
+        audience, issuer: what tokens must say.
+        publisher_claim, team_claim: the claims that name the publisher and its team.
+        leeway_seconds: difference of clocks that is forgiven.
+        audit: is told what ``admit`` refuses.
+
+    Raises ConfigurationError for algorithms that cannot be.
     """
 
     def __init__(
@@ -91,7 +97,7 @@ class TokenVerifier:
         return Identity(publisher, team)
 
     def admit(self, data: bytes) -> bytes:
-        """A message as it may go on: its token verified and gone, its publisher the token's (M-27).
+        """A message as it may go on: its token verified and gone, its publisher the token's.
 
         A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError,
         StorageError (audit).

@@ -28,10 +28,17 @@ _WIDTHS = {INT64: 8, FLOAT64: 8, TIMESTAMP: 8, DECIMAL: 16}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Column:
-    """One column as it travels; its parts are read-only views of what was received, never copies.
+    """Many values of one kind, as they travel. The parts are read-only views of what was received, never copies.
 
-    ``kind`` is a name of C-3; ``validity`` is None where no row is null; ``offsets`` are there for utf8 and binary.
-    ``speed.columns`` makes one from Python values, numpy and Arrow, and turns it back.
+    ``speed.columns`` makes columns of Python values, numpy and Arrow arrays, and turns them back.
+
+    Attributes:
+        kind: ``int64``, ``float64``, ``bool``, ``utf8``, ``binary``, ``timestamp`` or ``decimal``.
+        rows: how many values.
+        data: the values, laid out as Arrow does.
+        validity: one bit a row, 0 for a null; None if no row is null.
+        offsets: where each value of utf8 or binary begins in ``data``; None for other kinds.
+        precision, scale: digits of a decimal, and how many of them stand behind the point.
     """
 
     kind: str

@@ -19,7 +19,24 @@ STATUSES = ("online", "leaving")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a node publishes about itself. Times are ms; ``heartbeat_monotonic_ms`` compares on one boot only."""
+    """What a node publishes about itself in the registry.
+
+    Attributes:
+        name: its name.
+        generation: how often the name was claimed, this time included.
+        pid, pid_start, pid_namespace: its process, with the time of its start, and the namespace that counts it.
+        host, boot_id: the machine, and since when it runs.
+        startup_timestamp, last_heartbeat: Unix milliseconds.
+        heartbeat_monotonic_ms: the last heartbeat by a clock that does not jump; of one boot only.
+        lease, heartbeat_interval: milliseconds.
+        status: ``online`` or ``leaving``.
+        fabrics: its labels.
+        allow: names and families of nodes that may write to it.
+        subscriptions: topics and families of topics that it subscribes to.
+        language, version: how the node is written.
+        features: what it offers beside the core of the protocol.
+        ephemeral: whether the name will not come back.
+    """
 
     name: str
     generation: int
@@ -41,10 +58,10 @@ class Entry:
     version: str = "1"
     features: tuple[str, ...] = ()
     ephemeral: bool = False
-    """Whether the name will not come back."""
 
     @property
     def id(self) -> bytes:
+        """The node id, 16 bytes that follow from the name."""
         return node_id(self.name)
 
 

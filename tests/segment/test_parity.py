@@ -15,7 +15,7 @@ from speed.segment.field import field_bits, field_of
 from speed.segment.parity import Decoder, Encoder, decode, encode
 
 PATTERNS = int(os.environ.get("SEGMENT_PATTERNS", "90"))
-"""Random losses tried of large shapes; the figure of the README needs 100000."""
+"""Random losses tried of large shapes; the figure of docs/howto/large-payloads.md needs 100000."""
 SMALL = [(k, m) for k in range(1, 8) for m in range(1, 5)] + [(2, 253), (3, 250)]
 LARGE = [(17, 3), (64, 8), (100, 13), (128, 16), (224, 28), (225, 29), (226, 28), (200, 55), (127, 128)]
 

@@ -1,4 +1,4 @@
-"""The bench runs: what it prints, what it makes of libraries that are not there, what it writes into the README."""
+"""The bench runs: what it prints, what it makes of libraries that are not there, what it writes into the docs."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def test_a_library_that_cannot_start_is_left_out_with_its_reason(
     assert left_out == {"gone": "not built: run scripts/bench/build"}
 
 
-def test_only_what_stands_between_the_markers_of_the_readme_changes(
+def test_only_what_stands_between_the_markers_of_the_page_changes(
     modules: None, tmp_path: Path, report: dict[str, object]
 ) -> None:
     import report as text
 
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{text.BEGIN}\nold\n{text.END}\nafter\n")
-    text.write_readme(report, "scripts/bench/run", readme)
-    written = readme.read_text()
+    page = tmp_path / "figures.md"
+    page.write_text(f"before\n{text.BEGIN}\nold\n{text.END}\nafter\n")
+    text.write_page(report, "scripts/bench/run", page)
+    written = page.read_text()
     assert written.startswith(f"before\n{text.BEGIN}\n")
     assert written.endswith(f"\n{text.END}\nafter\n")
     assert "old" not in written
@@ -101,7 +101,7 @@ def whole(report: dict[str, Any]) -> dict[str, Any]:
     return {**report, "cases": [row, failed], "left_out": {"kombu": "small: half a message"}}
 
 
-def test_the_readme_tells_every_target_every_case_and_what_failed(modules: None, whole: dict[str, Any]) -> None:
+def test_the_page_tells_every_target_every_case_and_what_failed(modules: None, whole: dict[str, Any]) -> None:
     import report as text
 
     written = text.markdown(whole, "scripts/bench/run")
@@ -163,14 +163,14 @@ def test_what_a_contender_gave_before_it_failed_is_kept(modules: None, monkeypat
     assert bench.found["connection"] == {"small": [[1000]], "cpu": [0.0], "large": [[1000]]}
 
 
-def test_a_readme_without_markers_is_left_as_it_is(modules: None, tmp_path: Path, report: dict[str, object]) -> None:
+def test_a_page_without_markers_is_left_as_it_is(modules: None, tmp_path: Path, report: dict[str, object]) -> None:
     import report as text
 
-    readme = tmp_path / "README.md"
-    readme.write_text("by hand\n")
+    page = tmp_path / "figures.md"
+    page.write_text("by hand\n")
     with pytest.raises(ValueError, match="bench:begin"):
-        text.write_readme(report, "scripts/bench/run", readme)
-    assert readme.read_text() == "by hand\n"
+        text.write_page(report, "scripts/bench/run", page)
+    assert page.read_text() == "by hand\n"
 
 
 def test_chosen_cases_are_measured_without_the_peers() -> None:

@@ -1,4 +1,4 @@
-"""The bench of SPEED in Spark: its verdicts, its section of the README, what it makes of a part that fails."""
+"""The bench of SPEED in Spark: its verdicts, its section of docs/figures.md, what it makes of a part that fails."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_the_table_tells_every_target_and_what_was_left_out(figures: Any) -> Non
     assert "120  reached" in written
 
 
-def test_only_what_stands_between_the_markers_of_the_readme_changes(figures: Any, tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{figures.BEGIN}\nold\n{figures.END}\nafter\n")
-    figures.write_readme(found(figures, first_ms=400.0), "the command", readme)
-    written = readme.read_text()
+def test_only_what_stands_between_the_markers_of_the_page_changes(figures: Any, tmp_path: Path) -> None:
+    page = tmp_path / "figures.md"
+    page.write_text(f"before\n{figures.BEGIN}\nold\n{figures.END}\nafter\n")
+    figures.write_page(found(figures, first_ms=400.0), "the command", page)
+    written = page.read_text()
     assert written.startswith(f"before\n{figures.BEGIN}\n`the command`")
     assert written.endswith(f"\n{figures.END}\nafter\n")
     assert "old" not in written
@@ -62,8 +62,8 @@ def test_only_what_stands_between_the_markers_of_the_readme_changes(figures: Any
     assert "| 5 rows | 1.00 (2.00) | 1.25 (2.50) |" in written
 
 
-def test_the_readme_has_a_place_for_the_section(figures: Any) -> None:
-    text = (BENCH.parents[1] / "README.md").read_text()
+def test_the_page_has_a_place_for_the_section(figures: Any) -> None:
+    text = (BENCH.parents[1] / "docs" / "figures.md").read_text()
     assert text.count(figures.BEGIN) == text.count(figures.END) == 1
 
 

@@ -1,6 +1,6 @@
 """First segments that never go on, through a node: what it holds of them stays within its limits (G-15, G-16).
 
-``SEGMENT_FLOOD=1000000 pytest -s tests/system/test_segment_flood.py`` is the figure of the README.
+``SEGMENT_FLOOD=1000000 pytest -s tests/system/test_segment_flood.py`` is the figure of docs/howto/large-payloads.md.
 """
 
 from __future__ import annotations

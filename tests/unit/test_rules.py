@@ -1,11 +1,17 @@
-"""The rules of ``registry_spec/``: each has one definition, and whatever cites one cites a rule that is there."""
+"""The rules of ``registry_spec/``: each has one definition, whatever cites one cites a rule that is there, and none is
+cited where users read.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = ROOT / "registry_spec"
@@ -14,6 +20,17 @@ WHERE = ("README.md", "registry_spec", "speed", "pyspark_speed", "tests", "scrip
 MADE = frozenset({"target", "build", "__pycache__"})
 DEFINED = re.compile(r"^\*\*([A-Z]-\d+)\b", re.MULTILINE)
 CITED = re.compile(r"(?<![\w.-])[A-Z]-\d+\b")
+PUBLIC = (
+    "speed",
+    "speed.aio",
+    "speed.spark",
+    "speed.columns",
+    "speed.column_services",
+    "speed.journal",
+    "speed.segment",
+)
+LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+COMMENT = re.compile(r"//.*|/\*.*?\*/", re.DOTALL)
 
 
 def definitions() -> Counter[str]:
@@ -57,3 +74,61 @@ def test_each_rule_that_is_cited_is_defined() -> None:
 
 def test_what_looks_like_a_rule_is_told_from_other_names() -> None:
     assert cited("as L-15 says (W-3, R-5); UTF-8, ISO-8601, a-1, A-b_c.D-2") == {"L-15", "W-3", "R-5"}
+
+
+def test_no_rule_is_cited_in_readme_and_docs() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [f"{page.relative_to(ROOT)}: {rule}" for page in pages for rule in sorted(cited(page.read_text("utf-8")))]
+    assert found == []
+
+
+def public_things() -> Iterator[tuple[str, Any]]:
+    """All that a program can import, with the public members of classes."""
+    for place in PUBLIC:
+        module = import_module(place)
+        yield place, module
+        own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == place]
+        for name in getattr(module, "__all__", own):
+            value = getattr(module, name)
+            yield f"{place}.{name}", value
+            members = vars(value).items() if inspect.isclass(value) else ()
+            yield from ((f"{place}.{name}.{member}", one) for member, one in members if not member.startswith("_"))
+
+
+def test_no_rule_is_cited_in_public_docstrings() -> None:
+    said = {name: cited(inspect.getdoc(value) or "") for name, value in public_things()}
+    assert len(said) > 100
+    assert {name: rules for name, rules in said.items() if rules} == {}
+
+
+def texts_of_python(source: str) -> Iterator[str]:
+    """Literals that are no docstrings."""
+    tree = ast.parse(source)
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+def messages(path: Path) -> Iterator[str]:
+    source = path.read_text("utf-8")
+    yield from texts_of_python(source) if path.suffix == ".py" else LITERAL.findall(COMMENT.sub("", source))
+
+
+def test_no_rule_is_cited_in_messages_to_users() -> None:
+    files = [path for path in sources() if path.suffix in {".py", ".cpp", ".hpp", ".java"}]
+    products = [path for path in files if path.is_relative_to(ROOT / "speed") or path.is_relative_to(ROOT / "bindings")]
+    found = {
+        f"{path.relative_to(ROOT)}: {text}"
+        for path in products
+        if not {"test", "tests", "fuzz"} & set(path.relative_to(ROOT).parts)
+        for text in messages(path)
+        if cited(text)
+    }
+    assert len(products) > 300
+    assert sorted(found) == []
+
+
+def test_what_is_said_to_users_is_told_from_what_is_written_for_developers() -> None:
+    source = '''"""As L-15 says."""\nraise ValueError(f"{1}: too late (T-3)")\n'''
+    assert [cited(text) for text in texts_of_python(source) if cited(text)] == [{"T-3"}]

@@ -1,4 +1,4 @@
-"""What is promised of SPEED in Spark, whether it is met, and the README's section."""
+"""What is promised of SPEED in Spark, whether it is met, and its section of docs/figures.md."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def markdown(found: dict[str, Any], command: str) -> str:
-    """What stands in the README."""
+    """What stands in docs/figures.md."""
     today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
     rows = found["verdicts"]
     reached = sum(row["verdict"] == "reached" for row in rows)
@@ -99,6 +99,6 @@ def _value(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.2f}"
 
 
-def write_readme(found: dict[str, Any], command: str, path: Path) -> None:
+def write_page(found: dict[str, Any], command: str, path: Path) -> None:
     """Write the section; ValueError when its markers are not there."""
     write_section(path, BEGIN, END, markdown(found, command))

@@ -16,6 +16,7 @@ from tests.vectors import DIRECTORY
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = ROOT / "registry_spec"
+KINDS = ("spc", "local", "journal", "message")
 
 
 def test_every_code_an_exception_carries_is_published() -> None:
@@ -26,6 +27,15 @@ def test_every_code_an_exception_carries_is_published() -> None:
     classes = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, errors.SpeedError)]
     assert {item.code for item in classes} <= set(listed)
     assert set(errors.CALL_ERRORS) == set(codes["spc"])
+
+
+def test_every_code_has_a_cause_and_a_cure() -> None:
+    """The page of errors is made of them."""
+    codes = json.loads((SPEC / "codes.json").read_text())
+    told = [*codes["errors"], *codes["refusals"].values()]
+    assert {one["code"] for one in codes["errors"]} >= {code for kind in KINDS for code in codes[kind]}
+    assert sorted(codes["refusals"]) == sorted(codes["wire"])
+    assert [one for one in told if not (one["cause"].endswith(".") and one["cure"].endswith("."))] == []
 
 
 @pytest.mark.parametrize("stem", FILES)

@@ -47,7 +47,7 @@ public final class LinkSealer {
     /** Writes one whole envelope into the block at an offset; returns its bytes. */
     public int seal(Block into, int at, EnvelopeType type, int flags, long counter, long timestampMs, byte[] payload) {
         if (counter < 1 || counter > Sequence.MAX_COUNTER) {
-            throw new IllegalStateException("the counter is used up: the node needs a new generation");
+            throw new IllegalStateException("the counter is used up: the node has to start anew");
         }
         if (keys != keyring.now()) {
             take(keyring.now());

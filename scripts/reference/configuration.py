@@ -1,0 +1,95 @@
+"""The page of speedd's configuration: keys, types and defaults from the settings, limits from the check itself."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+from speed.daemon.config import Config, JournalSettings, LogSettings, NodeSettings, ProcessSettings, ServiceSettings
+from speed.daemon.config_check import check_text
+
+TABLES: dict[str, type] = {
+    "[node]": NodeSettings,
+    "[log]": LogSettings,
+    "[journal]": JournalSettings,
+    "[[service]]": ServiceSettings,
+    "[[process]]": ProcessSettings,
+}
+WORDS = {Path: "path", str: "text", int: "whole number", float: "number", bool: "true or false"}
+INTRODUCTION = """# Configuration of speedd
+
+`speedd run -c speedd.toml` reads one TOML file. `speedd check -c speedd.toml` lists every mistake in it with its line.
+Relative paths are relative to the directory of the file. `SIGHUP` makes speedd read the file again and take over its
+grants. The column *allowed* holds what the check says of a wrong value.
+"""
+
+
+def page() -> str:
+    """The whole page in Markdown."""
+    parts = [INTRODUCTION, *(part for name, settings in TABLES.items() for part in _table(name, settings))]
+    return "\n".join([*parts, *_python()])
+
+
+def _table(name: str, settings: type) -> Iterator[str]:
+    said, hints = said_of(settings), typing.get_type_hints(settings)
+    rows = [
+        f"| `{one.name}` | {_type(hints[one.name])} | {_default(one)} | {allowed(name, one.name)} | {said[one.name]} |"
+        for one in fields(settings)
+    ]
+    yield _section(name, inspect.getdoc(settings) or "", rows)
+
+
+def _python() -> Iterator[str]:
+    hint = typing.get_type_hints(Config)["python_path"]
+    row = f"| `path` | {_type(hint)} | none | {allowed('[python]', 'path')} | {said_of(Config)['python_path']} |"
+    yield _section("[python]", "``[python]``: where Python code is found.", [row])
+
+
+def _section(name: str, about: str, rows: list[str]) -> str:
+    _, _, says = about.partition(": ")
+    text = (says[:1].upper() + says[1:]).replace("``", "`")
+    head = ["| key | type | default | allowed | meaning |", "|---|---|---|---|---|"]
+    return "\n".join([f"## `{name}`\n", f"{text}\n", *head, *rows, ""])
+
+
+def said_of(settings: type) -> dict[str, str]:
+    """The text under each field of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    said: dict[str, str] = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            assert isinstance(field.target, ast.Name)
+            said[field.target.id] = " ".join(str(text.value.value).split()).replace("``", "`")
+    return said
+
+
+def allowed(table: str, key: str) -> str:
+    """What the check tells to do about a value that is right nowhere."""
+    _, mistakes = check_text(f"{table}\n{key} = 1979-05-27T07:32:00\n", Path("speedd.toml"))
+    told = next(one.todo for one in mistakes if one.line == 2)
+    return told.replace("|", "\\|")
+
+
+def _type(hint: Any) -> str:
+    if isinstance(hint, types.UnionType):
+        return " or ".join(_type(one) for one in typing.get_args(hint) if one is not type(None))
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return f"list of {_type(inside[0])}s"
+    return "table of texts" if origin is dict else WORDS[hint]
+
+
+def _default(one: Field[Any]) -> str:
+    if one.default is MISSING:
+        return "none" if one.default_factory is not MISSING else "required"
+    if one.default is None or one.default == ():
+        return "none"
+    return f"`{str(one.default).lower()}`" if isinstance(one.default, bool) else f"`{one.default}`"

@@ -1,0 +1,102 @@
+"""The pages of the reference leave nothing out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from scripts.reference import cli, configuration, errors
+from scripts.reference.links import rewritten
+from speed.cli.app import COMMANDS
+from speed.daemon.config_check import check_text
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "reference"
+COUNTED = re.compile(r"\b(?:_?count|rejected)\(f?\"([a-z][a-z_]+)(?:\"|\{)")
+EVENT = re.compile(r"_?log\.(?:debug|info|warning|error)\(\"([a-z_]+)\"")
+RULE = re.compile(r"(?<![\w.-])[A-Z]-\d+\b")
+MODULES = ("speed", "speed.spark", "speed.journal", "speed.segment")
+
+
+def named(page: str) -> set[str]:
+    """What stands in the first column of the tables of a page."""
+    rows = re.findall(r"^\| (`.*?) \|", (PAGES / page).read_text("utf-8"), re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def sources(*places: str) -> str:
+    files = (path for place in places for path in (ROOT / place).rglob("*"))
+    return "\n".join(path.read_text("utf-8") for path in files if path.suffix in {".py", ".cpp", ".hpp", ".java"})
+
+
+def test_each_counter_of_each_language_is_explained() -> None:
+    counted = set(COUNTED.findall(sources("speed", "bindings/cpp/src", "bindings/java/src/main")))
+    families = {name for name in counted if name.endswith("_")}
+    assert {"requests_duplicate", "messages_received"} <= counted
+    known = named("metrics.md")
+    assert sorted(counted - families - known) == []
+    assert [one for one in families if not any(name.startswith(one) for name in known)] == []
+
+
+def test_each_event_of_speedd_is_explained() -> None:
+    assert sorted(set(EVENT.findall(sources("speed/daemon"))) - named("metrics.md")) == []
+
+
+@pytest.mark.parametrize("table", [*configuration.TABLES, "[python]"])
+def test_each_key_that_the_check_knows_is_on_the_page(table: str) -> None:
+    _, mistakes = check_text(f"{table}\nzzzzzz = 1\n", Path("speedd.toml"))
+    told = next(one.todo for one in mistakes if "zzzzzz" in one.what)
+    section = configuration.page().partition(f"## `{table}`\n")[2].partition("\n## ")[0]
+    shown = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(shown) == sorted(told.removeprefix("known here: ").split(", "))
+
+
+def test_each_command_is_on_the_page() -> None:
+    page = cli.page()
+    assert [name for name in COMMANDS if f"### speed {name}\n" not in page] == []
+    assert "### speedd check\n" in page
+
+
+def test_each_public_name_is_on_a_page() -> None:
+    pages = [errors.classes_page(), *(one.read_text("utf-8") for one in PAGES.rglob("*.md"))]
+    shown = {name for page in pages for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)}
+    shown |= {f"speed.{name.rpartition('.')[2]}" for name in shown if "errors." in name}
+    public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__}
+    left_out = {"speed.__version__", "speed.spark.MAX_NAME_BYTES"}
+    assert sorted(public - shown - left_out) == []
+
+
+@pytest.mark.parametrize("page", [cli.page, configuration.page, errors.page, errors.classes_page])
+def test_a_page_that_is_made_names_no_rule(page: Callable[[], str]) -> None:
+    assert RULE.findall(page()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("[w](../registry_spec/wire.md#names)", "[w](contract/wire.md#names)"),
+        ("[r](../README.md)", "r"),
+        ("[f](figures.md)", "[f](figures.md)"),
+        ("[x](https://example.org/a.md)", "[x](https://example.org/a.md)"),
+        ("`[w](../README.md)`", "`[w](../README.md)`"),
+        ("[`w`](../registry_spec/wire.md)", "[`w`](contract/wire.md)"),
+        ("```\n[w](../README.md)\n```\n", "```\n[w](../README.md)\n```\n"),
+        ("![p](plots/bench.svg)", "![p](plots/bench.svg)"),
+    ],
+)
+def test_a_link_leads_to_the_page_of_the_site(text: str, becomes: str) -> None:
+    on_site = {
+        "registry_spec/wire.md": "contract/wire.md",
+        "docs/figures.md": "figures.md",
+        "docs/plots/bench.svg": "plots/bench.svg",
+    }
+    assert rewritten(text, "docs/rfc.md", "rfc.md", on_site.get, None) == becomes
+
+
+def test_a_link_to_the_repository_leads_to_its_address_if_it_has_one() -> None:
+    made = rewritten("[r](../README.md)", "docs/rfc.md", "rfc.md", lambda _: None, "https://example.org/blob/main")
+    assert made == "[r](https://example.org/blob/main/README.md)"
