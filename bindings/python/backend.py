@@ -56,16 +56,15 @@ from scikit_build_core.build import (  # noqa: E402
     build_wheel,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_editable,
-    prepare_metadata_for_build_wheel,
 )
 
-get_requires_for_build_editable = get_requires_for_build_wheel  # its CMake is needed, though not through scikit-build-core
+get_requires_for_build_editable = get_requires_for_build_wheel  # CMake too, though we start it ourselves
 
 
 def build_editable(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
+    """The installation points at this directory; the engine lies in it."""
     compile_engine()
     return _standard.build_editable(wheel_directory, config_settings, metadata_directory)
 
@@ -77,6 +76,4 @@ __all__ = [
     "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
     "get_requires_for_build_wheel",
-    "prepare_metadata_for_build_editable",
-    "prepare_metadata_for_build_wheel",
 ]
