@@ -53,6 +53,7 @@ from speed.errors import (
 
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
+    from speed.fs.init import init_root
     from speed.message.errors import MessageError
     from speed.message.keys import MessageKey, generate_key
     from speed.message.options import PublishOptions
@@ -87,6 +88,7 @@ _LATER = {
     "SchemaRegistry": "speed.trust.schemas",
     "TokenVerifier": "speed.trust.tokens",
     "generate_key": "speed.message.keys",
+    "init_root": "speed.fs.init",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -159,4 +161,5 @@ __all__ = [
     "WireError",
     "__version__",
     "generate_key",
+    "init_root",
 ]

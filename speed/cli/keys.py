@@ -25,21 +25,15 @@ if TYPE_CHECKING:
 @common_options
 def init_command(settings: Settings, group: str | None) -> None:
     """Prepare a root: make the directory, its registry and a key where they are missing."""
-    from speed.fs.keyfile import ensure_key_file, load_key_file
-    from speed.fs.root import prepare_root, share_root
+    from speed.fs.init import make_root
 
     root, key = settings.root, os.path.abspath(settings.key)
-    group_id = None if group is None else _group_id(group)
-    prepare_root(root)
-    if group_id is not None:
-        share_root(root, group_id)
-    made_key = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
-    keyring = load_key_file(key)
-    answer = {"root": root, "key": key, "keyId": keyring.key_id.hex(), "madeKey": made_key}
+    key_id, made_key = make_root(root, key, None if group is None else _group_id(group))
+    answer = {"root": root, "key": key, "keyId": key_id, "madeKey": made_key}
     if settings.as_json:
         print_value(answer, True)
         return
-    echo(f"Root {root} is ready. Key {key} ({'new' if made_key else 'kept'}, id {answer['keyId']}).")
+    echo(f"Root {root} is ready. Key {key} ({'new' if made_key else 'kept'}, id {key_id}).")
     echo(f"export SPEED_ROOT={root}" + ("" if key == os.path.join(root, "speed.key") else f" SPEED_KEY={key}"))
 
 
