@@ -51,7 +51,7 @@ with speed.Node("one", root=root, allow=["two"]) as one, speed.Node("two", root=
     one.register("whole", lambda: others())
     two.call("one", "whole")
     two.send("one", bytes(80 << 20))  # in segments: the engine's own sqlite keeps them
-    assert one.receive(timeout=60).large.size == 80 << 20
+    assert one.receive(timeout=60).payload.size == 80 << 20
     others()
 others()
 print(one.engine, "beside sqlite", sqlite3.sqlite_version)
