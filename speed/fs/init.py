@@ -35,7 +35,7 @@ def init_root(root: str | os.PathLike[str] | None = None, key: str | os.PathLike
 
 
 def make_root(root: str, key: str, group: int | None = None) -> tuple[str, bool]:
-    """Make what is missing at these absolute paths, shared with a group or not: the id of the key, and whether it is new."""
+    """Make what is missing at these absolute paths, for a group or not: the id of the key, and whether it is new."""
     prepare_root(root)
     if group is not None:
         share_root(root, group)

@@ -1,7 +1,7 @@
 """The native engine: ``speed.Node`` on the C++ core, through the extension module ``speed._native``.
 
-Wheels bring it; where it could not be built, nodes run in pure Python. It is used only when it was built from this version
-and for this contract.
+Wheels bring it; where it could not be built, nodes run in pure Python. It is used only when it was built from this
+version and for this contract.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import speed._native as _native
-
 from speed.core.access import AccessPolicy
 from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, failure, failure_text, run
