@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scripts.vectors.claims import claims
 from scripts.vectors.columns import columns
 from scripts.vectors.dead_letters import dead_letters
 from scripts.vectors.encryption import encryption
@@ -15,12 +16,14 @@ from scripts.vectors.files import cursors, entries
 from scripts.vectors.floors import floors
 from scripts.vectors.harmless import harmless
 from scripts.vectors.journal import journal
+from scripts.vectors.lanes import lanes
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
+from scripts.vectors.transcript import page, transcript
 from scripts.vectors.trust import trust
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
@@ -31,7 +34,9 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         keys,
         envelopes,
         entries,
+        claims,
         cursors,
+        lanes,
         floors,
         values,
         columns,
@@ -45,6 +50,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         dead_letters,
         harmless,
         trust,
+        transcript,
     )
 }
 
@@ -54,7 +60,13 @@ def text_of(stem: str) -> str:
     return json.dumps(FILES[stem](), indent=1, ensure_ascii=True) + "\n"
 
 
+PAGE = OUTPUT.parent / "transcript.md"
+"""The transcript for people."""
+
+
 if __name__ == "__main__":
     for stem in FILES:
         (OUTPUT / f"{stem}.json").write_text(text_of(stem), encoding="ascii")
         print(f"{stem}.json")
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.name)

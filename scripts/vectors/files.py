@@ -147,7 +147,8 @@ def cursors() -> dict[str, Any]:
         return fields
 
     def good(name: str, bug: str, cursor: Cursor, *, tail: bytes = b"", key: bytes = LANE_KEY) -> dict[str, Any]:
-        return {"name": name, "bug": bug, "hex": (encode_cursor(cursor, key) + tail).hex(), "cursor": seen(cursor)}
+        case = {"name": name, "bug": bug, "hex": (encode_cursor(cursor, key) + tail).hex(), "cursor": seen(cursor)}
+        return case if key == LANE_KEY and not tail else {**case, "only_read": True}
 
     def bad(name: str, bug: str, content: bytes) -> dict[str, Any]:
         return {"name": name, "bug": bug, "hex": content.hex()}

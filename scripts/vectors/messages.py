@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.any_pb2 import Any as ProtoAny
 
+from scripts.vectors import payloads
 from scripts.vectors.json_texts import json_payloads
 from speed.wire import message_pb2
 from speed.wire.message import encode_message, new_message_id
@@ -212,6 +213,63 @@ def valid() -> list[dict[str, Any]]:
     ]
 
 
+def written() -> list[dict[str, Any]]:
+    """What a writer is given, and the exact bytes: every record in the order of its number, the payload last (M-2)."""
+
+    def case(name: str, bug: str, value: Any, **fields: Any) -> dict[str, Any]:
+        data = encode_message(value, **writer_fields({**BASE, **fields}))
+        return {
+            "name": name,
+            "bug": bug,
+            "value": payloads.tagged(value),
+            "fields": {**BASE, **fields},
+            "hex": data.hex(),
+        }
+
+    return [
+        case("bytes", "an inferred type that is not written", b"hello"),
+        case("no bytes", "an empty value left out", b""),
+        case("text", "bytes and text confused", "h\u00e9"),
+        case("map", "another form of an integer", {"amount": 1000, "rate": 0.25}),
+        case("nil", "nil taken for an absent payload", None),
+        case("list", "a list without a type", [1, "a", True]),
+        case("long", "a length in one byte", b"x" * 300),
+        case("topic and namespace", "defaults written", b"", topic="a.b-c_d", namespace="finance"),
+        case("priority and time to live", "numbers in one byte", b"", priority=10, ttl_seconds=86_400),
+        case("correlation", "two fields exchanged", b"", correlation_id="req-1", causality_parent="parent-1"),
+        case("present and empty", "an empty text not written", b"", correlation_id=""),
+        case("publisher", "security before metadata", b"", publisher_id="billing"),
+        case("trace", "flags as text", b"", traceparent=TRACE),
+        case("labels and baggage", "two maps exchanged", b"", labels={"region": "eu"}, baggage={"tenant": "a"}),
+        case("extension", "extensions behind the payload", b"hello", extensions_hex={"x-retry": "33"}),
+    ]
+
+
+def writer_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a case as a writer takes them: extensions are bytes, which JSON has none of."""
+    extensions = {key: bytes.fromhex(value) for key, value in fields.get("extensions_hex", {}).items()}
+    return {**{key: value for key, value in fields.items() if key != "extensions_hex"}, "extensions": extensions}
+
+
+def not_written() -> list[dict[str, Any]]:
+    """Fields with which nothing is written, and the one that the error names."""
+
+    def case(name: str, bug: str, field: str, **fields: Any) -> dict[str, Any]:
+        return {"name": name, "bug": bug, "fields": {**BASE, **fields}, "field": field}
+
+    return [
+        case("no message id", "an id that nobody can repeat", "message_id", message_id=""),
+        case("long message id", "checked by readers only", "message_id", message_id="x" * 129),
+        case("topic with slash", "a topic that is a path", "topic", topic="a/b"),
+        case("topic with empty part", "a pattern that never matches", "topic", topic="a..b"),
+        case("long topic", "checked by readers only", "topic", topic="x" * 256),
+        case("long namespace", "checked by readers only", "namespace", namespace="x" * 129),
+        case("no time", "a message that was never published", "published_at_ms", published_at_ms=0),
+        case("priority 11", "checked by readers only", "priority", priority=11),
+        case("negative time to live", "a message that has expired already", "ttl_seconds", ttl_seconds=-1),
+    ]
+
+
 def invalid() -> list[dict[str, Any]]:
     """Messages every reader rejects with BAD_MESSAGE."""
 
@@ -340,9 +398,12 @@ def messages() -> dict[str, Any]:
         for names, number in works
     ]
     return {
-        "about": "Rules M-n. Keys missing in `expected` are absent in the message; `field` is what the error names.",
+        "about": "Rules M-n. Keys missing in `expected` are absent in the message; `field` is what the error names. "
+        "`written` is what a writer makes of `value` (as in values.json) and `fields`; in `not_written` it refuses.",
         "valid": valid(),
         "invalid": invalid(),
+        "written": written(),
+        "not_written": not_written(),
         "json_payloads": json_payloads(),
         "traceparents": traceparents(),
         "message_ids": ids,

@@ -104,15 +104,19 @@ def keys() -> dict[str, Any]:
             "source": SOURCE,
             "target": TARGET,
             "generation": generation,
-            "link_key": link_key(key, *ids, generation).hex(),
+            "target_life": life,
+            "link_key": link_key(key, *ids, generation, life).hex(),
             "lane_key": Keyring((key,)).lane_key(*ids).hex(),
             "bug": bug,
         }
-        for key, generation, bug in (
-            (KEY, 1, "HKDF without its extract step"),
-            (KEY, 2, "the generation left out of the link key"),
-            (KEY, 16777215, "the generation in 4 bytes instead of 8"),
-            (OLD, 1, "always the first key used"),
+        for key, generation, life, bug in (
+            (KEY, 1, 0, "HKDF without its extract step"),
+            (KEY, 2, 0, "the generation left out of the link key"),
+            (KEY, 16777215, 0, "the generation in 4 bytes instead of 8"),
+            (OLD, 1, 0, "always the first key used"),
+            (KEY, 1, 1, "no difference between a receiver that is ephemeral and one that is not"),
+            (KEY, 1, 2, "the receiver's generation left out: what one life got opens in the next"),
+            (KEY, 2, 16777215, "the two generations exchanged"),
         )
     ]
     return {

@@ -19,10 +19,7 @@ from speed.fs.lane_files import LaneFiles
 from speed.fs.registry import Registry
 from speed.fs.sweep import Leftovers, forget, has_lanes, is_forgettable
 from speed.wire import names
-from speed.wire.limits import RECONSTRUCTION_SECONDS
-
-TEMPORARY_LIFE_SECONDS = 600.0
-"""No writer holds a temporary file for longer: an older one is of a process that was killed."""
+from speed.wire.limits import RECONSTRUCTION_SECONDS, TEMPORARY_SECONDS
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ def _temporaries(root: str) -> Iterator[Leftover]:
         for filename in _listed(directory):
             if filename.startswith(names.TEMPORARY_PREFIX):
                 path = names.child_path(directory, filename)
-                old = _age(path) > TEMPORARY_LIFE_SECONDS
+                old = _age(path) > TEMPORARY_SECONDS
                 reason = "its writer was killed" if old else "too young to be certain"
                 yield Leftover("temporary file", path, _size(path), old, reason)
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from speed.wire.cursor import Cursor, Unfinished
-from speed.wire.limits import MAX_UNFINISHED, MAX_UNFINISHED_BYTES
-
-MAX_IN_HAND = 16384
-"""Unfinished envelopes with which a lane stands still (L-19)."""
+from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED, MAX_UNFINISHED_BYTES
 
 
 class Position(NamedTuple):

@@ -16,8 +16,8 @@ from speed.fs.identity import Identity, process_alive
 from speed.fs.open import open_or_make, sync_directory, write_all
 from speed.wire import names
 from speed.wire.entry import entry_mac
-
-MAX_CLAIM_BYTES = 4096
+from speed.wire.json_text import read_json
+from speed.wire.limits import MAX_CLAIM_BYTES, MAX_VALUE_DEPTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +141,40 @@ def decode_claim(data: bytes, registry_keys: Sequence[bytes]) -> Claimant | None
     mac = rest.partition(b"\n")[0]
     is_authentic = any(hmac.compare_digest(mac, entry_mac(key, line)) for key in registry_keys)
     try:
-        return _claimant(json.loads(line), is_authentic)
-    except (ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
+        return _claimant(read_json(line, MAX_VALUE_DEPTH), is_authentic)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
 def _claimant(values: dict[str, Any], is_authentic: bool) -> Claimant:
     maker = Identity(
-        pid=int(values["pid"]),
-        pid_start=int(values["pid_start"]),
-        pid_namespace=str(values["pid_namespace"]),
-        host=str(values["host"]),
-        boot_id=str(values["boot_id"]),
+        pid=_whole(values["pid"]),
+        pid_start=_whole(values["pid_start"]),
+        pid_namespace=_text(values["pid_namespace"]),
+        host=_text(values["host"]),
+        boot_id=_text(values["boot_id"]),
     )
     made, above = values.get("made_monotonic_ms"), values.get("above")
     return Claimant(
         maker,
-        int(values["lease"]),
-        None if made is None else int(made),
-        int(above) if is_authentic and above is not None else None,
+        _whole(values["lease"]),
+        None if made is None else _whole(made),
+        _whole(above) if is_authentic and above is not None else None,
         is_authentic and values.get("ephemeral") is True,
         values.get("sweeps") is True,
     )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError("no whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError("no text")
+    return value
 
 
 def release(root: str, name: str, generation: int) -> None:

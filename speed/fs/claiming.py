@@ -19,7 +19,7 @@ from speed.fs.floor import floor_of
 from speed.fs.identity import boot_id, identity
 from speed.wire import names
 from speed.wire.entry import Entry
-from speed.wire.limits import SWEEP_SECONDS
+from speed.wire.limits import SWEEP_SECONDS, SWEEPING_LEASE_SECONDS
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
@@ -29,7 +29,7 @@ log = logger("speed.registry")
 WATCH_SECONDS = 0.05
 UNCLEAR_LEASE_MS = 30_000
 """How long a claim that tells nothing about its maker is respected without an entry."""
-SWEEPING_LEASE_MS = 600_000
+SWEEPING_LEASE_MS = int(SWEEPING_LEASE_SECONDS * 1000)
 """By far longer than sweeping takes: on another host, whoever waits so long takes the name."""
 SWEEP_LOOK_SECONDS = 0.005
 MAX_ATTEMPTS = 64

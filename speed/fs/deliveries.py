@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from speed.errors import WireError
 from speed.fs.open import Owners, UntrustedFileError, read_small, replace_file, unlink_quietly
-from speed.wire.cursor import MAX_DELIVERIES_BYTES, MAX_DELIVERIES_LISTED, decode_deliveries, encode_deliveries
+from speed.wire.cursor import MAX_DELIVERIES_BYTES, decode_deliveries, encode_deliveries
+from speed.wire.limits import MAX_DELIVERIES_LISTED
 from speed.wire.names import deliveries_name
 
 

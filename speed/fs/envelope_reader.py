@@ -34,8 +34,8 @@ class EnvelopeReader:
 
     __slots__ = ("decoder",)
 
-    def __init__(self, source_id: bytes, target_id: bytes, keyring: Keyring) -> None:
-        opener = LinkOpener(keyring, source_id, target_id)
+    def __init__(self, source_id: bytes, target_id: bytes, keyring: Keyring, target_life: int = 0) -> None:
+        opener = LinkOpener(keyring, source_id, target_id, target_life)
         self.decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, opener.open)
 
     def at(self, fd: int, generation: int, offset: int) -> Opened | None:

@@ -14,14 +14,13 @@ from speed.fs.lane_reader import LaneReader
 from speed.fs.open import ensure_directory, names_in, open_directory
 from speed.fs.quarantine import Quarantine
 from speed.wire import names
-from speed.wire.limits import MAX_LANES
+from speed.wire.limits import MAX_JUNK_A_SCAN, MAX_LANES
 from speed.wire.seal import Keyring
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
 
 _MAX_ENTRIES = 2 * MAX_LANES
-_MAX_JUNK_PER_SCAN = 256
 
 
 class Inbox:
@@ -30,11 +29,12 @@ class Inbox:
     ``junk`` counts foreign things that were put aside.
     """
 
-    def __init__(self, root: str, name: str, generation: int, keyring: Keyring) -> None:
+    def __init__(self, root: str, name: str, generation: int, keyring: Keyring, *, ephemeral: bool = False) -> None:
         self._root = root
         self._name = name
         self._generation = generation
         self._keyring = keyring
+        self._ephemeral = ephemeral
         self._path = names.inbox_dir(root, name)
         self._listed_at = -1
         self._quarantine: Quarantine | None = None
@@ -65,10 +65,10 @@ class Inbox:
             if changed_at == self._listed_at:
                 return None
             senders, junk = _sorted_out(directory)
-            for filename in junk[:_MAX_JUNK_PER_SCAN]:
+            for filename in junk[:MAX_JUNK_A_SCAN]:
                 self.junk += 1
                 self.quarantine_store.take(directory, filename, "NO_LANE")
-            is_whole = len(junk) <= _MAX_JUNK_PER_SCAN and len(senders) <= MAX_LANES
+            is_whole = len(junk) <= MAX_JUNK_A_SCAN and len(senders) <= MAX_LANES
             self._listed_at = changed_at if is_settled(changed_at) and is_whole else -1
             return _cut(senders, first, directory)
         finally:
@@ -108,6 +108,7 @@ class Inbox:
             self._generation,
             self._keyring,
             self.quarantine_store,
+            ephemeral=self._ephemeral,
         )
 
     def close(self) -> None:

@@ -12,10 +12,8 @@ from speed.fs.open import UntrustedFileError
 from speed.wire import names
 from speed.wire.cursor import Cursor, Fence
 from speed.wire.envelope import ENVELOPE_OVERHEAD
-from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES
+from speed.wire.limits import LANE_WINDOW_BYTES, LISTING_SECONDS, MAX_PAYLOAD_BYTES
 
-LOOK_SECONDS = 0.1
-"""How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
 MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
 
 Segment = tuple[int, int]
@@ -69,7 +67,7 @@ class LaneAhead:
 
     def look_if_due(self, position: Position, now: float) -> None:
         """After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)"""
-        if now - self._looked > LOOK_SECONDS or self._files.changed():
+        if now - self._looked > LISTING_SECONDS or self._files.changed():
             self.look(position, now)
 
     def look(self, position: Position, now: float) -> None:

@@ -28,10 +28,11 @@ from speed.fs.open import (
 from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_fence, encode_cursor
+from speed.wire.limits import CLOCK_TICK_SECONDS
 
 _CLOCK_REALTIME_COARSE = 5
 """Linux stamps files by this clock, which ticks every few milliseconds."""
-_CLOCK_BACK_NANOSECONDS = 20_000_000
+_CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
 """A time so far ahead is no tick that goes on: the clock was set back."""
 
 

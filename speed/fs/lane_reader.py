@@ -19,10 +19,9 @@ from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.envelope import Header
-from speed.wire.limits import MAX_UNFINISHED
+from speed.wire.limits import MAX_QUARANTINED_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
-_SAMPLE_BYTES = 1 << 20
 _LAZY_BYTES = 1 << 20
 
 
@@ -40,6 +39,8 @@ class LaneReader:
         generation: int,
         keyring: Keyring,
         quarantine: Quarantine,
+        *,
+        ephemeral: bool = False,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
@@ -47,7 +48,7 @@ class LaneReader:
         self._keyring = keyring
         self._source = source
         self._quarantine = quarantine
-        self._envelopes = EnvelopeReader(source_id, target_id, keyring)
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring, generation if ephemeral else 0)
         self._generation = generation
         self._fd = -1
         self._needed = 0
@@ -197,7 +198,7 @@ class LaneReader:
             return
         self._count(f"damaged_{damage.reason.lower()}")
         where = f"{self._source} {names.segment_name(*self._position[:2])}"
-        sample = data[: min(damage.end - damage.start, _SAMPLE_BYTES)]  # L-20
+        sample = data[: min(damage.end - damage.start, MAX_QUARANTINED_BYTES)]  # L-20
         self._quarantine.put(sample, where, damage.reason, damage.start)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:

@@ -22,12 +22,11 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.wire.limits import LANE_WINDOW_BYTES, MAX_LANE_SEGMENTS, SEGMENT_BYTES
+from speed.wire.limits import LANE_CHECK_SECONDS, LANE_WINDOW_BYTES, MAX_LANE_SEGMENTS, SEGMENT_BYTES
 from speed.wire.names import inbox_dir, lane_dir, node_dir, segment_name, temporary_name
 
 _MAX_PARTS = 512
 """Envelopes per writev; Linux takes 1024."""
-_VERIFY_SECONDS = 0.25
 _FIXES = {
     errno.ENOSPC: "the filesystem is full: free space, or let the receiver catch up",
     errno.EDQUOT: "the disk quota is used up",
@@ -95,7 +94,7 @@ class LaneWriter:
         L-5: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
         are not: the caller reuses the counters of the others only.
         """
-        if self._dir < 0 or self._clock() - self._verified > _VERIFY_SECONDS:
+        if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS:
             self._verify()
         if self._rename:
             self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)

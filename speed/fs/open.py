@@ -9,11 +9,11 @@ from collections.abc import Container, Iterator
 
 from speed.core.trust import is_shared
 from speed.errors import RootError
+from speed.wire.limits import MAX_REOPENS
 from speed.wire.names import temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_TRIES = 1000
 _MAKE = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Owners = Container[int]
@@ -38,7 +38,7 @@ def open_regular(name: str, dir_fd: int, owners: Owners) -> int:
 
     A FIFO or device is opened without blocking and closed again; links are refused by the kernel (ELOOP).
     """
-    for _ in range(_TRIES):
+    for _ in range(MAX_REOPENS):
         fd = _open_any(name, dir_fd, owners)
         try:
             status = os.fstat(fd)

@@ -7,9 +7,7 @@ import stat
 
 from speed.core.trust import Step, Trust, Who, judge_step
 from speed.wire import names
-
-MAX_LINKS = 40
-"""As many as Linux follows."""
+from speed.wire.limits import MAX_LINKS
 
 
 class UntrustedError(Exception):

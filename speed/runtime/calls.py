@@ -37,14 +37,12 @@ from speed.runtime.workers import WorkerPool
 from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 from speed.wire.harmless import harmless
-from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
 
 log = logger("speed.segments")
 messages = logger("speed.messages")
 
 _UNRECORDED = frozenset({JournalFullError.code, JournalRefusedError.code})
-ANSWER_GRACE_SECONDS = 0.25
-"""How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
 
 
 class Calls:
@@ -120,7 +118,7 @@ class Calls:
                 (self._context.boot_id, max(0, boot_ms() + milliseconds)),
             )
             deadline = monotonic() + timeout_seconds
-            self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
+            self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
             self._send_request(link, request_id, payload, deadline)
         except SpeedError as error:
             self._pending.forget(target, request_id)
@@ -138,7 +136,7 @@ class Calls:
                 self._pending.complete(link.target, request_id, outcome)
 
         def track(sequence: int) -> None:
-            self._pending.add(sequence, deadline + ANSWER_GRACE_SECONDS, link.target, lost)
+            self._pending.add(sequence, deadline + CALL_GRACE_SECONDS, link.target, lost)
 
         if len(payload) > MAX_PAYLOAD_BYTES:
             link.send_cut(EnvelopeType.SPC_REQUEST, 0, payload, max(0.0, deadline - monotonic()), track)

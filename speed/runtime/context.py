@@ -16,6 +16,7 @@ from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.runtime.said import Said
 from speed.runtime.stats import Stats
+from speed.wire.limits import MAX_DELIVERIES
 from speed.wire.seal import Keyring
 
 _BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
@@ -57,7 +58,7 @@ class Context:
     pending: PendingCalls
     boot_id: str = ""
     on_error: str = "dead-letter"
-    max_deliveries: int = 5
+    max_deliveries: int = MAX_DELIVERIES
     max_open_files: int = 512
     """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)

@@ -73,7 +73,8 @@ class Links:
     def open(self, target: str, generation: int) -> OutgoingLink:
         """The link to ``target`` whatever it grants: for replies, to which the request gave the right (S-10).
 
-        A new generation of the target gets a new segment: it may have put the old lane into quarantine.
+        A new generation of the target gets a new segment: it may have put the old lane into quarantine. What goes to an
+        ephemeral target is sealed for its present life alone.
         """
         with self.lock:
             link = self._links.get(target)
@@ -86,11 +87,11 @@ class Links:
             if link is None:
                 link = OutgoingLink(self._context, target, self._woken)
                 link.splitter = self._splitters.get(target)
-                link.features = self._features(target)
+                self._learn(link)
                 self._links[target] = link
             elif self._generations[target] < generation:
+                self._learn(link)
                 link.renew()
-                link.features = self._features(target)
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
@@ -98,14 +99,19 @@ class Links:
     def _woken(self, link: OutgoingLink) -> None:
         """A link at rest is about to open its files: others that were used longer ago rest for it (L-26)."""
         with self.lock:
+            if self._links.get(link.target) is not link:
+                return  # it was forgotten meanwhile
             resting = [self._links[target] for target in self._awake.use(link.target)]
         for other in resting:
             other.rest()
         self._opened(link)
 
-    def _features(self, target: str) -> tuple[str, ...]:
-        entry = self._context.registry.live(target)
-        return () if entry is None else entry.features
+    def _learn(self, link: OutgoingLink) -> None:
+        """What the entry of the target says that concerns its link."""
+        entry = self._context.registry.live(link.target)
+        link.features = () if entry is None else entry.features
+        link.lives += 1
+        link.target_life = 0 if entry is None or not entry.ephemeral else entry.generation
 
     def cut(self, target: str, splitter: Splitter | None) -> None:
         """Cut all that goes to ``target`` from now on, or no longer."""
@@ -145,6 +151,25 @@ class Links:
         link = self._links.get(target)
         if link is not None:
             link.renew()
+
+    def let_go_of_gone(self) -> None:
+        """Close the files of links to nodes that are gone.
+
+        A link that was only ever for one life of an ephemeral target is forgotten: should the name come back, another
+        key begins with it, and the sequence may begin anew.
+        """
+        for link in self.opened():
+            if self._context.registry.live(link.target) is not None:
+                continue
+            with self.lock:
+                self._awake.rest(link.target)
+                if link.target_life and link.lives == 1:
+                    self._forget(link.target)
+            link.rest()
+
+    def _forget(self, target: str) -> None:
+        for table in (self._links, self._generations, self._fresh):
+            table.pop(target, None)
 
     def opened(self) -> list[OutgoingLink]:
         with self.lock:

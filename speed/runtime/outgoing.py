@@ -52,7 +52,9 @@ class OutgoingLink:
         self._room = Room(self.lock, context.stopping)
         self._woken = woken
         self.rests = True
-        self._renewal_due = self._is_closed = False
+        self._is_closed = False
+        self._renewal_due = True
+        """The next envelope opens lane and bell, and is sealed for who the target is then."""
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource()
@@ -60,6 +62,10 @@ class OutgoingLink:
         """Cuts what goes out on a link that has a segment size (G-18)."""
         self.features: tuple[str, ...] = ()
         """What the other side can take, as its entry said last (R-2)."""
+        self.target_life = 0
+        """The generation of a target that is ephemeral: its envelopes are sealed for that life (W-10), once renewed."""
+        self.lives = 0
+        """How many generations of the target it was for."""
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -253,6 +259,7 @@ class OutgoingLink:
     def reopen(self) -> None:
         """Close lane and bell; the next envelope opens them. The caller holds ``lock``."""
         self._renewal_due = False
+        self._sealer.seal_for(self.target_life)
         self._writer.close()
         self.ringer.close()
 

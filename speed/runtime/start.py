@@ -207,7 +207,7 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    sweeper = Sweeper(context, options.lease_seconds, ephemeral=options.ephemeral)
+    sweeper = Sweeper(context, options.lease_seconds, links.let_go_of_gone, ephemeral=options.ephemeral)
     context.lane_removed = sweeper.heard
 
     def left(name: str) -> None:
@@ -308,7 +308,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             fabrics=options.fabrics,
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
-            before_publish=lambda won: prepared.append(_prepare(root, options.name, won, keys.keyring, polling)),
+            before_publish=lambda won: prepared.append(_prepare(root, options, won, keys.keyring, polling)),
         )
     except BaseException:
         for bell, _ in prepared:
@@ -338,9 +338,10 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     return context, bell, inbox
 
 
-def _prepare(root: str, name: str, won: Won, keyring: Keyring, polling: bool) -> tuple[Bell | None, Inbox]:
+def _prepare(root: str, options: Options, won: Won, keyring: Keyring, polling: bool) -> tuple[Bell | None, Inbox]:
     """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
-    inbox = Inbox(root, name, won.generation, keyring)
+    name = options.name
+    inbox = Inbox(root, name, won.generation, keyring, ephemeral=options.ephemeral)
     inbox.prepare()
     if won.former:
         fence_lanes(root, name, won.generation, keyring)

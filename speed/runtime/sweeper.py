@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic
 
 from speed.core.log import logger
@@ -30,9 +30,12 @@ class Sweeper:
     ``heard`` may be called from any thread; ``turn`` is for the thread that renews the lease.
     """
 
-    def __init__(self, context: Context, lease_seconds: float, *, ephemeral: bool) -> None:
+    def __init__(
+        self, context: Context, lease_seconds: float, each_round: Callable[[], None], *, ephemeral: bool
+    ) -> None:
         """An ephemeral node is in no hurry: it may be gone before its first round."""
         self._context = context
+        self._each_round = each_round
         self._lease_seconds = lease_seconds
         first = lease_seconds if ephemeral else min(FIRST_SECONDS, lease_seconds)
         self._next_round = monotonic() + random.uniform(0, first)
@@ -68,5 +71,6 @@ class Sweeper:
             self._next_round = monotonic() + pause * (1 + self._leftovers.published / CROWD)
             seal_anew(self._context.root, self._context.keyring)
             self._round = iter(self._leftovers)
+            self._each_round()
         for name in self._round:  # not `yield from`, which would end a round that a turn leaves
             yield name

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from speed.errors import WireError
-from speed.wire.limits import MAX_LANES, MAX_UNFINISHED
+from speed.wire.limits import MAX_DELIVERIES_LISTED, MAX_LANES, MAX_UNFINISHED
 
 _CURSOR = Struct(">4sBBHIIIIQQ24x")
 _UNFINISHED = Struct(">QIIQ")
@@ -25,7 +25,6 @@ _MAC_BYTES = 16
 _CLEAN = 1
 MAX_CURSOR_BYTES = _CURSOR.size + MAX_UNFINISHED * _UNFINISHED.size + _MAC_BYTES
 FENCE_BYTES = _FENCE.size + _MAC_BYTES
-MAX_DELIVERIES_LISTED = 4096
 MAX_DELIVERIES_BYTES = _DELIVERIES.size + MAX_DELIVERIES_LISTED * _DELIVERED.size + _MAC_BYTES
 assert _CURSOR.size == 64
 

@@ -7,11 +7,11 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from speed.errors import WireError
-from speed.wire.limits import KEY_ID_BYTES, MAX_SEGMENTED_BYTES, NONCE_BYTES, TAG_BYTES
+from speed.wire.limits import DEAD_LETTER_CHUNK_BYTES, KEY_ID_BYTES, MAX_SEGMENTED_BYTES, NONCE_BYTES, TAG_BYTES
 from speed.wire.seal import Keyring
 from speed.wire.value import pack, unpack_map
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = DEAD_LETTER_CHUNK_BYTES
 """Of the payload in one chunk."""
 _HEADER = Struct(">4sB3x8s8s")
 _PLACE = Struct(">IB")

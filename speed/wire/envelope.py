@@ -17,6 +17,7 @@ from speed.wire.limits import (
     HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
     PROTOCOL_VERSION,
+    SECURITY_HEADER_BYTES,
     TAG_BYTES,
 )
 
@@ -43,7 +44,7 @@ ENVELOPE_OVERHEAD: Final = AAD_BYTES + TAG_BYTES
 
 _HEADERS = Struct(">BBHIQQQ16s16s8sI12s")
 _COUNTER_MASK: Final = (1 << COUNTER_BITS) - 1
-assert _HEADERS.size == AAD_BYTES
+assert _HEADERS.size == AAD_BYTES == HEADER_BYTES + SECURITY_HEADER_BYTES
 _new_header = tuple.__new__
 """A named tuple at the price of a tuple; every envelope is parsed."""
 

@@ -8,18 +8,16 @@ from typing import Any
 
 from speed.errors import WireError
 from speed.wire.content import CUSTOM
+from speed.wire.limits import MAX_MESSAGE_ID_BYTES, MAX_NAMESPACE_BYTES, MAX_TOPIC_BYTES
 
 MAX_PRIORITY = 10
-MAX_ID_BYTES = 128
-MAX_TOPIC_BYTES = 255
-MAX_NAMESPACE_BYTES = 128
 
 _TOPIC = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*").fullmatch
 
 
 def check_metadata(metadata: Any) -> None:
     """Check a MessageMetadata, parsed or about to be written; WireError(BAD_MESSAGE) names the field."""
-    _check_text("message_id", metadata.message_id, MAX_ID_BYTES)
+    _check_text("message_id", metadata.message_id, MAX_MESSAGE_ID_BYTES)
     _check_names(metadata.topic, metadata.namespace)
     if metadata.published_at_ms <= 0:
         raise WireError("BAD_MESSAGE", "published_at_ms: is required and greater than zero")

@@ -33,9 +33,14 @@ def key_id_of(key: bytes) -> bytes:
     return sha256(b"speed/1 key id" + key).digest()[:KEY_ID_BYTES]
 
 
-def link_key(key: bytes, source: bytes, target: bytes, generation: int) -> bytes:
-    """The key of one link in one generation of its sender (W-10)."""
-    return hkdf(key, b"speed/1 link" + source + target + generation.to_bytes(8, "big"))
+def link_key(key: bytes, source: bytes, target: bytes, generation: int, target_life: int = 0) -> bytes:
+    """The key of one link in one generation of its sender (W-10).
+
+    ``target_life`` is the generation of a receiver that is ephemeral: it keeps no record of what it handled, so what
+    was sealed for one life of its name must not open in the next. 0 for a receiver that is not.
+    """
+    life = target_life.to_bytes(8, "big") if target_life else b""
+    return hkdf(key, b"speed/1 link" + source + target + generation.to_bytes(8, "big") + life)
 
 
 class Aead:
@@ -172,11 +177,11 @@ class Keyring:
         """For the dead letters of one node (S-18). WireError UNKNOWN_KEY as above."""
         return Aead(hkdf(self._key(key_id), b"speed/1 dead letters" + node_id))
 
-    def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Aead:
-        return Aead(link_key(self.now.keys[0], source, target, generation))
+    def sealing_aead(self, source: bytes, target: bytes, generation: int, target_life: int = 0) -> Aead:
+        return Aead(link_key(self.now.keys[0], source, target, generation, target_life))
 
-    def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int) -> Aead:
-        return Aead(link_key(self._key(key_id), source, target, generation))
+    def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int, target_life: int = 0) -> Aead:
+        return Aead(link_key(self._key(key_id), source, target, generation, target_life))
 
     def _key(self, key_id: bytes) -> bytes:
         key = self.now.find(key_id)
@@ -248,18 +253,26 @@ class NonceSource:
 class LinkSealer:
     """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it."""
 
-    def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int) -> None:
+    def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int, target_life: int = 0) -> None:
         self._keyring = keyring
         self._source = source
         self._target = target
         self._generation = generation
+        self._target_life = target_life
         self._base = make_sequence(generation, 0)
         self._take(keyring.now)
 
     def _take(self, now: Keys) -> None:
         """Seal with the first of these keys: another key than before, or a random nonce more under it (W-13)."""
         self._keys, self._key_id = now, now.ids[0]
-        self._aead = Aead(link_key(now.keys[0], self._source, self._target, self._generation))
+        key = link_key(now.keys[0], self._source, self._target, self._generation, self._target_life)
+        self._aead = Aead(key)
+
+    def seal_for(self, target_life: int) -> None:
+        """Seal for this life of an ephemeral receiver from now on (W-10); 0 for one that is not ephemeral."""
+        if target_life != self._target_life:
+            self._target_life = target_life
+            self._take(self._keyring.now)
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag; ``counter`` is from 1."""
@@ -282,13 +295,13 @@ class LinkSealer:
 
 
 class LinkOpener:
-    """Opens envelopes of one link, of any generation and any key of the ring."""
+    """Opens envelopes of one link, of any generation and any key of the ring; ``target_life`` as for ``link_key``."""
 
-    def __init__(self, keyring: Keyring, source: bytes, target: bytes) -> None:
+    def __init__(self, keyring: Keyring, source: bytes, target: bytes, target_life: int = 0) -> None:
         self._keyring, self._keys = keyring, keyring.now
         # A handful of generations and keys are in use at a time; forged ones must not fill memory.
         self._aead = lru_cache(maxsize=8)(
-            lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation)
+            lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation, target_life)
         )
 
     def open(self, header: Header, envelope: bytes | memoryview) -> bytes:

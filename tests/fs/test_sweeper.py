@@ -41,7 +41,7 @@ def entries(registry: Registry) -> int:
 @pytest.mark.usefixtures("at_once")
 def test_a_round_goes_on_where_a_turn_left_it(registry: Registry, context: Any) -> None:
     leave(registry, 5)
-    sweeper = Sweeper(context, 0.0, ephemeral=False)
+    sweeper = Sweeper(context, 0.0, lambda: None, ephemeral=False)
     for left in (4, 3, 2, 1, 0):
         sweeper.turn()
         assert entries(registry) == left
@@ -50,7 +50,7 @@ def test_a_round_goes_on_where_a_turn_left_it(registry: Registry, context: Any) 
 @pytest.mark.usefixtures("at_once")
 def test_who_is_said_to_be_gone_is_forgotten_before_the_round(registry: Registry, context: Any) -> None:
     leave(registry, 3)
-    sweeper = Sweeper(context, 1000.0, ephemeral=True)
+    sweeper = Sweeper(context, 1000.0, lambda: None, ephemeral=True)
     sweeper.heard("worker1")
     sweeper.turn()
     assert registry.read("worker1") is None
@@ -65,7 +65,7 @@ def test_the_pause_grows_with_the_number_of_nodes(
     monkeypatch.setattr("speed.runtime.sweeper.random.uniform", lambda low, high: high)
     for number in range(64):
         registry.register(f"node{number}", **LONG)
-    sweeper = Sweeper(context, 10.0, ephemeral=False)
+    sweeper = Sweeper(context, 10.0, lambda: None, ephemeral=False)
     rounds = []
     monkeypatch.setattr(registry, "names", lambda: rounds.append(now[0]) or iter([f"n{n}" for n in range(64)]))
     for second in range(100):
@@ -78,7 +78,7 @@ def test_what_fails_is_counted_and_done_another_time(
     registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(registry, 1)
-    sweeper = Sweeper(context, 1000.0, ephemeral=True)
+    sweeper = Sweeper(context, 1000.0, lambda: None, ephemeral=True)
 
     def fails(*_: object) -> None:
         raise OSError(5, "Input/output error")

@@ -168,7 +168,9 @@ class Agent:
         """Take ``name`` with a second node at ``at`` ns of CLOCK_MONOTONIC; its generation. NAME_TAKEN if lost."""
         while time.monotonic_ns() < at:
             time.sleep(max(0, at - time.monotonic_ns() - 1_000_000) / 1e9)
-        self._prize = speed.Node(name, root=self._options.root, key=self._options.key)
+        told = self._options
+        ephemeral = told.ephemeral == "true"
+        self._prize = speed.Node(name, told.root, told.key, allow=told.allow, ephemeral=ephemeral)
         return self._prize.generation
 
     def do_release(self) -> None:

@@ -7,6 +7,7 @@ import os
 from tests.interop.harness import Agent, until
 from tests.interop.languages import pairs
 from tests.interop.pool import Agents
+from tests.torture.lane_files import LaneFiles
 
 SHORT = {"lease": 1.0, "heartbeat": 0.3}
 
@@ -51,3 +52,23 @@ def test_one_that_comes_back_all_the_same_is_served_in_a_later_generation(
     again = private.start(source, "worker", ephemeral="true", **SHORT).ready()
     assert again.generation > first
     assert again.ask("call", target="server", service="add", arguments={"a": 3, "b": 4}) == 7
+
+
+@pairs("writes again to")
+def test_what_one_life_of_a_name_was_sent_is_not_taken_by_the_next(private: Agents, source: str, target: str) -> None:
+    """W-10: the sender lives on, so its recorded envelopes are of its present generation."""
+    sender = private.start(source, "sender", **SHORT).ready()
+    first = private.start(target, "worker", ephemeral="true", allow=["sender"], **SHORT).ready()
+    for number in range(3):
+        sender.ask("send", target="worker", payload=number, ack=True)
+    lane = LaneFiles(private.root, "sender", "worker")
+    recorded = lane.data()
+    first.close()
+    second = private.start(target, "worker", ephemeral="true", allow=["sender"], **SHORT).ready()
+    assert second.generation > first.generation
+    lane.add_segment((sender.generation, 999), recorded)
+    sender.ask("send", target="worker", payload="new", ack=True)
+    lane.append(recorded)
+    sender.ask("send", target="worker", payload="newer", ack=True)
+    assert [second.ask("receive", timeout=5)["payload"] for _ in range(2)] == ["new", "newer"]
+    assert second.ask("receive", timeout=0.2) is None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +16,8 @@ import pytest
 
 from speed.fs.keyfile import write_key_file
 from speed.fs.root import prepare_root, share_root
-from tests.interop.harness import Agent, AgentError
-from tests.interop.languages import CHOSEN, pairs
+from tests.interop.harness import Agent, AgentError, until
+from tests.interop.languages import CHOSEN, ROOT, pairs
 
 GROUP, STRANGERS = 54000, 54999
 ALICE, BOB = 54001, 54002
@@ -30,16 +32,28 @@ class Members:
         self.root = root
         self._started: list[Agent] = []
 
-    def start(self, language: str, user: int, name: str, *, group: int = GROUP, allow: str = "m.*") -> Agent:
-        under = (sys.executable, "-m", "tests.interop.member", str(user), str(group))
-        agent = Agent(language, name, self.root, under=under, allow=[allow], lease=2, heartbeat=0.5)
+    def start(self, language: str, user: int, name: str, *, group: int = GROUP, **options: str) -> Agent:
+        under = _as_user(user, group)
+        agent = Agent(language, name, self.root, under=under, allow=["m.*"], lease=2, heartbeat=0.5, **options)
         self._started.append(agent)
         return agent
+
+    def clean(self, user: int) -> str:
+        """`speed gc` of a user; what it says that was left behind."""
+        command = [*_as_user(user, GROUP), sys.executable, "-m", "speed.cli", "gc", "--json", "--root", self.root]
+        command += ["--key", f"{self.root}/speed.key"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def end(self) -> None:
         for agent in self._started:
             print(agent, agent.stderr())
             agent.end()
+
+
+def _as_user(user: int, group: int) -> tuple[str, ...]:
+    return (sys.executable, "-m", "tests.interop.member", str(user), str(group))
 
 
 @pytest.fixture
@@ -99,6 +113,19 @@ def test_a_member_takes_over_the_name_of_a_killed_node_of_another(members: Membe
     assert successor.call(sender, "echo", {"data": 3}) == 3
     assert successor.close() == 0
     assert members.start(target, ALICE, "m.worker").ready().generation == 3
+
+
+@pytest.mark.parametrize("language", CHOSEN)
+def test_what_an_ephemeral_node_left_is_cleaned_by_its_own_user_and_nobody_fails_at_it(
+    members: Members, language: str
+) -> None:
+    """R-29: the root is sticky, so that others cannot remove its directory."""
+    members.start(language, ALICE, "m.worker", ephemeral="true").ready().kill()
+    members.clean(BOB)
+    time.sleep(2.5)  # its lease ends, whoever looks
+    members.clean(BOB)
+    assert until(lambda: members.clean(ALICE) and not (Path(members.root) / "m.worker").exists(), 20)
+    assert members.start(language, BOB, "m.worker").ready().generation > 1
 
 
 @pytest.mark.parametrize("language", CHOSEN)

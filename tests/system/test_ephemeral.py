@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -66,6 +67,27 @@ def test_of_senders_that_are_killed_nothing_is_left(root: str, kind: str, node: 
         os.kill(worker.process.pid, signal.SIGKILL)
         worker.process.wait()
     assert until(lambda: left_of(root, "etl.") == [], PATIENCE)
+
+
+def held_of(family: str) -> list[str]:
+    """The files of a family of names that this process holds open."""
+    held = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            held.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [one for one in held if f"/{family}" in one]
+
+
+def test_who_answered_a_sender_that_was_killed_lets_go_of_its_files(
+    root: str, kind: str, node: Make, child: Start
+) -> None:
+    serve(node, kind)
+    worker = child(WORKER, root, kind, "etl.killed")
+    assert worker.line() == "42"
+    assert held_of("etl.killed")
+    os.kill(worker.process.pid, signal.SIGKILL)
+    worker.process.wait()
+    assert until(lambda: held_of("etl.killed") == [], PATIENCE)
 
 
 def test_a_name_that_comes_back_all_the_same_is_served_each_time(root: str, kind: str, node: Make) -> None:

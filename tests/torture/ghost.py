@@ -19,10 +19,11 @@ DEADLINE_MS = 1 << 60
 class Ghost:
     """The lane ``source`` -> ``target`` in generation 1, as if a node wrote it; ``counter`` is of its last envelope."""
 
-    def __init__(self, root: str, source: str, target: str, keyring: Keyring) -> None:
+    def __init__(self, root: str, source: str, target: str, keyring: Keyring, target_life: int = 0) -> None:
+        """``target_life``: the generation of a target that is ephemeral (W-10)."""
         self.files = LaneFiles(root, source, target)
         self.counter = 0
-        self._sealer = LinkSealer(keyring, node_id(source), node_id(target), 1)
+        self._sealer = LinkSealer(keyring, node_id(source), node_id(target), 1, target_life)
 
     def seal(self, type_: int, payload: bytes, flags: int = 0) -> bytes:
         """The next envelope of the link."""

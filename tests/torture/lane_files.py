@@ -42,7 +42,8 @@ class LaneFiles:
 
     def add_segment(self, segment: Segment, data: bytes) -> None:
         """A segment that the sender did not make."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        for place in (self.path.parent.parent, self.path.parent, self.path):  # nothing is left of an ephemeral node
+            place.mkdir(mode=0o700, exist_ok=True)
         path = self.segment_path(segment)
         path.touch(0o600)
         path.write_bytes(data)

@@ -13,13 +13,17 @@ import pkgutil
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from tests.steady.ledger import Ledger
 from tests.torture import results, scenarios
 from tests.torture.results import Result
 from tests.torture.scenario import Report, Scenario
+
+WITH_EPHEMERAL = ("races", "reclaim", "power", "replay", "hostile", "pids")
+"""The scenarios that --ephemeral changes."""
 
 
 def all_scenarios() -> dict[str, Scenario]:
@@ -29,27 +33,30 @@ def all_scenarios() -> dict[str, Scenario]:
     return {one.name: one for one in sorted((module.SCENARIO for module in found), key=lambda each: each.name)}
 
 
-def play(scenario: Scenario, seed: int, count: int, *, mutated: bool = False, jobs: int = 1) -> tuple[Report, float]:
+def play(
+    scenario: Scenario, seed: int, count: int, *, mutated: bool = False, ephemeral: bool = False, jobs: int = 1
+) -> tuple[Report, float]:
     """Run it, in ``jobs`` processes side by side; what it found, and how many seconds it took."""
     began = time.monotonic()
-    report = _part(scenario, seed, count, mutated) if jobs == 1 else _side_by_side(scenario, seed, count, mutated, jobs)
+    part = partial(_part, scenario, mutated=mutated, ephemeral=ephemeral)
+    report = part(seed, count) if jobs == 1 else _side_by_side(part, seed, count, jobs)
     return report, time.monotonic() - began
 
 
-def _part(scenario: Scenario, seed: int, count: int, mutated: bool) -> Report:
-    report = Report(scenario.name, mutated, round_seed=seed)
+def _part(scenario: Scenario, seed: int, count: int, *, mutated: bool, ephemeral: bool) -> Report:
+    report = Report(scenario.name, mutated, ephemeral, round_seed=seed)
     report.attempt(lambda: scenario.run(seed, count, report))
     return report
 
 
-def _side_by_side(scenario: Scenario, seed: int, count: int, mutated: bool, jobs: int) -> Report:
+def _side_by_side(part: Callable[[int, int], Report], seed: int, count: int, jobs: int) -> Report:
     """Each process has its own agents and roots, and seeds that follow those of the one before."""
     firsts = [seed + count * job // jobs for job in range(jobs + 1)]
     parts = [(first, following - first) for first, following in itertools.pairwise(firsts) if following > first]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        told = [pool.submit(_part, scenario, first, size, mutated) for first, size in parts]
-        whole = Report(scenario.name, mutated, round_seed=seed)
-        for each in told:
+        told = [pool.submit(part, first, size) for first, size in parts]
+        whole = told[0].result()
+        for each in told[1:]:
             whole.join(each.result())
     return whole
 
@@ -66,8 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list or not options.names:
         _list(known)
         return 0
-    names = list(known) if "all" in options.names else options.names
+    everything = WITH_EPHEMERAL if options.ephemeral else known
+    names = list(everything) if "all" in options.names else options.names
     unknown = [name for name in names if name not in known]
+    if options.ephemeral and not set(names) <= set(everything):
+        print(f"--ephemeral is for {', '.join(WITH_EPHEMERAL)}", file=sys.stderr)
+        return 2
     if unknown:
         print(f"no scenario is called {', '.join(unknown)}; see scripts/torture --list", file=sys.stderr)
         return 2
@@ -92,8 +103,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=0, help="rounds of each scenario")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="share the rounds among N processes")
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
-    parser.add_argument("--write", action="store_true", help="update the table of registry_spec/reliability.md")
+    parser.add_argument("--write", action="store_true", help="update the table of docs/explanation/reliability.md")
     parser.add_argument("--twice", action="store_true", help="play what failed once more; kept then, it is unsteady")
+    parser.add_argument(
+        "--ephemeral", action="store_true", help=f"ephemeral nodes among them: {', '.join(WITH_EPHEMERAL)}"
+    )
     parser.add_argument("--mutate", action="store_true", help="break each promise on purpose: it must be noticed")
     return parser.parse_args(arguments)
 
@@ -119,10 +133,11 @@ def _twice(scenario: Scenario, options: argparse.Namespace) -> Result:
 def _result(scenario: Scenario, options: argparse.Namespace) -> Result:
     count = options.count or (scenario.full if options.full else scenario.quick)
     print(f"{scenario.name}: {scenario.promise}\n  seed {options.seed}, {count:,} {scenario.unit}", flush=True)
-    report, seconds = play(scenario, options.seed, count, jobs=options.jobs)
+    report, seconds = play(scenario, options.seed, count, ephemeral=options.ephemeral, jobs=options.jobs)
     verdict = "BROKEN" if report.failures else "kept"
     print(f"  {verdict}: {report.told()} in {seconds:.1f} s", flush=True)
     size = f" --count {options.count}" if options.count else " --full" if options.full else ""
+    size += " --ephemeral" if options.ephemeral else ""
     size += f" --jobs {options.jobs}" if options.jobs > 1 else ""
     return Result(
         scenario=scenario.name,

@@ -1,7 +1,7 @@
 """In a pid namespace of its own, where it decides about pids: a dead owner's pid is given to a process that lives.
 
-``python -m tests.torture.renumbered ROOT LANGUAGE [mutated]``, as the first process of the namespace. Prints what went
-wrong, or nothing. ``mutated``: the owner is not killed.
+``python -m tests.torture.renumbered ROOT LANGUAGE [mutated] [ephemeral]``, as the first process of the namespace.
+Prints what went wrong, or nothing. ``mutated``: the owner is not killed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ def stranger(pid: int, start: int) -> int:
     return 0
 
 
-def main(root: str, language: str, *mutated: str) -> str:
+def main(root: str, language: str, *how: str) -> str:
     registry = Registry(root, load_key_file(f"{root}/speed.key"))
-    owner = Agent(language, NAME, root, lease=30, heartbeat=5).ready()
+    kind = {"ephemeral": "true"} if "ephemeral" in how else {}
+    owner = Agent(language, NAME, root, lease=30, heartbeat=5, **kind).ready()
     pid = owner.pid
     entry = registry.read(NAME)
     if entry is None or entry.pid != pid:
         return f"the entry names pid {entry and entry.pid} of process {pid}"
-    if not mutated:
+    if "mutated" not in how:
         owner.kill()
         if not any(stranger(pid, entry.pid_start) for _ in range(TRIES)):
             return f"pid {pid} could not be had again"

@@ -1,4 +1,4 @@
-"""Results: as JSON, and as the table of ``registry_spec/reliability.md``."""
+"""Results: as JSON, and as the table of ``docs/explanation/reliability.md``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.interop.languages import ROOT
 
-PAGE = ROOT / "registry_spec" / "reliability.md"
+PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 

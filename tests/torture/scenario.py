@@ -42,6 +42,8 @@ class Report:
 
     name: str
     mutated: bool = False
+    ephemeral: bool = False
+    """Every other node says that its name will not come back."""
     figures: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -49,6 +51,10 @@ class Report:
     """Whether a check failed; an exception is a failure too, but tells nothing about a mutation."""
     round_seed: int = 0
     _told: float = field(default_factory=time.monotonic)
+
+    def kind(self, number: int) -> dict[str, str]:
+        """What the node with this number is started with."""
+        return {"ephemeral": "true"} if self.ephemeral and number % 2 else {}
 
     def rounds(self, seed: int, count: int) -> Iterator[int]:
         """The seeds of ``count`` rounds; ends early once much has failed."""

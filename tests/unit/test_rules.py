@@ -37,6 +37,13 @@ def test_each_rule_is_defined_once() -> None:
     assert [rule for rule, times in definitions().items() if times > 1] == []
 
 
+def test_who_writes_a_node_is_told_of_each_rule_once_whether_it_is_needed() -> None:
+    guide = (CONTRACT / "implementers.md").read_text("utf-8")
+    rows = [line for line in guide.splitlines() if line.endswith(("| core |", "| full |", "| optional |"))]
+    marked = [rule for row in rows for rule in row.split("|")[2].split()]
+    assert sorted(marked) == sorted(definitions())
+
+
 def test_each_rule_that_is_cited_is_defined() -> None:
     known = definitions()
     unknown = {

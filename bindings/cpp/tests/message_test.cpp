@@ -64,6 +64,50 @@ TEST(Messages, invalid_ones_are_refused_and_the_field_is_named_m_4_m_5) {
   }
 }
 
+// The fields of a case as a writer takes them.
+MessageFields fields_of(const Json& item) {
+  MessageFields fields;
+  fields.message_id = item.at("message_id");
+  fields.topic = item.at("topic");
+  fields.name_space = item.at("namespace");
+  fields.published_at_ms = item.at("published_at_ms");
+  const auto text = [&](const char* name) {
+    return item.contains(name) ? std::optional(item.at(name).get<std::string>()) : std::nullopt;
+  };
+  if (item.contains("priority")) fields.priority = item.at("priority").get<int>();
+  if (item.contains("ttl_seconds")) fields.ttl_seconds = item.at("ttl_seconds").get<std::int64_t>();
+  fields.correlation_id = text("correlation_id");
+  fields.causality_parent = text("causality_parent");
+  fields.publisher_id = text("publisher_id");
+  fields.traceparent = text("traceparent");
+  if (item.contains("labels")) item.at("labels").get_to(fields.labels);
+  if (item.contains("baggage")) item.at("baggage").get_to(fields.baggage);
+  if (item.contains("extensions_hex")) {
+    for (const auto& [key, hex] : item.at("extensions_hex").items()) fields.extensions[key] = bytes_of(hex);
+  }
+  return fields;
+}
+
+TEST(Messages, are_written_with_the_stated_bytes_m_2_m_6_m_10) {
+  for (const Json& item : cases("messages", "written")) {
+    Buffer out;
+    encode_message(test::value_of(item.at("value")), fields_of(item.at("fields")), out);
+    EXPECT_EQ(to_hex(out.view()), item.at("hex").get<std::string>()) << what(item);
+  }
+}
+
+TEST(Messages, with_a_wrong_field_are_not_written_and_it_is_named_m_5) {
+  for (const Json& item : cases("messages", "not_written")) {
+    try {
+      Buffer out;
+      encode_message(Value(), fields_of(item.at("fields")), out);
+      ADD_FAILURE() << what(item) << " was written";
+    } catch (const WireError& error) {
+      EXPECT_NE(std::string(error.what()).find(item.at("field").get<std::string>()), std::string::npos) << what(item);
+    }
+  }
+}
+
 TEST(Messages, ids_are_made_of_time_and_random_bytes_m_13) {
   for (const Json& item : cases("messages", "message_ids")) {
     const Bytes random = bytes_of(item["random_hex"]);

@@ -231,7 +231,7 @@ TEST(Inbox, of_more_lanes_than_may_be_listed_those_that_are_asked_for_and_the_ne
     std::filesystem::last_write_time(place, now - std::chrono::hours(1 + age));
   }
   std::filesystem::last_write_time(path, now - std::chrono::hours(1));
-  fs::Inbox inbox(lane.root.path, "billing", 1, lane.ring, 3);
+  fs::Inbox inbox(lane.root.path, "billing", 1, lane.ring, false, 3);
   const auto names = [](const fs::Inbox::Names& found) { return std::set<std::string>(found.begin(), found.end()); };
   EXPECT_EQ(names(*inbox.scan()), (std::set<std::string>{"a", "b", "c"}));
   const auto asked = inbox.scan([](const std::string& name) { return name >= "e"; });

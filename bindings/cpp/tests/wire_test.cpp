@@ -125,7 +125,8 @@ TEST(Keys, derived_keys_are_those_of_w_9_to_w_11) {
     const NodeId target = node_id(item["target"].get<std::string>());
     EXPECT_EQ(to_hex(key_id_of(key)), item["key_id"].get<std::string>());
     EXPECT_EQ(to_hex(Keyring({key}).registry_keys()[0]), item["registry_key"].get<std::string>());
-    EXPECT_EQ(to_hex(link_key(key, source, target, item["generation"].get<std::uint32_t>())),
+    EXPECT_EQ(to_hex(link_key(key, source, target, item["generation"].get<std::uint32_t>(),
+                              item["target_life"].get<std::uint32_t>())),
               item["link_key"].get<std::string>());
     EXPECT_EQ(to_hex(lane_key(key, source, target)), item["lane_key"].get<std::string>());
   }
@@ -209,12 +210,8 @@ TEST(Cursors, are_read_and_written_with_the_same_bytes_l_14) {
     const Bytes data = bytes_of(item["hex"]);
     const Cursor cursor = decode_cursor(data, keys);
     EXPECT_EQ(cursor, cursor_of(item["cursor"])) << what(item);
-    const Bytes first = encode_cursor(cursor, keys[0]);
-    const Bytes second = encode_cursor(cursor, keys[1]);
-    const auto begins_as = [&](const Bytes& mine) {
-      return mine.size() <= data.size() && std::equal(mine.begin(), mine.end(), data.begin());
-    };
-    EXPECT_TRUE(begins_as(first) || begins_as(second)) << what(item);
+    if (item.contains("only_read")) continue;
+    EXPECT_EQ(encode_cursor(cursor, keys[0]), data) << what(item);
   }
   for (const Json& item : lane.vectors["cursors_invalid"]) {
     EXPECT_EQ(refusal([&] { decode_cursor(bytes_of(item["hex"]), keys); }), "BAD_CURSOR") << what(item);

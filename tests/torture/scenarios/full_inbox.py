@@ -82,7 +82,7 @@ class Round:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    for world, round_seed in in_worlds(report.rounds(seed, count), lane_bytes=WINDOW_BYTES, lease=600):
+    for world, round_seed in in_worlds(report.rounds(seed, count), report, lane_bytes=WINDOW_BYTES, lease=600):
         Round(world, round_seed, report).run()
 
 

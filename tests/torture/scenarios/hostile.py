@@ -73,7 +73,7 @@ class Round:
 
     def ghost(self, agent: Agent) -> Ghost:
         name = f"t.h{self.seed}.{len(self.ghosts)}"
-        self.ghosts.append(Ghost(self.world.root, name, agent.name, self.world.keyring))
+        self.ghosts.append(Ghost(self.world.root, name, agent.name, self.world.keyring, self.world.life_of(agent)))
         return self.ghosts[-1]
 
     def sound(self, ghost: Ghost) -> bytes:
@@ -225,7 +225,7 @@ def _snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    for world, round_seed in in_worlds(report.rounds(seed, count)):
+    for world, round_seed in in_worlds(report.rounds(seed, count), report):
         Round(world, round_seed, report).run()
 
 

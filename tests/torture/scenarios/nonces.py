@@ -112,7 +112,7 @@ class Round:
 
 def run(seed: int, count: int, report: Report) -> None:
     seen = Seen()
-    for world, round_seed in in_worlds(report.rounds(seed, count)):
+    for world, round_seed in in_worlds(report.rounds(seed, count), report):
         Round(world, round_seed, report, seen).run()
     repeats = seen.repeats()
     report.add("envelopes", len(seen.nonces))

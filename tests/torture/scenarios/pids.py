@@ -32,14 +32,16 @@ ROUND_SECONDS = 120.0
 class Round:
     """In a root of its own."""
 
-    def __init__(self, cast: Agents, language: str, report: Report) -> None:
+    def __init__(self, cast: Agents, seed: int, report: Report) -> None:
+        language = language_of(seed)
+        self.kind = report.kind(seed)
         self.cast, self.language, self.report = cast, language, report
         self.registry = Registry(cast.root, load_key_file(f"{cast.root}/speed.key"))
 
     def reuse(self) -> None:
         command = [*NAMESPACE, sys.executable, "-m", "tests.torture.renumbered", self.cast.root, self.language]
         done = subprocess.run(
-            command + ["mutated"] * self.report.mutated,
+            command + ["mutated"] * self.report.mutated + list(self.kind),
             cwd=ROOT,
             env={**os.environ, "SPEED_KEY": f"{self.cast.root}/speed.key"},
             capture_output=True,
@@ -54,7 +56,7 @@ class Round:
 
     def unseen(self) -> None:
         under = [*NAMESPACE, "--kill-child"]
-        owner = Agent(self.language, NAME, self.cast.root, under=under, lease=LEASE, heartbeat=HEARTBEAT)
+        owner = Agent(self.language, NAME, self.cast.root, under=under, lease=LEASE, heartbeat=HEARTBEAT, **self.kind)
         try:
             owner.ready()
             self.lives()
@@ -89,7 +91,7 @@ def run(seed: int, count: int, report: Report) -> None:
         for play in (Round.reuse, Round.unseen):
             cast = Agents()
             try:
-                play(Round(cast, language_of(round_seed), report))
+                play(Round(cast, round_seed, report))
             finally:
                 cast.close()
 

@@ -39,13 +39,14 @@ def disk_root() -> str:
 
 
 @cache
-def recorded(source: str, target: str) -> tuple[bytes, str, list[Operation]]:
-    """The key file, the root, and what happened below it, in order."""
+def recorded(source: str, target: str, is_ephemeral: bool) -> tuple[bytes, str, list[Operation]]:
+    """The key file, the root, and what happened below it, in order; ``is_ephemeral``: the sender."""
     root = disk_root()
     write_key_file(f"{root}/speed.key", (os.urandom(32),))
     traces = [f"{root}.{name}" for name in (RECEIVER, SENDER)]
     receiver = Agent(target, RECEIVER, root, under=under_strace(traces[0]), **OPTIONS).ready()
-    sender = Agent(source, SENDER, root, under=under_strace(traces[1]), **OPTIONS).ready()
+    kind = {"ephemeral": "true"} if is_ephemeral else {}
+    sender = Agent(source, SENDER, root, under=under_strace(traces[1]), **OPTIONS, **kind).ready()
     try:
         for number in range(SENDS):
             sender.ask("send", target=RECEIVER, payload={"n": number})
@@ -68,8 +69,9 @@ class Round:
     def __init__(self, seed: int, report: Report) -> None:
         self.report, self.random = report, Random(seed)
         self.source, self.target = CHOSEN[seed % len(CHOSEN)], CHOSEN[seed // len(CHOSEN) % len(CHOSEN)]
-        self.key, self.root, self.operations = recorded(self.source, self.target)
         pairs = len(CHOSEN) ** 2
+        self.kind = report.kind(seed // pairs)
+        self.key, self.root, self.operations = recorded(self.source, self.target, bool(self.kind))
         self.cut = (seed // pairs + seed % pairs * 7) % (len(self.operations) + 1)
         self.is_strict = seed % 2 == 0
 
@@ -94,7 +96,7 @@ class Round:
 
     def check(self, root: str, answered: int) -> None:
         receiver = Agent(self.target, RECEIVER, root, allow=["t.*"])
-        sender = Agent(self.source, SENDER, root, allow=["t.*"])
+        sender = Agent(self.source, SENDER, root, allow=["t.*"], **self.kind)
         try:
             sender.ready()
             receiver.ready()

@@ -27,7 +27,8 @@ class Races:
 
     def __init__(self, cast: Agents, count: int, report: Report) -> None:
         self.report = report
-        self.racers = [cast.start(language, f"racer.{n}") for n, language in zip(range(count), itertools.cycle(CHOSEN))]
+        languages = zip(range(count), itertools.cycle(CHOSEN))
+        self.racers = [cast.start(language, f"racer.{n}", **report.kind(n)) for n, language in languages]
         for racer in self.racers:
             racer.ready()
         self.registry = Registry(cast.root, load_key_file(f"{cast.root}/speed.key"))

@@ -29,7 +29,9 @@ class Reclaims:
 
     def __init__(self, cast: Agents, report: Report) -> None:
         self.cast, self.report = cast, report
-        self.claimants = [cast.start(language_of(number), f"claimant.{number}") for number in range(CLAIMANTS)]
+        self.claimants = [
+            cast.start(language_of(number), f"claimant.{number}", **report.kind(number)) for number in range(CLAIMANTS)
+        ]
         self.receivers = [cast.start(language, f"receiver.{language}", allow=[NAME]) for language in CHOSEN]
         for agent in (*self.claimants, *self.receivers):
             agent.ready()
@@ -38,7 +40,7 @@ class Reclaims:
 
     def round(self, seed: int) -> None:
         receiver = self.receivers[seed // 3 % 3]
-        owner = self.cast.start(language_of(seed), NAME, lease=1.5, heartbeat=0.3).ready()
+        owner = self.cast.start(language_of(seed), NAME, lease=1.5, heartbeat=0.3, **self.report.kind(seed)).ready()
         self.own(owner.generation)
         sending = owner.tell("burst", target=receiver.name, count=BURST, bytes=BYTES)
         before = receiver.ask("drain", count=Random(seed).randrange(1, 200), timeout=10)["received"]

@@ -152,7 +152,7 @@ def _all(agent: Agent, op: str, at_least: int) -> list[dict[str, object]]:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    for world, round_seed in in_worlds(report.rounds(seed, count)):
+    for world, round_seed in in_worlds(report.rounds(seed, count), report):
         Round(world, round_seed, report).run()
         if report.failures:
             return

@@ -86,7 +86,7 @@ def refused_by(agent: Agent) -> dict[str, int]:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    for world, round_seed in in_worlds(report.rounds(seed, count)):
+    for world, round_seed in in_worlds(report.rounds(seed, count), report):
         Round(world, round_seed, report).run()
 
 

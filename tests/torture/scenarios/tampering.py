@@ -146,7 +146,7 @@ class Round:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    for world, round_seed in in_worlds(report.rounds(seed, count)):
+    for world, round_seed in in_worlds(report.rounds(seed, count), report):
         Round(world, round_seed, report).run()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.progress import MAX_IN_HAND, Position, Progress
+from speed.core.progress import Position, Progress
 from speed.wire.envelope import make_sequence
-from speed.wire.limits import MAX_UNFINISHED_BYTES
+from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED_BYTES
 
 START = Position(1, 1, 0)
 

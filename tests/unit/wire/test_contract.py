@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scripts.vectors.__main__ import FILES, text_of
+from scripts.vectors.__main__ import FILES, PAGE, text_of
+from scripts.vectors.transcript import page
 from speed import errors
 from speed.wire import limits
 from tests.vectors import DIRECTORY
@@ -39,6 +40,10 @@ def test_every_code_an_exception_carries_is_published() -> None:
 def test_the_vectors_are_what_the_code_writes(stem: str) -> None:
     """A change of bytes shows here first: run scripts.vectors only if the contract changes."""
     assert (DIRECTORY / f"{stem}.json").read_text() == text_of(stem)
+
+
+def test_the_transcript_for_people_is_what_the_code_writes() -> None:
+    assert PAGE.read_text() == page()
 
 
 def test_every_vector_names_the_bug_it_catches() -> None:

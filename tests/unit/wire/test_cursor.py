@@ -44,7 +44,7 @@ def test_a_published_cursor_is_read_and_written_alike(case: dict[str, Any]) -> N
     """L-14."""
     data, cursor = bytes.fromhex(case["hex"]), cursor_of(case["cursor"])
     assert decode_cursor(data, LANE_KEYS) == cursor
-    assert any(data.startswith(encode_cursor(cursor, key)) for key in LANE_KEYS)
+    assert case.get("only_read") or encode_cursor(cursor, LANE_KEYS[0]) == data
 
 
 @pytest.mark.parametrize("case", VECTORS["cursors_invalid"], ids=case_name)

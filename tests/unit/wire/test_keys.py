@@ -38,7 +38,7 @@ def test_derived_keys_are_the_published_ones(case: dict[str, Any]) -> None:
     """W-9, W-10, W-11."""
     key, source, target = bytes.fromhex(case["key"]), node_id(case["source"]), node_id(case["target"])
     assert key_id_of(key).hex() == case["key_id"]
-    assert link_key(key, source, target, case["generation"]).hex() == case["link_key"]
+    assert link_key(key, source, target, case["generation"], case["target_life"]).hex() == case["link_key"]
     assert Keyring((key,)).lane_key(source, target).hex() == case["lane_key"]
     assert Keyring((key,)).registry_key.hex() == case["registry_key"]
 

@@ -31,16 +31,26 @@ std::vector<std::uint32_t> generations_of(const std::string& root, const std::st
   return generations;
 }
 
+// A whole number; the library alone would take fractions and booleans too. Json::exception.
+std::int64_t whole(const Json& value) {
+  if (!value.is_number_integer()) value.get_ref<const Json::number_integer_t&>();  // throws what it is instead
+  return value.get<std::int64_t>();
+}
+
+std::optional<std::int64_t> told(const Json& values, const char* what) {
+  const auto said = values.find(what);
+  return said == values.end() || said->is_null() ? std::nullopt : std::optional(whole(*said));
+}
+
 Claimant maker_of(const Json& values) {
   Claimant claimant;
-  values.at("pid").get_to(claimant.identity.pid);
-  values.at("pid_start").get_to(claimant.identity.pid_start);
+  claimant.identity.pid = whole(values.at("pid"));
+  claimant.identity.pid_start = whole(values.at("pid_start"));
   values.at("pid_namespace").get_to(claimant.identity.pid_namespace);
   values.at("host").get_to(claimant.identity.host);
   values.at("boot_id").get_to(claimant.identity.boot_id);
-  values.at("lease").get_to(claimant.lease_ms);
-  const auto made = values.find("made_monotonic_ms");
-  if (made != values.end() && made->is_number_integer()) claimant.made_ms = made->get<std::int64_t>();
+  claimant.lease_ms = whole(values.at("lease"));
+  claimant.made_ms = told(values, "made_monotonic_ms");
   return claimant;
 }
 
@@ -73,8 +83,7 @@ std::optional<Claimant> decode_claim(std::string_view text, const std::vector<wi
     claimant.sweeps = says(*values, "sweeps");
     if (!wire::has_mac(line, rest.substr(0, rest.find('\n')), registry_keys)) return claimant;
     claimant.ephemeral = says(*values, "ephemeral");
-    const auto above = values->find("above");
-    if (above != values->end() && above->is_number_integer()) claimant.above = above->get<std::uint32_t>();
+    if (const auto above = told(*values, "above")) claimant.above = static_cast<std::uint32_t>(*above);
     return claimant;
   } catch (const Json::exception&) {
     return std::nullopt;

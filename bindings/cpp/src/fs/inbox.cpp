@@ -33,11 +33,12 @@ std::int64_t changed_in(int directory, const std::string& sender) {
 }  // namespace
 
 Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
-             std::size_t max_lanes)
+             bool ephemeral, std::size_t max_lanes)
     : root_(std::move(root)),
       name_(std::move(name)),
       generation_(generation),
       keyring_(keyring),
+      ephemeral_(ephemeral),
       max_lanes_(max_lanes),
       quarantine_(root_, name_) {}
 
@@ -106,7 +107,7 @@ bool Inbox::remove_lane(const std::string& sender, std::int64_t changed_at, Regi
 }
 
 std::unique_ptr<LaneReader> Inbox::lane(const std::string& sender) {
-  return std::make_unique<LaneReader>(Surroundings{root_, name_, generation_, keyring_, quarantine_, buffer_}, sender);
+  return std::make_unique<LaneReader>(Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_, buffer_}, sender);
 }
 
 }  // namespace speed::fs

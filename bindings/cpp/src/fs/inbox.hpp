@@ -15,7 +15,7 @@ namespace speed::fs {
 class Inbox {
  public:
   Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
-        std::size_t max_lanes = wire::limits::max_lanes);
+        bool ephemeral = false, std::size_t max_lanes = wire::limits::max_lanes);
 
   // Makes the node's directories; RootError if something else is in their place.
   static void prepare(const std::string& root, const std::string& name);
@@ -50,6 +50,7 @@ class Inbox {
   std::string name_;
   std::uint32_t generation_;
   const wire::Keyring& keyring_;
+  bool ephemeral_;
   std::size_t max_lanes_;
   Quarantine quarantine_;
   wire::Buffer buffer_;

@@ -38,6 +38,7 @@ struct Surroundings {
   std::uint32_t generation;
   const wire::Keyring& keyring;
   Quarantine& quarantine;
+  bool ephemeral;        // the node says that its name will not come back
   wire::Buffer& buffer;  // one for all lanes of a node: fresh memory would page-fault at each read
 };
 

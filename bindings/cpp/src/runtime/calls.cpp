@@ -241,18 +241,31 @@ void Calls::forget(const std::string& key) {
   table_.forget(key);
 }
 
-void Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome,
+namespace {
+
+bool is_unrecorded(std::string_view code) { return code == "JOURNAL_FULL" || code == "JOURNAL_REFUSED"; }
+
+// An error that names nothing somebody waits for.
+std::string_view counted_as(std::string_view code) {
+  if (code == "SEGMENTS_LOST") return "payloads_reported_lost";
+  return is_unrecorded(code) ? "events_reported_refused" : "answers_unexpected";
+}
+
+}  // namespace
+
+bool Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome,
                      std::string_view unexpected) {
   core::Completion completion;
   {
     const std::lock_guard guard(lock_);
     completion = table_.take(key, source);
   }
-  if (completion) {
-    completion(std::move(outcome));
-  } else {
+  if (!completion) {
     context_.stats.count(unexpected);
+    return false;
   }
+  completion(std::move(outcome));
+  return true;
 }
 
 void Calls::answered(const std::string& source, const fs::Received& received) {
@@ -317,8 +330,10 @@ void Calls::refused(const std::string& source, const Map& body) {
   std::string key = wire::text_of(body, "requestId");
   if (key.empty() && sequence != nullptr && !sequence->is_nil()) key = key_of(source, sequence->as<std::uint64_t>());
   const std::string code = wire::text_of(body, "errorCode");
-  complete(key, source, call_error(code, source + ": " + wire::text_of(body, "errorMessage"), {}),
-           code == "SEGMENTS_LOST" ? "payloads_reported_lost" : "answers_unexpected");
+  const std::string text = wire::text_of(body, "errorMessage");
+  if (complete(key, source, call_error(code, source + ": " + text, {}), counted_as(code)) || !is_unrecorded(code)) return;
+  context_.log.rarely(LogLevel::warning, "speed.messages", code,
+                      "'" + source + "' does not record events: " + code + ": " + wire::harmless(text));
 }
 
 void Calls::expire(double now) {

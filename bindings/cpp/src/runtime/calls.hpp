@@ -90,7 +90,8 @@ class Calls {
   void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
   void track(std::string key, core::PendingCall call);
   void forget(const std::string& key);
-  void complete(const std::string& key, const std::string& source, core::Outcome outcome,
+  // False if nobody waits for it: it is counted as `unexpected`.
+  bool complete(const std::string& key, const std::string& source, core::Outcome outcome,
                 std::string_view unexpected = "answers_unexpected");
   std::function<void(std::uint64_t)> losses(const LinkPtr& link, const std::string& id, double deadline);
 

@@ -73,12 +73,13 @@ class StayingAtRest {
 
 }  // namespace
 
-OutgoingLink::OutgoingLink(Context& context, const std::string& target, Woken woken)
+OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Woken woken)
     : context_(context),
       target_(target),
       woken_(std::move(woken)),
       ringer_(wire::bell_path(context.root, target)),
-      sealer_(context.keyring(), context.id, wire::node_id(target), context.generation),
+      is_of_one_life_(target_life != 0),
+      sealer_(context.keyring(), context.id, wire::node_id(target), context.generation, target_life),
       nonces_(fill_random),
       writer_(context.root, context.name, target, context.generation,
               context.keyring().lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
@@ -252,6 +253,13 @@ void OutgoingLink::rest() {
   ringer_.close();
 }
 
+void OutgoingLink::renew(std::uint32_t target_life) {
+  rest();
+  const std::lock_guard guard(lock_);
+  is_of_one_life_ = false;
+  sealer_.seal_for(target_life);
+}
+
 void OutgoingLink::end() {
   const std::lock_guard guard(lock_);
   has_ended_ = true;
@@ -299,7 +307,7 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
     if (awake_.contains(link.get())) awake_.use(link.get(), context_.most_links());
     if (row.generation >= generation) return link;
   }
-  link->rest();  // takes the locks of the link, so the table is not locked
+  link->renew(life_of(target));  // takes the locks of the link, so the table is not locked
   const std::lock_guard guard(lock_);
   Row& row = links_[target];
   row.generation = std::max(row.generation, generation);
@@ -308,9 +316,15 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
 
 // The lock is held.
 LinkPtr Links::make(const std::string& target) {
-  LinkPtr link = std::make_shared<OutgoingLink>(context_, target, [this](OutgoingLink& one) { woken(one); });
+  LinkPtr link =
+      std::make_shared<OutgoingLink>(context_, target, life_of(target), [this](OutgoingLink& one) { woken(one); });
   if (const auto cutting = splitters_.find(target); cutting != splitters_.end()) link->cut(cutting->second);
   return link;
+}
+
+std::uint32_t Links::life_of(const std::string& target) const {
+  const fs::EntryPtr entry = context_.registry->live(target);
+  return entry != nullptr && entry->ephemeral ? static_cast<std::uint32_t>(entry->generation) : 0;
 }
 
 // Others that were used longer ago rest for it.
@@ -318,10 +332,24 @@ void Links::woken(OutgoingLink& link) {
   std::vector<OutgoingLink*> resting;
   {
     const std::lock_guard guard(lock_);
+    const auto row = links_.find(link.target());
+    if (row == links_.end() || row->second.link.get() != &link) return;  // it was forgotten meanwhile
     resting = awake_.use(&link, context_.most_links());
   }
   for (OutgoingLink* const other : resting) other->rest();
   if (opened_) opened_(link);
+}
+
+void Links::let_go_of_gone() {
+  for (const LinkPtr& link : opened()) {
+    if (context_.registry->live(link->target()) != nullptr) continue;
+    {
+      const std::lock_guard guard(lock_);
+      awake_.rest(link.get());
+      if (link->is_of_one_life()) links_.erase(link->target());
+    }
+    link->rest();
+  }
 }
 
 LinkPtr Links::find(const std::string& target) const {

@@ -32,8 +32,8 @@ struct Outgoing {
 class OutgoingLink {
  public:
   using Woken = std::function<void(OutgoingLink&)>;
-  // `woken` is called, without the locks of the link, before one at rest opens files.
-  OutgoingLink(Context& context, const std::string& target, Woken woken);
+  // `woken` is called, without the locks of the link, before one at rest opens files. `target_life`: for `renew`.
+  OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Woken woken);
 
   // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError,
   // LeaseLostError: then nothing was accepted.
@@ -47,10 +47,13 @@ class OutgoingLink {
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
   void rest();       // the next envelope begins a new segment and opens the bell again
+  // Likewise, sealed for this life of an ephemeral target; 0 for one that is not.
+  void renew(std::uint32_t target_life);
   void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
   void shut();       // for good: nothing is written or opened any more
   int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
   const std::string& target() const { return target_; }
+  bool is_of_one_life() const { return is_of_one_life_; }  // of an ephemeral target
 
  private:
   struct Appended {
@@ -77,6 +80,7 @@ class OutgoingLink {
   std::mutex ring_lock_;
   std::mutex sync_lock_;
   fs::Ringer ringer_;
+  std::atomic<bool> is_of_one_life_;
   std::uint64_t counter_ = 0;
   bool has_ended_ = false;
   bool is_shut_ = false;
@@ -119,6 +123,10 @@ class Links {
   void check_size(const std::string& target, std::size_t bytes) const;
   bool takes_segments(const std::string& target) const;  // as its entry says
 
+  // Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
+  // forgotten: should the name come back, another key begins with it, and the sequence may begin anew.
+  void let_go_of_gone();
+
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;
   void end();   // whoever still writes is refused from now on, and no link is opened: the name is about to be given up
@@ -130,6 +138,7 @@ class Links {
     std::uint32_t generation = 0;
   };
   LinkPtr make(const std::string& target);
+  std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
   void woken(OutgoingLink& link);
   LinkPtr find(const std::string& target) const;
   bool is_cut(const std::string& target) const;  // all that goes there goes in segments

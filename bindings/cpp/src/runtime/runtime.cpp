@@ -111,7 +111,7 @@ void Runtime::claim(const NodeOptions& options) {
   std::unique_ptr<fs::Inbox> inbox;
   const auto before_publish = [&](const fs::Won& won) {
     fs::Inbox::prepare(context.root, context.name);
-    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring());
+    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(), won.claimant.ephemeral);
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
@@ -126,7 +126,8 @@ void Runtime::claim(const NodeOptions& options) {
     dead = std::make_shared<DeadLetters>(context, workers);
     delivery.bury_in(*dead);
     protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox), [this] { dead->look(); });
-    sweeper = std::make_unique<Sweeper>(context, options.lease_seconds, options.ephemeral);
+    sweeper = std::make_unique<Sweeper>(context, options.lease_seconds, options.ephemeral,
+                                        [this] { links.let_go_of_gone(); });
     registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
   } catch (const std::system_error& error) {
     context.registration->remove();

@@ -22,9 +22,10 @@ double uniform(double least, double most) {
 
 }  // namespace
 
-Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral)
+Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_round)
     : context_(context),
       lease_seconds_(lease_seconds),
+      each_round_(std::move(each_round)),
       next_round_(fs::monotonic_seconds() + uniform(0, ephemeral ? lease_seconds : std::min(first_seconds, lease_seconds))),
       leftovers_(*context.registry, untouched_seconds) {}
 
@@ -68,6 +69,7 @@ void Sweeper::begin_round_if_due() {
   leftovers_.begin_round();
   next_round_ += pause * static_cast<double>(leftovers_.published()) / crowd;
   fs::seal_floor_anew(context_.root, context_.keyring());
+  each_round_();
 }
 
 }  // namespace speed::runtime

@@ -2,6 +2,7 @@
 // Threads: `heard` may be called from any thread; `turn` is for the thread that renews the lease.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -14,7 +15,7 @@ namespace speed::runtime {
 class Sweeper {
  public:
   // An ephemeral node is in no hurry: it may be gone before its first round.
-  Sweeper(Context& context, double lease_seconds, bool ephemeral);
+  Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_round);
 
   // A node is gone, or its lane is: if its name does not come back, it is forgotten soon.
   void heard(const std::string& name);
@@ -27,6 +28,7 @@ class Sweeper {
 
   Context& context_;
   const double lease_seconds_;
+  std::function<void()> each_round_;
   double next_round_;
   fs::Leftovers leftovers_;
   std::mutex lock_;  // guards what follows

@@ -44,9 +44,15 @@ KeyId key_id_of(const Key& key) {
   return id;
 }
 
-Key link_key(const Key& key, const NodeId& source, const NodeId& target, std::uint32_t generation) {
+Key link_key(const Key& key, const NodeId& source, const NodeId& target, std::uint32_t generation,
+             std::uint32_t target_life) {
   Block<8> number;
   store(number.data(), std::uint64_t{generation});
+  if (target_life != 0) {
+    Block<8> life;
+    store(life.data(), std::uint64_t{target_life});
+    return label_key(key, "speed/1 link", {source, target, number, life});
+  }
   return label_key(key, "speed/1 link", {source, target, number});
 }
 

@@ -18,7 +18,10 @@ using Mac = Block<32>;
 Key hkdf(const Key& key, ByteView info);  // HKDF-SHA256, empty salt, 32 bytes (W-10)
 Mac hmac(const Key& key, ByteView data);
 KeyId key_id_of(const Key& key);
-Key link_key(const Key& key, const NodeId& source, const NodeId& target, std::uint32_t generation);
+// `target_life` is the generation of a receiver that is ephemeral: it keeps no record of what it handled, so what was
+// sealed for one life of its name must not open in the next. 0 for a receiver that is not.
+Key link_key(const Key& key, const NodeId& source, const NodeId& target, std::uint32_t generation,
+             std::uint32_t target_life = 0);
 Key lane_key(const Key& key, const NodeId& source, const NodeId& target);
 
 // Compares in constant time.

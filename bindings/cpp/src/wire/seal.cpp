@@ -14,18 +14,25 @@ Nonce NonceSource::draw() {
   return nonce;
 }
 
-LinkSealer::LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation)
-    : LinkSealer(keyring, keyring.changes(), *keyring.now(), source, target, generation) {}
+LinkSealer::LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation,
+                       std::uint32_t target_life)
+    : LinkSealer(keyring, keyring.changes(), *keyring.now(), source, target, generation, target_life) {}
 
 LinkSealer::LinkSealer(const Keyring& keyring, std::uint64_t changes, const Keys& keys, const NodeId& source,
-                       const NodeId& target, std::uint32_t generation)
+                       const NodeId& target, std::uint32_t generation, std::uint32_t target_life)
     : keyring_(&keyring),
       changes_(changes),
       generation_(generation),
-      aead_(link_key(keys.keys.front(), source, target, generation), Aead::Direction::seal) {
+      target_life_(target_life),
+      aead_(link_key(keys.keys.front(), source, target, generation, target_life), Aead::Direction::seal) {
   header_.source = source;
   header_.target = target;
   header_.key_id = keys.ids.front();
+}
+
+void LinkSealer::seal_for(std::uint32_t target_life) {
+  if (target_life == target_life_) return;
+  *this = LinkSealer(*keyring_, header_.source, header_.target, generation_, target_life);
 }
 
 void LinkSealer::seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms,
@@ -33,7 +40,9 @@ void LinkSealer::seal(EnvelopeType type, std::uint16_t flags, std::uint64_t coun
   if (counter == 0 || counter > max_counter) {
     throw ConfigurationError("the counter of a link is used up: close this node and start it anew");
   }
-  if (keyring_->changes() != changes_) *this = LinkSealer(*keyring_, header_.source, header_.target, generation_);
+  if (keyring_->changes() != changes_) {
+    *this = LinkSealer(*keyring_, header_.source, header_.target, generation_, target_life_);
+  }
   header_.type = type;
   header_.flags = flags;
   header_.sequence = make_sequence(generation_, counter);
@@ -72,7 +81,8 @@ Aead* LinkOpener::aead_for(const KeyId& key_id, std::uint32_t generation) {
   const std::optional<Key> key = keyring_.find(key_id);
   if (!key) return nullptr;
   if (known_.size() == most) known_.erase(known_.begin());
-  known_.push_back({key_id, generation, Aead(link_key(*key, source_, target_, generation), Aead::Direction::open)});
+  const Key derived = link_key(*key, source_, target_, generation, target_life_);
+  known_.push_back({key_id, generation, Aead(derived, Aead::Direction::open)});
   return &known_.back().aead;
 }
 

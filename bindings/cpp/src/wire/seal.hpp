@@ -26,7 +26,11 @@ class NonceSource {
 
 class LinkSealer {
  public:
-  LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation);
+  LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation,
+             std::uint32_t target_life = 0);
+
+  // From now on for this life of an ephemeral receiver (W-10); 0 for a receiver that is not ephemeral.
+  void seal_for(std::uint32_t target_life);
 
   // Appends one whole envelope to `out`. ConfigurationError when the counter does not fit (W-8).
   void seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms,
@@ -34,12 +38,13 @@ class LinkSealer {
 
  private:
   LinkSealer(const Keyring& keyring, std::uint64_t changes, const Keys& keys, const NodeId& source,
-             const NodeId& target, std::uint32_t generation);
+             const NodeId& target, std::uint32_t generation, std::uint32_t target_life);
 
   const Keyring* keyring_;
   std::uint64_t changes_;  // of the ring, as far as they are heeded
   Header header_;
   std::uint32_t generation_;
+  std::uint32_t target_life_;
   Aead aead_;
 };
 
@@ -50,8 +55,9 @@ inline std::span<std::byte> payload_in(std::span<std::byte> envelope) {
 
 class LinkOpener {
  public:
-  LinkOpener(const Keyring& keyring, const NodeId& source, const NodeId& target)
-      : keyring_(keyring), source_(source), target_(target) {}
+  // `target_life`: the receiver's generation if it is ephemeral, else 0 (W-10).
+  LinkOpener(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t target_life = 0)
+      : keyring_(keyring), source_(source), target_(target), target_life_(target_life) {}
 
   // Opens a whole envelope where it lies: its payload is then plain. One that is refused stays as it is.
   Refusal open(const Header& header, std::span<std::byte> envelope);
@@ -71,6 +77,7 @@ class LinkOpener {
   std::uint64_t changes_ = 0;  // of the ring, as far as they are heeded
   NodeId source_;
   NodeId target_;
+  std::uint32_t target_life_;
   std::vector<Known> known_;
 };
 

@@ -16,7 +16,7 @@ import speed.wire.Limits;
  */
 public final class Progress {
     /** Unfinished envelopes with which a lane stands still (L-19). */
-    static final int MAX_IN_HAND = 16384;
+    static final int MAX_IN_HAND = Limits.MAX_IN_HAND;
 
     private final Map<Long, Token> pending = new LinkedHashMap<>();
     private long pendingBytes;

@@ -26,21 +26,24 @@ public final class Inbox {
     private final String name;
     private final int generation;
     private final Keyring keyring;
+    private final boolean isEphemeral;
     private final int maxLanes;
     private final ReadBuffer buffer = new ReadBuffer();
     private Quarantine quarantine;
     private long listedAt = UNSETTLED;
     private volatile int junk;
 
-    public Inbox(String root, String name, int generation, Keyring keyring) {
-        this(root, name, generation, keyring, Limits.MAX_LANES);
+    /** The inbox of one life of a node; {@code isEphemeral}: its name will not come back. */
+    public Inbox(String root, String name, int generation, Keyring keyring, boolean isEphemeral) {
+        this(root, name, generation, keyring, isEphemeral, Limits.MAX_LANES);
     }
 
-    Inbox(String root, String name, int generation, Keyring keyring, int maxLanes) {
+    Inbox(String root, String name, int generation, Keyring keyring, boolean isEphemeral, int maxLanes) {
         this.root = root;
         this.name = name;
         this.generation = generation;
         this.keyring = keyring;
+        this.isEphemeral = isEphemeral;
         this.maxLanes = maxLanes;
     }
 
@@ -114,7 +117,7 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        return LaneReader.open(new LaneReader.Link(root, sender, name, generation, keyring), quarantine, buffer);
+        return LaneReader.open(new LaneReader.Link(root, sender, name, generation, keyring, isEphemeral), quarantine, buffer);
     }
 
     /**

@@ -23,8 +23,9 @@ public final class LaneReader {
     private static final int SAMPLE_BYTES = 1 << 20;
     private static final long NOTHING = -1;
 
-    /** Whose lane it is under a root; the generation is the receiver's. */
-    public record Link(String root, String source, String target, int generation, Keyring keyring) {}
+    /** Whose lane it is under a root; the generation is the receiver's, which may be ephemeral. */
+    public record Link(
+            String root, String source, String target, int generation, Keyring keyring, boolean isEphemeral) {}
 
     /** What a read brought, and whether more may wait. */
     public record Batch(List<Received> received, boolean more) {}
@@ -56,7 +57,7 @@ public final class LaneReader {
         this.files = files;
         this.buffer = buffer;
         counts = new LaneCounts();
-        opener = new LinkOpener(link.keyring, sender, receiver);
+        opener = new LinkOpener(link.keyring, sender, receiver, link.isEphemeral ? link.generation : 0);
         decoder = new LaneDecoder(sender, receiver, this::open);
         Succession former = new Succession(files, counts, link);
         repeats = former.repeats();

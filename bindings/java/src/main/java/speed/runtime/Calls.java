@@ -42,9 +42,11 @@ import speed.wire.SpcResponse;
 public final class Calls {
     /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
     private static final long GRACE_NANOS = 250_000_000;
-    private static final long WARN_NANOS = 10_000_000_000L;
 
     private static final Log LOG = new Log("speed.segments");
+    private static final Log MESSAGES = new Log("speed.messages");
+    /** What a journal answers to events that it does not record (J-9). */
+    private static final Set<String> UNRECORDED = Set.of("JOURNAL_FULL", "JOURNAL_REFUSED");
     /** Codes that do not say themselves what is to be done. */
     private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
 
@@ -58,7 +60,7 @@ public final class Calls {
     private final Withdrawals withdrawals;
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
-    private volatile long nextWarning = System.nanoTime();
+    private final SomeLines lines = new SomeLines();
 
     Calls(Context context, Links links, WorkerPool pool, Futures futures) {
         this.context = context;
@@ -252,22 +254,17 @@ public final class Calls {
 
     /** Only the node that was asked can answer (S-6); what nobody waits for is counted. */
     private void complete(Key key, String source, Outcome outcome) {
-        if (context.pending.complete(key, source, outcome)) {
-            return;
-        }
-        if (outcome.error() instanceof SegmentsLostException lost) {
-            context.stats.count("payloads_reported_lost");
-            warn(lost);
-        } else {
-            context.stats.count("answers_unexpected");
+        if (!context.pending.complete(key, source, outcome)) {
+            unexpected(outcome);
         }
     }
 
-    /** Says it now and then: another node decides how often it happens. */
-    private void warn(SegmentsLostException lost) {
-        if (System.nanoTime() - nextWarning >= 0) {
-            nextWarning = System.nanoTime() + WARN_NANOS;
-            LOG.warn("payloads sent in segments were not delivered, the last one: {}", lost.getMessage());
+    private void unexpected(Outcome outcome) {
+        if (outcome.error() instanceof SegmentsLostException lost) {
+            context.stats.count("payloads_reported_lost");
+            lines.warn(LOG, "payloads sent in segments were not delivered, the last one: {}", lost.getMessage());
+        } else {
+            context.stats.count("answers_unexpected");
         }
     }
 
@@ -291,7 +288,17 @@ public final class Calls {
         Key key = body.get("requestId") instanceof String requestId
                 ? new RequestKey(requestId) : new SequenceKey(source, Control.sequence(body));
         String code = String.valueOf(body.get("errorCode"));
-        complete(key, source, Outcome.failed(error(source, code, body.getOrDefault("errorMessage", ""), Map.of())));
+        Object text = body.getOrDefault("errorMessage", "");
+        Outcome outcome = Outcome.failed(error(source, code, text, Map.of()));
+        if (context.pending.complete(key, source, outcome)) {
+            return;
+        }
+        if (UNRECORDED.contains(code)) {
+            context.stats.count("events_reported_refused");
+            lines.warn(MESSAGES, "{} does not record events: {}: {}", source, code, Harmless.text(String.valueOf(text)));
+        } else {
+            unexpected(outcome);
+        }
     }
 
     private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {

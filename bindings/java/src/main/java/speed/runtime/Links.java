@@ -3,6 +3,7 @@ package speed.runtime;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.core.Awake;
@@ -62,7 +63,7 @@ final class Links {
             return link;
         }
         link = links.computeIfAbsent(target,
-                name -> new OutgoingLink(context, name, generation, splitters.get(name), this::used));
+                name -> new OutgoingLink(context, name, splitters.get(name), this::used));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
             link.shut();
         }
@@ -77,7 +78,7 @@ final class Links {
         synchronized (awake) {
             oldest = awake.use(link.target);
         }
-        oldest.forEach(target -> links.get(target).rest());
+        oldest.stream().map(links::get).filter(Objects::nonNull).forEach(OutgoingLink::rest);
         if (link.wake()) {
             opened.accept(link);
         }
@@ -109,6 +110,25 @@ final class Links {
     private void drop(String target) {
         OutgoingLink link = links.get(target);
         if (link != null) {
+            link.rest();
+        }
+    }
+
+    /**
+     * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
+     * forgotten: should the name come back, another key begins with it, and the sequence may begin anew.
+     */
+    void letGoOfGone() {
+        for (OutgoingLink link : links.values()) {
+            if (context.registry.live(link.target) != null) {
+                continue;
+            }
+            synchronized (awake) {
+                awake.rest(link.target);
+            }
+            if (link.isOfOneLife() && links.remove(link.target, link)) {
+                met.remove(link.target);
+            }
             link.rest();
         }
     }

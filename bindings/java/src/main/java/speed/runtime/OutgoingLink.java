@@ -21,6 +21,7 @@ import speed.fs.Ringer;
 import speed.segment.Segment;
 import speed.segment.Splitter;
 import speed.wire.Block;
+import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Header;
 import speed.wire.LaneMac;
@@ -64,19 +65,20 @@ final class OutgoingLink {
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private int targetGeneration;
+    /** Whether it was only ever for one life of an ephemeral target. */
+    private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
     private volatile Splitter splitter;
     private volatile boolean rests = true;
     private boolean hasEnded;
     private boolean isShut;
 
-    /** A link at rest; {@code used} is told before each envelope, and wakes it. */
-    OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter, Consumer<OutgoingLink> used) {
+    /** A link at rest, to nobody until it meets somebody; {@code used} is told before each envelope, and wakes it. */
+    OutgoingLink(Context context, String target, Splitter splitter, Consumer<OutgoingLink> used) {
         this.splitter = splitter;
         this.used = used;
         this.context = context;
         this.target = target;
-        this.targetGeneration = targetGeneration;
         Options options = context.options;
         NodeId targetId = NodeId.of(target);
         ringer = new Ringer(Names.bellPath(options.root(), target), context.id);
@@ -368,13 +370,26 @@ final class OutgoingLink {
         lock.lock();
         try {
             if (generation > targetGeneration) {
+                int life = lifeOfTarget();
+                isOfOneLife = targetGeneration == 0 && life != 0;
                 targetGeneration = generation;
+                sealer.sealFor(life);
                 rests = true;
                 release();
             }
         } finally {
             lock.unlock();
         }
+    }
+
+    boolean isOfOneLife() {
+        return isOfOneLife;
+    }
+
+    /** The generation of a target that is ephemeral, else 0 (W-10). */
+    private int lifeOfTarget() {
+        Entry entry = context.registry.live(target);
+        return entry != null && entry.ephemeral() ? entry.generation() : 0;
     }
 
     /** It is used again: whether it was at rest. */

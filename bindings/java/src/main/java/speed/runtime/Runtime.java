@@ -47,7 +47,8 @@ public final class Runtime {
 
         void prepare(Options options, Registry registry, boolean polling, Won won) {
             try {
-                inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring());
+                inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
+                        options.ephemeral());
                 inbox.prepare();
                 if (won.former() > 0) {
                     Fences.set(options.root(), options.name(), won.generation(), registry.keyring());
@@ -95,6 +96,7 @@ public final class Runtime {
         context.onUnheard(protocol::nobodyHears);
         context.onLaneRemoved(sweeper::heard);
         links.onOpen(protocol::watchReader);
+        sweeper.onRound(links::letGoOfGone);
         if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
             dispatch.segments();
         }

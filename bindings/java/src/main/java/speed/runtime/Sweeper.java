@@ -35,12 +35,17 @@ final class Sweeper {
     private final SomeLines lines = new SomeLines();
     private Iterator<String> round = Collections.emptyIterator();
     private long nextRound;
+    private volatile Runnable eachRound = () -> { };
 
     Sweeper(Context context) {
         this.context = context;
         lease = context.options.lease().toNanos();
         long first = context.options.ephemeral() ? lease : Math.min(FIRST_NANOS, lease); // it may be gone before
         nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(first);
+    }
+
+    void onRound(Runnable also) {
+        eachRound = also;
     }
 
     /** A node is gone, or its lane is: if its name does not come back, it is forgotten soon. */
@@ -75,6 +80,7 @@ final class Sweeper {
             nextRound = System.nanoTime() + pause / CROWD * (CROWD + context.registry.names().size());
             Sweep.sealFloor(context.registry);
             round = Sweep.leftovers(context.registry, ordinary, UNTOUCHED_MS);
+            eachRound.run();
         }
         return round.hasNext() ? round.next() : null;
     }

@@ -48,8 +48,8 @@ public final class Keyring {
             return ids[0];
         }
 
-        Aead sealing(NodeId source, NodeId target, int generation) {
-            return Aead.of(linkKey(keys.get(0), source, target, generation));
+        Aead sealing(NodeId source, NodeId target, int generation, int targetLife) {
+            return Aead.of(linkKey(keys.get(0), source, target, generation, targetLife));
         }
 
         private byte[] find(long id) {
@@ -101,10 +101,18 @@ public final class Keyring {
         return ByteBuffer.wrap(Hashes.sha256(ascii("speed/1 key id"), key)).getLong();
     }
 
-    /** The key of one link in one generation of its sender (W-10). */
-    public static byte[] linkKey(byte[] key, NodeId source, NodeId target, int generation) {
-        ByteBuffer info = ByteBuffer.allocate(12 + 2 * Limits.NODE_ID_BYTES + 8);
+    /**
+     * The key of one link in one generation of its sender (W-10).
+     *
+     * @param targetLife the generation of a receiver that is ephemeral: it keeps no record of what it handled, so what was
+     *     sealed for one life of its name must not open in the next; 0 for a receiver that is not
+     */
+    public static byte[] linkKey(byte[] key, NodeId source, NodeId target, int generation, int targetLife) {
+        ByteBuffer info = ByteBuffer.allocate(12 + 2 * Limits.NODE_ID_BYTES + (targetLife == 0 ? 8 : 16));
         info.put(ascii("speed/1 link")).put(source.bytes()).put(target.bytes()).putLong(generation);
+        if (targetLife != 0) {
+            info.putLong(targetLife);
+        }
         return Hashes.hkdf(key, info.array());
     }
 
@@ -125,8 +133,8 @@ public final class Keyring {
     }
 
     /** The key is chosen by its id, never by trial (W-12). */
-    Aead opening(long keyId, NodeId source, NodeId target, int generation) {
-        return Aead.of(linkKey(key(keyId), source, target, generation));
+    Aead opening(long keyId, NodeId source, NodeId target, int generation, int targetLife) {
+        return Aead.of(linkKey(key(keyId), source, target, generation, targetLife));
     }
 
     /** The key that seals what is kept, by its id. */

@@ -9,15 +9,27 @@ public final class LinkOpener {
     private final Keyring keyring;
     private final NodeId source;
     private final NodeId target;
+    private final int targetLife;
     private final Map<Choice, Aead> derived = new Recent();
     private Keyring.Keys keys;
     private Choice lastChoice;
     private Aead lastAead;
 
+    /** An opener for a receiver that is not ephemeral. */
     public LinkOpener(Keyring keyring, NodeId source, NodeId target) {
+        this(keyring, source, target, 0);
+    }
+
+    /**
+     * An opener.
+     *
+     * @param targetLife the receiver's generation if it is ephemeral, else 0 (W-10)
+     */
+    public LinkOpener(Keyring keyring, NodeId source, NodeId target, int targetLife) {
         this.keyring = keyring;
         this.source = source;
         this.target = target;
+        this.targetLife = targetLife;
     }
 
     /** The payload of a whole envelope, by way of a block that it fits into. */
@@ -46,7 +58,7 @@ public final class LinkOpener {
         if (choice == null || choice.keyId != header.keyId() || choice.generation != header.generation()) {
             choice = new Choice(header.keyId(), header.generation());
             lastAead = derived.computeIfAbsent(
-                    choice, wanted -> keyring.opening(wanted.keyId, source, target, wanted.generation));
+                    choice, wanted -> keyring.opening(wanted.keyId, source, target, wanted.generation, targetLife));
             lastChoice = choice;
         }
         return lastAead;

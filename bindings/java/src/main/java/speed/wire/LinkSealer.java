@@ -15,6 +15,7 @@ public final class LinkSealer {
     private int nonceAt = nonces.length;
     private Keyring.Keys keys;
     private Aead aead;
+    private int targetLife;
 
     /**
      * A sealer.
@@ -32,7 +33,15 @@ public final class LinkSealer {
 
     private void take(Keyring.Keys newKeys) {
         keys = newKeys;
-        aead = newKeys.sealing(source, target, generation);
+        aead = newKeys.sealing(source, target, generation, targetLife);
+    }
+
+    /** Seals for this life of an ephemeral receiver from now on (W-10); 0 for a receiver that is not ephemeral. */
+    public void sealFor(int life) {
+        if (life != targetLife) {
+            targetLife = life;
+            take(keyring.now());
+        }
     }
 
     /** Writes one whole envelope into the block at an offset; returns its bytes. */

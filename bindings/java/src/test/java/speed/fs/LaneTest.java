@@ -242,7 +242,7 @@ class LaneTest extends OneLane {
 
     @Test
     void ofMoreLanesThanMayBeListedThoseThatAreAskedForAndTheNewestAre() throws IOException, PosixException {
-        Inbox inbox = new Inbox(root.toString(), "billing", 1, ring, 3);
+        Inbox inbox = new Inbox(root.toString(), "billing", 1, ring, false, 3);
         inbox.prepare();
         for (String name : List.of("a", "b", "c", "d", "e", "f")) {
             Path place = Files.createDirectory(root.resolve("billing/inbox/" + name));

@@ -37,7 +37,7 @@ abstract class OneLane {
     }
 
     Inbox inbox(int generation) throws PosixException {
-        Inbox inbox = new Inbox(root.toString(), "billing", generation, ring);
+        Inbox inbox = new Inbox(root.toString(), "billing", generation, ring, false);
         inbox.prepare();
         return inbox;
     }

@@ -32,7 +32,7 @@ class QuarantineTest {
     void aSparseGiantDoesNotFitWhateverLiesThereAlready() throws IOException {
         try (BenchRoot root = new BenchRoot(null)) {
             assumeTrue(root.path().startsWith("/dev/shm")); // other filesystems have no files of that size
-            Inbox inbox = new Inbox(root.path().toString(), "billing", 1, new Keyring(List.of(new byte[32])));
+            Inbox inbox = new Inbox(root.path().toString(), "billing", 1, new Keyring(List.of(new byte[32])), false);
             inbox.prepare();
             Path foreign = root.path().resolve("billing/inbox");
             Files.writeString(foreign.resolve("small.file"), "x");
@@ -55,7 +55,7 @@ class QuarantineTest {
             Path quarantine = Files.createDirectories(root.path().resolve("billing/quarantine"));
             sparse(quarantine.resolve("00000001"));
             Files.writeString(quarantine.resolve("00000002"), "small");
-            Inbox inbox = new Inbox(root.path().toString(), "billing", 1, new Keyring(List.of(new byte[32])));
+            Inbox inbox = new Inbox(root.path().toString(), "billing", 1, new Keyring(List.of(new byte[32])), false);
             inbox.prepare();
             Files.writeString(root.path().resolve("billing/inbox/small.file"), "x");
             inbox.scan(name -> false);

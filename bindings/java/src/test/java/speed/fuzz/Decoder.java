@@ -103,7 +103,7 @@ enum Decoder {
             return;
         }
         ByteBuffer headers = ByteBuffer.wrap(data, 0, Limits.AAD_BYTES).putLong(64, Keyring.keyId(Fixed.KEY));
-        byte[] key = Keyring.linkKey(Fixed.KEY, Fixed.SOURCE, Fixed.TARGET, headers.getInt(8) >>> 8);
+        byte[] key = Keyring.linkKey(Fixed.KEY, Fixed.SOURCE, Fixed.TARGET, headers.getInt(8) >>> 8, 0);
         try {
             Cipher cipher = Cipher.getInstance("ChaCha20-Poly1305");
             cipher.init(Cipher.ENCRYPT_MODE, new SecretKeySpec(key, "ChaCha20"),

@@ -70,7 +70,7 @@ class InboundLanesTest {
     }
 
     private InboundLanes open(int generation) throws PosixException {
-        Inbox inbox = new Inbox(root.path().toString(), "billing", generation, ring);
+        Inbox inbox = new Inbox(root.path().toString(), "billing", generation, ring, false);
         inbox.prepare();
         return new InboundLanes(host.runtime.context(), inbox, granted::contains, lane -> { }, FEW);
     }

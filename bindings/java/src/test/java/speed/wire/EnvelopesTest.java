@@ -46,7 +46,7 @@ class EnvelopesTest {
     Stream<DynamicTest> bothCiphersGiveTheSameBytes() {
         return vectors.each("valid", one -> {
             byte[] key = Keyring.linkKey(
-                    one.bytes("key"), source, target, Sequence.generation(one.sequence("sequence")));
+                    one.bytes("key"), source, target, Sequence.generation(one.sequence("sequence")), 0);
             Block envelope = Block.of(one.bytes("envelope"));
             Block payload = new Block(ROOM);
             int bytes = one.bytes("payload").length;
@@ -105,7 +105,7 @@ class EnvelopesTest {
     /** W-12: whichever library looks. */
     @Test
     void oneAlteredBitIsFoundByBothCiphers() {
-        byte[] key = Keyring.linkKey(new byte[32], source, target, 1);
+        byte[] key = Keyring.linkKey(new byte[32], source, target, 1, 0);
         for (Aead aead : List.of(Aead.of(key), new JdkAead(key))) {
             Block envelope = new Block(ROOM);
             aead.seal(envelope, 0, 40);
@@ -119,7 +119,7 @@ class EnvelopesTest {
     /** The cipher writes there also when the tag is wrong. */
     @Test
     void memoryThatAnEnvelopeDoesNotFitIsNeverWritten() {
-        Aead aead = ring.now().sealing(source, target, 1);
+        Aead aead = ring.now().sealing(source, target, 1, 0);
         Block envelope = new Block(ROOM);
         assertThrows(IndexOutOfBoundsException.class, () -> aead.open(envelope, 0, 40, new Block(39)));
         assertThrows(IndexOutOfBoundsException.class, () -> aead.open(envelope, ROOM - 100, 40, new Block(ROOM)));

@@ -53,7 +53,8 @@ class KeysTest {
             assertArrayEquals(one.bytes("registry_key"), ring.registryKeys().get(0));
             assertArrayEquals(one.bytes("lane_key"), ring.laneKeys(source, target).get(0));
             int generation = (int) one.number("generation");
-            assertArrayEquals(one.bytes("link_key"), Keyring.linkKey(key, source, target, generation));
+            assertArrayEquals(one.bytes("link_key"), 
+                    Keyring.linkKey(key, source, target, generation, (int) one.number("target_life")));
         });
     }
 

@@ -26,10 +26,8 @@ class LaneFilesVectorsTest {
             Cursor cursor = Cursor.decode(one.bytes("hex"), mac);
             Contract stated = one.object("cursor");
             assertEquals(cursor(stated), cursor);
-            byte[] written = cursor.encode(mac);
-            boolean byOlderKey = one.text("name").equals("older key");
-            if (!byOlderKey && written.length == one.bytes("hex").length) {
-                assertArrayEquals(one.bytes("hex"), written);
+            if (!one.has("only_read")) {
+                assertArrayEquals(one.bytes("hex"), cursor.encode(mac));
             }
         });
     }

@@ -64,6 +64,41 @@ class MessagesTest {
     }
 
     @TestFactory
+    Stream<DynamicTest> aMessageIsWrittenWithTheStatedBytes() {
+        return vectors.each("written", one ->
+                assertArrayEquals(one.bytes("hex"), draft(one.object("fields")).encode(one.value("value"))));
+    }
+
+    /** M-5. */
+    @TestFactory
+    Stream<DynamicTest> aMessageWithAWrongFieldIsNotWritten() {
+        return vectors.each("not_written", one -> {
+            MessageDraft draft = draft(one.object("fields"));
+            WireException refused = assertThrows(WireException.class, () -> draft.encode(null));
+            assertTrue(refused.getMessage().contains(one.text("field")), refused.getMessage());
+        });
+    }
+
+    /** The fields of a case as a writer takes them. */
+    private static MessageDraft draft(Contract fields) {
+        Map<String, byte[]> extensions = new LinkedHashMap<>();
+        texts(fields, "extensions_hex").forEach((key, value) -> extensions.put(key, HexFormat.of().parseHex(value)));
+        return new MessageDraft(fields.text("message_id"), fields.text("topic"), fields.text("namespace"),
+                fields.number("published_at_ms"), fields.has("priority") ? (int) fields.number("priority") : 0,
+                fields.has("ttl_seconds") ? fields.number("ttl_seconds") : 0, fields.text("correlation_id"),
+                fields.text("causality_parent"), fields.text("publisher_id"), fields.text("traceparent"),
+                texts(fields, "labels"), texts(fields, "baggage"), extensions);
+    }
+
+    private static Map<String, String> texts(Contract fields, String name) {
+        Map<String, String> texts = new LinkedHashMap<>();
+        if (fields.has(name)) {
+            fields.object(name).values().forEach((key, value) -> texts.put((String) key, (String) value));
+        }
+        return texts;
+    }
+
+    @TestFactory
     Stream<DynamicTest> jsonIsReadAsEverywhere() {
         return vectors.object("json_payloads").each("valid", one -> assertDoesNotThrow(() -> json(one)));
     }
