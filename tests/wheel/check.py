@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 MAX_MEGABYTES = 6.0
 MAX_SECONDS = 20.0
-"""From ``pip install`` of the built wheel to the first answer of a service, in processor time: a quiet machine takes that.
-A busy one takes longer, which is told and not judged."""
+"""From ``pip install`` of the built wheel to the first answer of a service, in processor time, which is what a quiet
+machine takes. A busy one takes longer: that is told, and not judged.
+"""
 
 FIRST_CALL = """
 import speed
