@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import tempfile
 from multiprocessing.connection import Connection
 
 import speed
-from speed.fs.keyfile import write_key_file
 
 
 def billing(root: str, done: Connection) -> None:
@@ -29,7 +27,7 @@ def billing(root: str, done: Connection) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as root:
-        write_key_file(f"{root}/speed.key", (os.urandom(32),))
+        speed.init_root(root)
         ours, theirs = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(target=billing, args=(root, theirs), daemon=True)
         process.start()

@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # an engine imports what it needs itself: the native one need
     from speed.wire.entry import Entry
 
 
+REMEDY = "install SPEED anew with a compiler at hand (`pip install --force-reinstall --no-deps speed-ipc`)"
+
+
 class Engine(Protocol):
     """One running node. All methods are thread-safe and raise what ``Node`` says; times are seconds."""
 
@@ -98,7 +101,7 @@ def make_engine(asked: str, options: Options) -> Engine:
 
             return NativeEngine(options)
         if kind == "native":
-            raise ConfigurationError(f"the native engine cannot be used: {why}; run scripts/native, or use 'python'")
+            raise ConfigurationError(f"the native engine cannot be used: {why}; {REMEDY}, or use engine='python'")
     from speed.runtime.node import PythonEngine
 
     return PythonEngine(options)

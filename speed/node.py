@@ -66,7 +66,7 @@ class Node:
         spin_seconds: how long a reader of the native engine polls after activity before it sleeps; default 200 µs, or 0
             on a single core.
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``).
-        engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
+        engine: ``"native"`` runs on the C++ core, which wheels bring; ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
         on_error: what becomes of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`,
             ``"retry"`` hands it over again after a pause, ``"drop"`` counts and logs it.

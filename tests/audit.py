@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[1]
 PROJECT = "speed-ipc"
 EXTRAS = (
     "",
-    "cli",
     "columns",
     "messages",
     "vault",

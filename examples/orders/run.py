@@ -20,8 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from examples.orders.orders import SCHEMAS, SHOP, order
-from speed import MessageKey, generate_key
-from speed.fs.keyfile import write_key_file
+from speed import MessageKey, generate_key, init_root
 
 SOURCES = Path(__file__).resolve().parents[2]
 JAVA = SOURCES / "bindings" / "java" / "bin" / "speed-java"
@@ -53,8 +52,7 @@ def main() -> int:
 
 def make_keys(work: Path) -> None:
     """Each part gets a directory with the keys that it needs, and no other; all get the key of the envelopes."""
-    (work / "root").mkdir(mode=0o700)
-    write_key_file(str(work / "speed.key"), (os.urandom(32),))
+    init_root(work / "root", work / "speed.key")
     shop, desk = generate_key("shop.1", "ed25519", publishers=(SHOP,)), generate_key("desk.1", "x-wing")
     for part in ("shop", "gateway", "desk"):
         (work / part).mkdir(mode=0o700)

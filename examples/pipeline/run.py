@@ -25,7 +25,6 @@ import psutil
 
 import speed
 from examples.pipeline.producer import JOURNAL
-from speed.fs.keyfile import write_key_file
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parents[1]
@@ -79,9 +78,8 @@ class Pipeline:
 
     def prepare(self) -> None:
         """A private communication directory with a new key, and a place for the job's files."""
-        self.root.mkdir(mode=0o700)
+        speed.init_root(self.root, self.key)
         self.spark.mkdir()
-        write_key_file(str(self.key), (os.urandom(32),))
 
     # --- parts ---
 

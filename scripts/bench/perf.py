@@ -46,7 +46,7 @@ JAVA = "Java, compiled or interpreted"
 LIBRARIES = (
     ("kernel", r"\[kernel|\[vdso"),
     ("cipher", r"libcrypto|libsodium|_rust\.abi3|_sodium"),
-    ("native engine", r"speed_native"),
+    ("native engine", r"/speed/_native\."),
     ("interpreter", r"libpython|/python3"),
     (JAVA, r"\[JIT\]|/perf-\d+\.map"),
     ("Java machine: compiler, collector", r"libjvm"),

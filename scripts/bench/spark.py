@@ -7,7 +7,7 @@ scripts/bench/spark.py --only enrich      chosen parts: enrich, first, streams, 
 scripts/bench/spark.py --json [FILE]      one JSON object
 scripts/bench/spark.py --docs             writes its section of docs/figures.md
 
-Needs scripts/setup bench, scripts/cpp build and, for the native engine, scripts/native.
+Needs scripts/setup bench, scripts/cpp build and, for the native engine, a compiler.
 Exit status: 0 all targets reached, 1 not, 2 nothing measured.
 """
 

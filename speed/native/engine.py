@@ -1,4 +1,4 @@
-"""``speed_native.Engine`` as an engine of ``Node``: Python's own checks, services and messages around the C++ core."""
+"""``speed._native.Engine`` as an engine of ``Node``: Python's own checks, services and messages around the C++ core."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import speed_native
-
+import speed._native as _native
 from speed.core.access import AccessPolicy
 from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, failure, failure_text, run
@@ -57,7 +56,7 @@ class NativeEngine:
     def __init__(self, options: Options) -> None:
         self._process = os.getpid()
         self._services = ServiceRegistry()
-        self._engine = speed_native.Engine(**_arguments(options), settle=NativeFuture.end)
+        self._engine = _native.Engine(**_arguments(options), settle=NativeFuture.end)
         self.root: str = self._engine.root
         if self._engine.polling and options.bell == "auto":
             log.warning("%s has no FIFOs or lies on a remote filesystem: lanes are polled, which is slower", self.root)
@@ -218,7 +217,7 @@ class NativeEngine:
 
     def close(self, drain_seconds: float) -> None:
         here = at_work.get()
-        if here is not None and isinstance(here.pool, speed_native.Present):  # maybe awaited there, on another thread
+        if here is not None and isinstance(here.pool, _native.Present):  # maybe awaited there, on another thread
             here.pool.close(self._engine, drain_seconds)
         else:
             self._engine.close(drain_seconds)
@@ -287,7 +286,7 @@ def _answer(service: Service) -> Callable[..., Response]:
     ) -> Response:
         request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
         if is_awaited:
-            at_work.set(AtWork(speed_native.Present(), _HERE, None))
+            at_work.set(AtWork(_native.Present(), _HERE, None))
         if trace is None:
             return run(service, request)
         token = current_traceparent.set(trace)
@@ -322,7 +321,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
-        here = at_work.set(AtWork(speed_native.Present(), _HERE, None))
+        here = at_work.set(AtWork(_native.Present(), _HERE, None))
         token = current_traceparent.set(received.traceparent)
         try:
             handler(message)
@@ -378,7 +377,7 @@ class NativeFuture(CallFuture):
         self.settle(result if error is None else error)
 
     def _place_given_up(self) -> AbstractContextManager[None]:
-        place: AbstractContextManager[None] = speed_native.Place()
+        place: AbstractContextManager[None] = _native.Place()
         return place
 
 
@@ -391,7 +390,7 @@ def _write_log(level: int, name: str, text: str) -> None:
     logger(name).log(level, "%s", text)
 
 
-speed_native.set_log(_write_log)
+_native.set_log(_write_log)
 
 
 @cache

@@ -20,7 +20,7 @@ from speed.segment import Limits
 
 Make = Callable[..., speed.Node]
 
-pytestmark = pytest.mark.skipif(bool(why_unusable(speed.__version__)), reason="scripts/native has not built it")
+pytestmark = pytest.mark.skipif(bool(why_unusable(speed.__version__)), reason="it is not built")
 
 PROGRAM = """
 import os, signal, sys, threading, time

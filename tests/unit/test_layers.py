@@ -85,6 +85,8 @@ def imported_part(name: str) -> str | None:
     if parts[0] != "speed":
         return None
     second = parts[1] if len(parts) > 1 else ""
+    if second == "_native":  # the compiled part of its layer
+        return "native"
     return second if second in {*LAYERS, *APPLICATIONS} or (PACKAGE / second).is_dir() else ""
 
 

@@ -15,7 +15,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/speed-config.cmake ${CMAKE_CURRENT_BIN
   DESTINATION ${speed_package_dir})
 
 file(RELATIVE_PATH SPEED_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-set(SPEED_PC_REQUIRES "libsodium protobuf-lite sqlite3 zlib libzstd liblz4 snappy")
+set(SPEED_PC_REQUIRES "libsodium sqlite3")
+if(SPEED_MESSAGES)
+  string(APPEND SPEED_PC_REQUIRES " zlib libzstd liblz4 snappy")
+endif()
 if(OpenSSL_FOUND)
   string(APPEND SPEED_PC_REQUIRES " libcrypto")
 endif()

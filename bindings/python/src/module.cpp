@@ -1,4 +1,4 @@
-// The module `speed_native`. Programs use it through speed.Node only.
+// The module `speed._native`. Programs use it through speed.Node only.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -92,7 +92,7 @@ const PyType_Slot collected[] = {{Py_tp_traverse, reinterpret_cast<void*>(&trave
 
 }  // namespace speed::python
 
-NB_MODULE(speed_native, module) {
+NB_MODULE(_native, module) {
   using namespace speed::python;
   using nb::arg;
   nb::set_leak_warnings(false);  // nodes that a program never closes live as long as the process

@@ -1,4 +1,4 @@
-"""The same program on the native engine (scripts/native)."""
+"""The same program on the native engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-# The message envelope of registry_spec/proto, generated for protobuf's lite runtime.
-# `google.protobuf.Any` exists in the full runtime only; on the wire it is a length-delimited field like `bytes`,
-# and the library frames and reads that field by itself, so the generated code may take it for one.
+# The message envelope of registry_spec/proto, generated for protobuf's lite runtime: a second opinion on what the library
+# writes and reads by itself.
+# `google.protobuf.Any` exists in the full runtime only; on the wire it is a length-delimited field like `bytes`.
+speed_need(PROTOBUF_LITE protobuf-lite libprotobuf-dev)
 find_program(PROTOC protoc)
 if(NOT PROTOC)
   message(FATAL_ERROR "protoc is missing: install protobuf-compiler")

@@ -1,0 +1,34 @@
+// For builds without SPEED_MESSAGES: no key can be made, and a node that asks for security is refused.
+#include "message/guard.hpp"
+#include "speed/error.hpp"
+
+namespace speed {
+
+KeyStore::KeyStore(const std::vector<MessageKey>& /*keys*/) {}
+
+namespace message {
+
+namespace {
+
+[[noreturn]] void refuse() {
+  throw ConfigurationError("this build neither signs nor encrypts messages: build SPEED with SPEED_MESSAGES=ON");
+}
+
+}  // namespace
+
+Guard::Guard(MessageSecurity /*security*/) { refuse(); }
+
+bool Guard::protects(const Protection& /*asked*/) const { return false; }
+
+void Guard::write(const Value& /*payload*/, wire::MessageFields /*fields*/, const Protection& /*asked*/,
+                  wire::Buffer& /*out*/) const {
+  refuse();
+}
+
+bool Guard::looks_at(const wire::MessageView& /*view*/) const { return false; }
+
+Opened Guard::open(const wire::MessageView& /*view*/, std::int64_t /*now_ms*/) const { refuse(); }
+
+}  // namespace message
+
+}  // namespace speed
