@@ -37,7 +37,7 @@ EXTRAS = (
 )
 FORBIDDEN = re.compile(r"\b[AL]?GPL|General Public|SSPL|Commons Clause|non-?commercial|proprietary", re.IGNORECASE)
 ALTERNATIVES = re.compile(r"\s+or\s+(?!later)|\s*/\s*|\s*;\s*", re.IGNORECASE)
-DEBIAN = ("libsodium23", "libssl3", "libprotobuf-dev", "nlohmann-json3-dev", "libmsgpack-cxx-dev", "libsqlite3-0")
+DEBIAN = ("libsodium23", "libssl3", "nlohmann-json3-dev", "libmsgpack-cxx-dev", "libsqlite3-0")
 """What the C++ node is compiled with and linked to."""
 REPOSITORY = Path.home() / ".m2" / "repository"
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from speed.core.access import AccessPolicy
 from speed.errors import ConfigurationError, DurabilityError
 from speed.wire import names
-from speed.wire.limits import CALL_TIMEOUT_SECONDS
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_OPEN_FILES
 
 if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
 
 MAX_WORKERS = 256
-MAX_OPEN_FILES = 8192
-"""For lanes and links, if the program does not say: no more than this, and than half of what the process may have."""
 MAX_TIMEOUT_SECONDS = 1e9
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
