@@ -6,5 +6,6 @@ foreach(package libsodium-dev libssl-dev libsqlite3-dev libmsgpack-cxx-dev nlohm
       COMPONENT native EXCLUDE_FROM_ALL)
   endif()
 endforeach()
-install(FILES ${nanobind_DIR}/../LICENSE DESTINATION ${SKBUILD_METADATA_DIR}/licenses/linked RENAME nanobind.txt
+file(GLOB nanobind_licence ${nanobind_DIR}/../../nanobind-*.dist-info/licenses/LICENSE)
+install(FILES ${nanobind_licence} DESTINATION ${SKBUILD_METADATA_DIR}/licenses/linked RENAME nanobind.txt
   COMPONENT native EXCLUDE_FROM_ALL OPTIONAL)
