@@ -1,18 +1,21 @@
 """Cleaners beside nodes that start (R-26, R-27): none of them meets a start.
 
 ``speed gc`` runs in a loop. A round: six processes, ordinary and ephemeral ones of each language, start a node each at
-one moment, under a name that is new or was used before. Each of these answers a ping through its inbox and bell.
+one moment, under a name that is new or was used before. Each of these has its inbox and its bell then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from random import Random
 
+from speed.wire import names
 from tests.interop.harness import Agent, AgentError
 from tests.interop.languages import CHOSEN, ROOT
 from tests.interop.pool import Agents
@@ -26,7 +29,7 @@ class Starts:
     """The processes that start nodes, and the next number of a new name."""
 
     def __init__(self, cast: Agents, report: Report) -> None:
-        self.report = report
+        self.report, self.root = report, cast.root
         kinds = [(language, kind) for language in CHOSEN for kind in ("false", "true")]
         self.agents = [
             cast.start(language, f"starter.{language}.{kind}", ephemeral=kind, allow=["starter.*"])
@@ -38,10 +41,10 @@ class Starts:
     def round(self, seed: int) -> None:
         random = Random(seed)
         taken = random.sample(range(NAMES), len(self.agents))
-        names = [f"old.{number}" if random.random() < 0.5 else f"new.{seed}.{number}" for number in taken]
+        chosen = [f"old.{number}" if random.random() < 0.5 else f"new.{seed}.{number}" for number in taken]
         at = time.monotonic_ns() + random.randrange(20_000_000)
         told = [
-            (agent, name, agent.tell("race", name=name, at=at)) for agent, name in zip(self.agents, names, strict=True)
+            (agent, name, agent.tell("race", name=name, at=at)) for agent, name in zip(self.agents, chosen, strict=True)
         ]
         for agent, name, number in told:
             self.check_started(agent, name, number)
@@ -49,14 +52,16 @@ class Starts:
             agent.ask("release")
 
     def check_started(self, agent: Agent, name: str, number: int) -> None:
-        other = self.agents[self.agents.index(agent) - 1]
         try:
             agent.answer(number)
-            other.ask("ping", target=name)
         except AgentError as error:
             self.report.check(False, f"{name} of {agent!r}: {error}")
-        else:
-            self.report.add("starts")
+            return
+        bell = names.bell_path(self.root, name)
+        has_bell = os.path.exists(bell) and stat.S_ISFIFO(os.stat(bell).st_mode)
+        is_whole = has_bell and os.path.isdir(names.inbox_dir(self.root, name))
+        self.report.check(is_whole, f"{name} of {agent!r} has no inbox or no bell")
+        self.report.add("starts")
 
 
 @contextlib.contextmanager
@@ -84,7 +89,7 @@ def run(seed: int, count: int, report: Report) -> None:
 
 SCENARIO = Scenario(
     name="cleaning",
-    promise="`speed gc` beside nodes that start: every start succeeds, and is reached",
+    promise="`speed gc` beside nodes that start: every start succeeds, and has inbox and bell",
     unit="rounds of 6 starts",
     tiny=20,
     quick=10,

@@ -48,6 +48,22 @@ public record SendOptions(
     /**
      * Checks the timeout; one that is too long to be counted is for ever.
      *
+     * @param acknowledged whether {@code send} waits until the receiver has the message
+     * @param timeout longest wait for room in the receiver's lane, and for the acknowledgement
+     * @param topic of a message; an event has its own
+     * @param priority 1 to 10, 0 for the default
+     * @param ttlSeconds after which it is expired, 0 for never
+     * @param correlationId ties an answer to its question, may be null
+     * @param causalityParent id of the message that caused this one, may be null
+     * @param traceparent W3C trace context; null takes that of the request or message at hand
+     * @param labels for metrics
+     * @param baggage W3C baggage
+     * @param extensions further fields; keys that begin with {@code x-} are free to use
+     * @param progress is told how far the payload has been sent
+     * @param protection how it is signed, encrypted and compressed; what is null is left to the node
+     * @param schema of its payload
+     * @param unordered whether what is sent later need not wait for this, if it goes in segments
+     * @param dropIfFull whether an event is not waited for where a subscriber has no room
      * @throws speed.errors.ConfigurationException for a timeout of null
      */
     public SendOptions {
