@@ -71,6 +71,8 @@ class Node:
         self.answers: dict[str, dict[str, Any]] = {}
         self.refused: dict[str, int] = {}
         self.numbers = 0
+        for path in (root / "speed_registry", root / "speed_registry/.claims"):  # R-1
+            path.mkdir(mode=0o700, exist_ok=True)
         self.claim()
         self.prepare()
         self.status = "online"
@@ -196,8 +198,8 @@ class Node:
 
     def send(self, target: str, type_: int, flags: int, payload: dict[str, Any]) -> None:
         """An answer needs no grant (S-10); a lane directory is made only after the entry was read."""
+        entry = self.read_signed(self.root / f"speed_registry/{target}.node")
         if not flags & REPLY:
-            entry = self.read_signed(self.root / f"speed_registry/{target}.node")
             if entry is None or now_ms() - entry["heartbeatMonotonicMs"] > entry["lease"]:
                 raise Remote("UNKNOWN_NODE", target)
             families = [f"{'.'.join(self.name.split('.')[:n])}.*" for n in range(1, self.name.count(".") + 1)]
@@ -209,7 +211,8 @@ class Node:
         data, nonce, to = msgpack.packb(payload), os.urandom(12), node_id(target)
         sequence = self.generation << COUNTER_BITS | counter
         head = HEADERS.pack(1, type_, flags, 64, sequence, unix_ms(), len(data), self.id, to, self.key_id, 0, nonce)
-        envelope = head + seal(data, head, nonce, self.link_key(self.name, target, self.generation))
+        life = entry["generation"] if entry and entry.get("ephemeral") else 0
+        envelope = head + seal(data, head, nonce, self.link_key(self.name, target, self.generation, life))
         fd = os.open(lane / f"{self.generation:06d}-00000001.lane", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(fd, envelope)
         os.close(fd)
@@ -218,8 +221,9 @@ class Node:
             os.write(bell, self.id)
             os.close(bell)
 
-    def link_key(self, source: str, target: str, generation: int) -> bytes:
-        return hkdf(self.key, b"speed/1 link" + node_id(source) + node_id(target) + generation.to_bytes(8, "big"))
+    def link_key(self, source: str, target: str, generation: int, life: int = 0) -> bytes:
+        numbers = b"".join(number.to_bytes(8, "big") for number in (generation, life) if number)
+        return hkdf(self.key, b"speed/1 link" + node_id(source) + node_id(target) + numbers)
 
     def lane_mac(self, source: str, target: str, body: bytes) -> bytes:
         key = hkdf(self.key, b"speed/1 lane" + node_id(source) + node_id(target))

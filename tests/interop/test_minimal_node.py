@@ -88,6 +88,19 @@ def test_it_answers_pings_and_calls(agents: Agents, minimal: Callable[..., Minim
     assert node.do("close") == ["ok", None]
 
 
+@each_language
+def test_it_answers_a_node_whose_name_does_not_come_back(
+    private: Agents, language: str, request: pytest.FixtureRequest
+) -> None:
+    """W-10: also in a later life of that name."""
+    node = Minimal(private.root, "minimal", "worker")
+    request.addfinalizer(node.end)
+    for _ in range(2):
+        worker = private.start(language, "worker", ephemeral="true").ready()
+        assert worker.ask("call", target=node.name, service="add", arguments={"a": 40, "b": 2}) == 42
+        assert worker.close() == 0
+
+
 def test_a_second_life_answers_what_the_first_left(agents: Agents, minimal: Callable[..., Minimal]) -> None:
     caller = agents.shared("caller", CHOSEN[0])
     first = minimal(caller.name)
