@@ -21,7 +21,6 @@ from contextlib import contextmanager
 import pytest
 
 import speed
-from speed.fs.keyfile import write_key_file
 
 _DRAIN_SECONDS = 1.0
 
@@ -36,7 +35,7 @@ def temporary_root() -> Iterator[str]:
     key = os.path.join(path, "speed.key")
     before = {name: os.environ.get(name) for name in ("SPEED_ROOT", "SPEED_KEY")}
     try:
-        write_key_file(key, (os.urandom(32),))
+        speed.init_root(path, key)
         os.environ.update(SPEED_ROOT=path, SPEED_KEY=key)
         yield path
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from speed.errors import AccessDeniedError, NodeClosedError, NodeLeftError, Unkn
 from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.runtime.outgoing import OutgoingLink
+from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES
 
@@ -155,17 +157,20 @@ class Links:
     def let_go_of_gone(self) -> None:
         """Close the files of links to nodes that are gone.
 
-        A link that was only ever for one life of an ephemeral target is forgotten: should the name come back, another
-        key begins with it, and the sequence may begin anew.
+        A link that was only ever for one life of an ephemeral target is forgotten, once the cursors of that life are
+        gone with its directory: should the name come back, another key begins with it, and a sequence that begins anew.
         """
         for link in self.opened():
             if self._context.registry.live(link.target) is not None:
                 continue
             with self.lock:
                 self._awake.rest(link.target)
-                if link.target_life and link.lives == 1:
+                if link.target_life and link.lives == 1 and self._left_nothing(link.target):
                     self._forget(link.target)
             link.rest()
+
+    def _left_nothing(self, target: str) -> bool:
+        return not os.path.lexists(names.node_dir(self._context.root, target))
 
     def _forget(self, target: str) -> None:
         for table in (self._links, self._generations, self._fresh):

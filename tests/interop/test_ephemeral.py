@@ -54,6 +54,23 @@ def test_one_that_comes_back_all_the_same_is_served_in_a_later_generation(
     assert again.ask("call", target="server", service="add", arguments={"a": 3, "b": 4}) == 7
 
 
+@pairs("writes to the next life of")
+def test_one_that_was_killed_and_is_back_at_once_takes_what_is_sent_to_it_now(
+    private: Agents, source: str, target: str
+) -> None:
+    """Nobody swept what the first life left: its lane, with a message that nobody took, and its cursor."""
+    sender = private.start(source, "sender", **SHORT).ready()
+    first = private.start(target, "worker", ephemeral="true", allow=["sender"], **SHORT).ready()
+    for number in range(3):
+        sender.ask("send", target="worker", payload=number)
+    assert first.ask("receive", timeout=5)["payload"] == 0
+    first.kill()
+    second = private.start(target, "worker", ephemeral="true", allow=["sender"], **SHORT).ready()
+    sender.ask("send", target="worker", payload="new", ack=True)
+    assert second.ask("receive", timeout=5)["payload"] == "new"
+    assert second.ask("receive", timeout=0.2) is None
+
+
 @pairs("writes again to")
 def test_what_one_life_of_a_name_was_sent_is_not_taken_by_the_next(private: Agents, source: str, target: str) -> None:
     """W-10: the sender lives on, so its recorded envelopes are of its present generation."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,6 +89,24 @@ def test_who_answered_a_sender_that_was_killed_lets_go_of_its_files(
     os.kill(worker.process.pid, signal.SIGKILL)
     worker.process.wait()
     assert until(lambda: held_of("etl.killed") == [], PATIENCE)
+
+
+def test_a_link_is_forgotten_only_when_the_cursors_of_its_receiver_are_gone(
+    root: str, node: Make, child: Start
+) -> None:
+    """Else what is sent to the next life of the name, counted from 1, would be taken for a repetition."""
+    billing = serve(node, "python")
+    worker = child(WORKER, root, "python", "etl.killed")
+    assert worker.line() == "42"
+    os.kill(worker.process.pid, signal.SIGKILL)
+    worker.process.wait()
+    links = billing._engine._parts.links  # type: ignore[attr-defined]
+    kept, until_gone = [], time.monotonic() + PATIENCE
+    while os.path.exists(os.path.join(root, "etl.killed")) and time.monotonic() < until_gone:
+        links.let_go_of_gone()
+        kept.append(links.known("etl.killed"))
+    assert kept[:-1] == [True] * (len(kept) - 1)
+    assert until(lambda: not links.known("etl.killed"), PATIENCE)
 
 
 def test_a_name_that_comes_back_all_the_same_is_served_each_time(root: str, kind: str, node: Make) -> None:

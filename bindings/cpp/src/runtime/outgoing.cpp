@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "fs/clock.hpp"
 #include "runtime/workers.hpp"
@@ -340,13 +341,23 @@ void Links::woken(OutgoingLink& link) {
   if (opened_) opened_(link);
 }
 
+namespace {
+
+bool left_nothing(const std::string& root, const std::string& name) {
+  std::error_code failed;  // what cannot be looked at may be there
+  const auto status = std::filesystem::symlink_status(wire::node_dir(root, name), failed);
+  return status.type() == std::filesystem::file_type::not_found;
+}
+
+}  // namespace
+
 void Links::let_go_of_gone() {
   for (const LinkPtr& link : opened()) {
     if (context_.registry->live(link->target()) != nullptr) continue;
     {
       const std::lock_guard guard(lock_);
       awake_.rest(link.get());
-      if (link->is_of_one_life()) links_.erase(link->target());
+      if (link->is_of_one_life() && left_nothing(context_.root, link->target())) links_.erase(link->target());
     }
     link->rest();
   }

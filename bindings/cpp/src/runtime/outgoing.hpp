@@ -124,7 +124,8 @@ class Links {
   bool takes_segments(const std::string& target) const;  // as its entry says
 
   // Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
-  // forgotten: should the name come back, another key begins with it, and the sequence may begin anew.
+  // forgotten, once the cursors of that life are gone with its directory: should the name come back, another key begins
+  // with it, and a sequence that begins anew.
   void let_go_of_gone();
 
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come

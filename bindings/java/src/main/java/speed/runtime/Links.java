@@ -1,5 +1,8 @@
 package speed.runtime;
 
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -12,6 +15,7 @@ import speed.errors.NodeLeftException;
 import speed.errors.UnknownNodeException;
 import speed.segment.Splitter;
 import speed.wire.Entry;
+import speed.wire.Names;
 
 /** All outgoing links of a node, made on first use. Thread-safe. */
 final class Links {
@@ -115,8 +119,9 @@ final class Links {
     }
 
     /**
-     * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
-     * forgotten: should the name come back, another key begins with it, and the sequence may begin anew.
+     * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
+     * is forgotten, once the cursors of that life are gone with its directory: should the name come back, another key
+     * begins with it, and a sequence that begins anew.
      */
     void letGoOfGone() {
         for (OutgoingLink link : links.values()) {
@@ -126,11 +131,16 @@ final class Links {
             synchronized (awake) {
                 awake.rest(link.target);
             }
-            if (link.isOfOneLife() && links.remove(link.target, link)) {
+            if (link.isOfOneLife() && leftNothing(link.target) && links.remove(link.target, link)) {
                 met.remove(link.target);
             }
             link.rest();
         }
+    }
+
+    private boolean leftNothing(String target) {
+        Path directory = Path.of(Names.nodeDirectory(context.options.root(), target));
+        return Files.notExists(directory, LinkOption.NOFOLLOW_LINKS);
     }
 
     Collection<OutgoingLink> all() {
