@@ -29,6 +29,7 @@ from speed.fs.envelope_reader import read_at
 from speed.fs.identity import boot_id, process_alive, start_of
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import open_directory
+from speed.fs.sweep import is_ephemeral
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, entry_mac, is_capacity
 from speed.wire.limits import MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES, MIN_ENTRY_BYTES
@@ -289,7 +290,8 @@ def _items(
     registry: Registry, source: str, target: str, lane: int, generation: int, number: int
 ) -> list[Opened | Damage]:
     ids = names.node_id(source), names.node_id(target)
-    opener = LinkOpener(registry.keyring, *ids)
+    life = registry.newest_generation(target) if is_ephemeral(registry, target) else 0
+    opener = LinkOpener(registry.keyring, *ids, life)
     decoder = LaneDecoder(*ids, MAX_PAYLOAD_BYTES, opener.open)
     items: list[Opened | Damage] = []
     try:

@@ -109,6 +109,18 @@ def test_a_node_of_this_library_is_sound_and_answers(run: Command) -> None:
     assert {"entry", "claim", "process", "heartbeat", "ping", "call", "send"} <= checks
 
 
+def test_what_a_node_wrote_to_one_whose_name_does_not_come_back_is_sound(run: Command) -> None:
+    place = {"root": run.root, "key": run.root / "speed.key"}
+    with (
+        speed.Node("worker", ephemeral=True, allow=[NODE], **place),
+        speed.Node(NODE, allow=["cli.*"], **place) as node,
+    ):
+        node.ping("worker")
+        seen = run("doctor", "--node", NODE, "--json")
+    assert "BAD_TAG" not in seen.out
+    assert any(one["check"] == "lanes" and one["state"] == "ok" for one in seen.value["findings"])
+
+
 def test_a_node_that_does_not_allow_this_command_is_told_how(run: Command) -> None:
     with speed.Node(NODE, root=run.root, key=run.root / "speed.key"):
         seen = run("doctor", "--node", NODE, "--json")
