@@ -14,7 +14,8 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
-from speed.core.arguments import by_name, each, function, number, text, texts
+from speed.core.arguments import by_name, each, function, number, several, text, texts
+from speed.core.hints import type_name
 from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
@@ -127,6 +128,8 @@ class Node:
             max_deliveries=max_deliveries,
             ephemeral=ephemeral,
         )
+        if security is not None:
+            _check_security(security)
         fork.prepare()
         self._loop = EventLoop(name)
         self._engine: Engine = make_engine(engine, options)
@@ -301,7 +304,7 @@ class Node:
         an error the messages of the write that failed, and those after it, were not accepted, except those that
         a StorageError counts. A payload that cannot be encoded takes at most the 63 before it with it.
         """
-        target = text("node", target)
+        target, payloads = text("node", target), several("payloads", payloads)
         protected = self._protected_for(None, None)
         if protected is None:
             self._engine.send_all(target, payloads, in_seconds(timeout), metadata)
@@ -316,7 +319,7 @@ class Node:
         """
         from speed.message.batch import encode_batch
 
-        return self.send(target, encode_batch(payloads), **how)
+        return self.send(target, encode_batch(several("payloads", payloads)), **how)
 
     def forward(
         self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
@@ -327,7 +330,7 @@ class Node:
         are not looked at here, but for tokens: TokenError for one, WireError for records that cannot be read and may
         hide one, and then none is sent. All else a receiver refuses.
         """
-        self._opening.check_forwarded(messages)
+        self._opening.check_forwarded(several("messages", messages))
         self._engine.forward(text("node", target), messages, event, ack, in_seconds(timeout))
 
     def publish(
@@ -359,7 +362,7 @@ class Node:
         """Publish many payloads as one event; ``how`` is as of ``publish``."""
         from speed.message.batch import encode_batch
 
-        return self.publish(topic, encode_batch(payloads), **how)
+        return self.publish(topic, encode_batch(several("payloads", payloads)), **how)
 
     def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
         """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.
@@ -477,6 +480,7 @@ class Node:
         From inside a service, handler or callback it does not wait for what it is called from: a message counts as
         handled then, and a request is not answered any more.
         """
+        number("drain_seconds", drain_seconds)
         with self._lock:
             if self._closed or self._forked:
                 return
@@ -536,6 +540,13 @@ class Node:
 
 def _merged(options: PublishOptions | None, metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata if options is None else {**options.metadata(), **metadata}
+
+
+def _check_security(security: Any) -> None:
+    from speed.trust.security import MessageSecurity
+
+    if not isinstance(security, MessageSecurity):
+        raise ConfigurationError(f"security is {type_name(security)}; use speed.MessageSecurity")
 
 
 def _is_type(given: Any) -> bool:

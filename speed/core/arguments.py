@@ -36,6 +36,13 @@ def each(verb: str, patterns: tuple[Any, ...]) -> tuple[str, ...]:
     return patterns
 
 
+def several(what: str, values: Any) -> Any:
+    """What is gone through; ConfigurationError for what cannot be."""
+    if isinstance(values, Iterable):
+        return values
+    raise ConfigurationError(f"{what} must be a list, or something else that is gone through, not {type_name(values)}")
+
+
 def by_name(arguments: Any) -> dict[str, Any]:
     """The arguments of a call; ConfigurationError unless they are a dict, or None for none."""
     if arguments is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from speed.core.access import AccessPolicy
 from speed.errors import ConfigurationError, DurabilityError
@@ -74,6 +74,10 @@ class Options:
         """
         names.check_node_name(self.name)
         AccessPolicy(self.allow)
+        for what, path in (("root", self.root), ("key", self.key)):
+            _check_kind(what, path, (str, os.PathLike, type(None)), "a path")
+        _check_kind("namespace", self.namespace, (str,), "text")
+        _check_kind("ephemeral", self.ephemeral, (bool,), "True or False")
         for what in ("lease_seconds", "heartbeat_seconds"):
             _check_seconds(what, getattr(self, what))
         _check_count("workers", self.workers, MAX_WORKERS)
@@ -87,6 +91,9 @@ class Options:
         if self.spin_seconds is not None:
             _check_spin(self.spin_seconds)
         if self.segment_limits is not None:
+            from speed.segment.reassembly import Limits
+
+            _check_kind("segment_limits", self.segment_limits, (Limits,), "speed.segment.Limits")
             self.segment_limits.check()
 
     @property
@@ -100,6 +107,11 @@ class Options:
 def _check_seconds(what: str, seconds: float) -> None:
     if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
         raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
+
+
+def _check_kind(what: str, value: Any, kinds: tuple[type, ...], possible: str) -> None:
+    if not isinstance(value, kinds):
+        raise ConfigurationError(f"{what} is {value!r}; use {possible}")
 
 
 def _check_count(what: str, count: int, most: int | None = None) -> None:

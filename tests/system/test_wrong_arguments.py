@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,11 @@ pytestmark = pytest.mark.system
         (lambda node: node.on_batch(print, "x.*"), r"topics must be .*, not one str: write topics=\['x.\*'\]"),
         (lambda node: node.on_join("f"), "the handler must be a function, not str"),
         (lambda node: node.receive("soon"), "timeout is 'soon'; use a number of seconds"),
+        (lambda node: node.send_all("a", 5), "payloads must be a list, .*, not int"),
+        (lambda node: node.send_batch("a", 5), "payloads must be a list, .*, not int"),
+        (lambda node: node.publish_batch("a", 5), "payloads must be a list, .*, not int"),
+        (lambda node: node.forward("a", 5), "messages must be a list, .*, not int"),
+        (lambda node: node.close(drain_seconds="x"), "drain_seconds must be a number, not str"),
         (lambda node: node.segment("a", "64"), "segment_size must be a number, not str"),
         (lambda node: node.segment("a", 64, parity_rate=None), "parity_rate must be a number, not None"),
     ],
@@ -53,6 +59,26 @@ def test_one_str_for_a_list_of_names_is_refused_before_a_name_is_claimed(node: M
     with pytest.raises(speed.ConfigurationError, match=rf"{option} must be .*, not one str: write {option}=\['etl'\]"):
         node("billing", **{option: "etl"})
     node("billing")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("root", 5, "root is 5; use a path"),
+        ("key", 5, "key is 5; use a path"),
+        ("namespace", 5, "namespace is 5; use text"),
+        ("ephemeral", "no", "ephemeral is 'no'; use True or False"),
+        ("segment_limits", 3, "segment_limits is 3; use speed.segment.Limits"),
+        ("security", 5, "security is int; use speed.MessageSecurity"),
+    ],
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_option_of_a_wrong_type_is_refused_before_a_name_is_claimed(
+    root: str, engine: str, option: str, value: object, told: str
+) -> None:
+    with pytest.raises(speed.ConfigurationError, match=told):
+        speed.Node("billing", **{"root": root, "engine": engine, option: value})
+    assert not os.path.exists(f"{root}/billing")
 
 
 def test_a_subscription_takes_a_plain_type_and_refuses_one_that_nobody_can_check(node: Make) -> None:
