@@ -110,7 +110,8 @@ def test_between_hosts_the_wall_clock_counts(node: Make, monkeypatch: pytest.Mon
 
     billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
     billing.register("double", lambda x: 2 * x)
-    analytics._engine._parts.context.boot_id = "another boot"  # type: ignore[attr-defined]
+    context = analytics._engine._parts.context  # type: ignore[attr-defined]
+    object.__setattr__(context, "boot_id", "another boot")  # it is frozen
     assert analytics.call("billing", "double", {"x": 21}, timeout=20) == 42
     now = calls.unix_ms()
     monkeypatch.setattr(calls, "unix_ms", lambda: now - HOUR * 1000)

@@ -39,16 +39,21 @@ def test_a_lock_that_is_taken_against_the_order_is_found(broken: list[str]) -> N
     assert broken == ["link was taken under lane"]
 
 
+def counting(own: speed.Node, other: str) -> Callable[[int], int]:
+    """A service that asks the same of the other node, so often."""
+
+    def count(left: int) -> int:
+        return 0 if not left else 1 + own.call(other, "count", {"left": left - 1}, timeout=PATIENCE)
+
+    return count
+
+
 def test_nodes_that_call_send_withdraw_and_leave_take_locks_in_order(node: Make, broken: list[str]) -> None:
     names = ("one", "two")
     nodes = {name: node(name, allow=names, engine="python", workers=2, max_lane_bytes=40_000) for name in names}
     one, two = nodes["one"], nodes["two"]
     for own, other in ((one, "two"), (two, "one")):
-
-        def count(left: int, own: speed.Node = own, other: str = other) -> int:
-            return 0 if not left else 1 + own.call(other, "count", {"left": left - 1}, timeout=PATIENCE)
-
-        own.register("count", count)
+        own.register("count", counting(own, other))
         own.subscribe("all.*", lambda message: None)
     one.on_message(lambda message: None)
     two.on_message(lambda message: 1 / 0)

@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "services.hpp"
 #include "speed/error.hpp"
+#include "speed/log.hpp"
 
 namespace {
 
@@ -73,7 +74,12 @@ Json answer(agent::Commands& commands, const std::string& line) {
   }
 }
 
+void log_on_stderr(speed::LogLevel level, std::string_view logger, std::string_view text) {
+  if (level >= speed::LogLevel::warning) std::cerr << logger << ": " << text << std::endl;
+}
+
 int run(const Arguments& arguments) {
+  speed::set_log(log_on_stderr);
   speed::Node node(arguments.name, arguments.options);
   agent::serve(node);
   agent::Commands commands(node, arguments.options);

@@ -91,11 +91,3 @@ def test_both_commands_say_the_version_of_the_library() -> None:
         done = subprocess.run([sys.executable, "-m", program, "--version"], capture_output=True, text=True, check=False)
         assert done.returncode == 0
         assert done.stdout.split()[-1] == speed.__version__
-
-
-def test_the_version_stands_in_one_place() -> None:
-    """What is installed takes it from the library."""
-    project = (Path(speed.__file__).parents[1] / "pyproject.toml").read_text()
-    assert 'dynamic = ["version"]' in project
-    assert 'version = { attr = "speed.__version__" }' in project
-    assert f'version = "{speed.__version__}"' not in project

@@ -36,3 +36,4 @@ def test_the_package_says_nowhere_else_what_version_it_is() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert 'dynamic = ["version"]' in project
     assert 'input = "speed/__init__.py"' in project
+    assert f'version = "{speed.__version__}"' not in project
