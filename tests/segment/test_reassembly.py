@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import speed.segment
-from speed.errors import WireError
+from speed.errors import ConfigurationError, WireError
 from speed.segment import Assembler, Limits, Segment, Splitter, write_segment
 from speed.segment.reassembly import Key, Reassembly, Reconstruction, SegmentVerdict
 
@@ -142,3 +143,12 @@ def test_a_size_that_is_claimed_reserves_nothing() -> None:
 def test_the_package_has_no_other_names() -> None:
     with pytest.raises(AttributeError, match="Splitters"):
         _ = speed.segment.Splitters
+
+
+@pytest.mark.parametrize(
+    "bound", [{"reconstructions": -1}, {"reconstructions": 1.5}, {"idle_seconds": "soon"}], ids=str
+)
+def test_a_bound_that_is_none_is_refused_by_its_name(bound: dict[str, Any]) -> None:
+    Limits().check()
+    with pytest.raises(ConfigurationError, match=next(iter(bound))):
+        Limits(**bound).check()

@@ -9,14 +9,11 @@ from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.content import CUSTOM, ENCODING_NUMBERS, Content, encode_content
 from speed.wire.message.rules import check_metadata
-from speed.wire.records import varint, walk
+from speed.wire.records import varint
 from speed.wire.traceparent import TraceParent, parse_traceparent
 
 PAYLOAD_TAG = b"\x9a\x06"
 _URL_TAG, _VALUE_TAG = b"\x0a", b"\x12"
-_METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
-_ID_BYTES = 36
-_USUAL_TIME = 1 << 35
 """Unix ms of 1971: varints of the times since then have one length."""
 
 
@@ -100,15 +97,6 @@ def frame_of(size: int, type_url: str = "") -> bytes:
         url = type_url.encode()
         fields = _URL_TAG + varint(len(url)) + url + fields
     return PAYLOAD_TAG + varint(len(fields) + size) + fields
-
-
-def head_around(content: Content, **metadata: Any) -> tuple[bytes, bytes, bytes]:
-    """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
-    head = encode_head(content, message_id="0" * _ID_BYTES, published_at_ms=_USUAL_TIME, **metadata)
-    start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
-    places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
-    (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]
-    return head[:id_start], head[id_end:time_start], head[time_end:]
 
 
 def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:

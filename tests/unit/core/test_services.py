@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 import threading
 import uuid
 from collections.abc import Mapping
@@ -482,3 +483,25 @@ def test_a_service_that_ends_because_its_call_was_withdrawn_says_so() -> None:
     cancellation.set()
     answer = run(Withdrawn(), asked)
     assert (answer.error_code, dict(answer.details)) == ("WITHDRAWN", {"phase": "running"})
+
+
+def test_a_map_of_anything_takes_any_map() -> None:
+    def count(items: dict[Any, Any]) -> int:
+        return len(items)
+
+    assert FunctionService("count", count).call({"items": {"a": [1]}}) == 1
+    with pytest.raises(InvalidArgumentsError, match="must be dict"):
+        FunctionService("count", count).call({"items": [1]})
+
+
+class _Doubling:
+    def __call__(self, value: int) -> int:
+        return 2 * value
+
+
+@pytest.mark.parametrize(
+    "function", [_Doubling(), functools.partial(_Doubling()), functools.partial(_Doubling.__call__, None)]
+)
+def test_the_hints_of_objects_and_partial_functions_are_read(function: Any) -> None:
+    with pytest.raises(InvalidArgumentsError, match="argument 'value' must be int, not str"):
+        FunctionService("double", function).call({"value": "2"})

@@ -235,3 +235,21 @@ def test_a_pynacl_that_hides_its_libsodium_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(lazily, "load", lambda _: object())
     with pytest.raises(ImportError, match=r"install one of 1\.5 or 1\.6"):
         Keyring(KEYS).sealing_aead(SOURCE, TARGET, 1)
+
+
+def test_what_is_sealed_for_one_life_of_an_ephemeral_receiver_opens_in_no_other() -> None:
+    """W-10."""
+    ring = Keyring(KEYS)
+    sealer = LinkSealer(ring, SOURCE, TARGET, 1)
+    envelopes = {}
+    for life in (0, 1, 2):
+        sealer.seal_for(life)
+        envelopes[life] = sealer.seal(1, 0, 1, 5, b"x", NONCE)
+    for life, envelope in envelopes.items():
+        for other in envelopes:
+            opener = LinkOpener(ring, SOURCE, TARGET, other)
+            if other == life:
+                assert opener.open(parse_header(envelope), envelope) == b"x"
+            else:
+                with pytest.raises(WireError, match="BAD_TAG"):
+                    opener.open(parse_header(envelope), envelope)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from speed.errors import WireError
 from speed.wire.message import MessageView, encode_message, new_message_id
+from speed.wire.message.ids import MessageIds
 from speed.wire.traceparent import parse_traceparent
 from tests.unit.wire.messages import BASE, VECTORS
 
@@ -58,3 +59,11 @@ def test_a_message_id_is_not_made_from_bad_parts(unix_ms: int, raw: bytes) -> No
     """M-13."""
     with pytest.raises(WireError, match="message_id"):
         new_message_id(unix_ms, raw)
+
+
+def test_one_part_of_a_work_makes_at_most_2_to_the_48_messages() -> None:
+    """M-13: their numbers are the last 48 bits."""
+    ids = MessageIds("work")
+    assert ids.take((1 << 48) - 1, 1)[0].endswith(b"-ffffffffffff")
+    with pytest.raises(WireError, match="BAD_MESSAGE: message_id"):
+        ids.take(1 << 48, 1)

@@ -63,6 +63,7 @@ void Protocol::watch_reader(OutgoingLink& link) {
   const int fd = context_.polling ? -1 : link.bell_fd();
   if (fd < 0) return;
   epoll_event event{};  // EPOLLERR is always told
+  event.events = EPOLLET;  // and once: who is told need not touch the descriptor, which others may have closed by then
   event.data.fd = fd;
   const std::lock_guard guard(lock_);
   if (!epoll_) return;
@@ -228,7 +229,6 @@ void Protocol::reader_died(int fd) {
   std::string target;
   {
     const std::lock_guard guard(lock_);
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     const auto found = watched_.find(fd);
     if (found == watched_.end()) return;
     target = found->second;
