@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.errors import (
     AccessDeniedError,
+    ApplicationError,
     CallError,
     CallTimeoutError,
     CallWithdrawnError,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from speed.runtime.message import Message
     from speed.runtime.published import Published
     from speed.runtime.tracing import current_trace, trace, traced
+    from speed.topic import Consumer, Reader, Topic, TopicMessage
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
     from speed.trust.schemas import SchemaRegistry
@@ -93,6 +95,10 @@ _LATER = {
     "trace": "speed.runtime.tracing",
     "traced": "speed.runtime.tracing",
     "init_root": "speed.fs.init",
+    "Consumer": "speed.topic",
+    "Reader": "speed.topic",
+    "Topic": "speed.topic",
+    "TopicMessage": "speed.topic",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -107,12 +113,14 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "AccessDeniedError",
+    "ApplicationError",
     "AuditLog",
     "CallError",
     "CallTimeoutError",
     "CallWithdrawnError",
     "Column",
     "ConfigurationError",
+    "Consumer",
     "DeliveryError",
     "DurabilityError",
     "Entry",
@@ -147,6 +155,7 @@ __all__ = [
     "PayloadTooLargeError",
     "PublishOptions",
     "Published",
+    "Reader",
     "RegistrationError",
     "Request",
     "Response",
@@ -160,6 +169,8 @@ __all__ = [
     "SpeedError",
     "StorageError",
     "TokenVerifier",
+    "Topic",
+    "TopicMessage",
     "UnknownNodeError",
     "UnserialisableError",
     "WireError",

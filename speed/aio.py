@@ -18,6 +18,7 @@ from speed.runtime.workers import place_given_up
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
+    from speed.aio_topic import AsyncTopic
     from speed.node import Node
 
 
@@ -32,7 +33,7 @@ class AsyncNode:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._begin()
-        self.register, self.service = node.register, node.service
+        self.register, self.unregister, self.service = node.register, node.unregister, node.service
         self.on_message, self.on_batch, self.subscribe = node.on_message, node.on_batch, node.subscribe
         self.on_join, self.on_leave, self.on_lost = node.on_join, node.on_leave, node.on_lost
         self.allowed, self.segment = node.allowed, node.segment
@@ -127,6 +128,12 @@ class AsyncNode:
     ) -> Published:
         """Like ``Node.publish_batch``; another thread goes through ``payloads``."""
         return await self._run(timeout, self._node.publish_batch, topic, payloads, **how)  # type: ignore[no-any-return]
+
+    def topic(self, name: str, *, host: str = "speedd.topics") -> AsyncTopic:
+        """Like ``Node.topic``."""
+        from speed.aio_topic import AsyncTopic
+
+        return AsyncTopic(self._node.topic(name, host=host))
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """Like ``Node.receive``. Cancelled, it leaves the message for the next one who asks."""

@@ -17,12 +17,14 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from speed import columns
-from speed.core.services import FunctionService, Request
+from speed.core.row_answers import columns_of, failed_row
+from speed.core.services import FunctionService, Request, failure, is_cancellation, response_of
 from speed.errors import ExecutionFailedError, InvalidArgumentsError, UnserialisableError
 from speed.wire.column import Column
 
@@ -34,7 +36,13 @@ _KINDS: Mapping[Any, str] = {
     bytes: "binary",
     datetime: "timestamp",
     Decimal: "decimal",
+    date: "utf8",
+    time: "utf8",
+    UUID: "utf8",
+    timedelta: "int64",
 }
+_CELLS = frozenset({Decimal})
+"""What has a kind of column, though none as a single value."""
 
 
 class RowService:
@@ -52,19 +60,19 @@ class RowService:
             return self._row.invoke(request)
         rows = zip(*map(columns.to_values, batch.values()), strict=True)
         answers = [self._answer(request, number, dict(zip(batch, row, strict=True))) for number, row in enumerate(rows)]
-        if answers and type(answers[0]) is dict:
-            return {name: columns.from_values([answer[name] for answer in answers]) for name in answers[0]}
-        return columns.from_values(answers, self._kind)
+        return columns_of(answers, self._kind)
 
     def _answer(self, request: Request, number: int, row: dict[str, Any]) -> Any:
         try:
-            return self._row.invoke(request._replace(arguments={**request.arguments, **row}))
-        except InvalidArgumentsError as error:
-            raise InvalidArgumentsError(f"row {number}: {error}", {**error.details, "row": number}) from None
-        except Exception as error:
-            kind = type(error).__name__
-            details = {"exception": kind, "row": number}
-            raise ExecutionFailedError(f"row {number}: {kind}: {error}", details) from error
+            asked = request._replace(arguments={**request.arguments, **row})
+            answer = response_of(self._row.invoke(asked), keep=_CELLS)
+        except BaseException as error:
+            if request.cancelled and is_cancellation(error):
+                raise  # no row is to blame
+            answer = failure(request.service, request.caller, error, is_cancelled=False)
+        if answer.ok:
+            return answer.result
+        raise failed_row(number, answer)
 
 
 class ArrayService:
@@ -90,8 +98,9 @@ def by_row(function: Callable[..., Any]) -> RowService:
     """Make ``function`` of one row a service for batches too.
 
     The kind of the answer is that of the return annotation (``float``, ``str | None``); without one it is that of
-    the first value, and a ``dict`` gives a column for each key. A row that fails ends the call with
-    ``details["row"]``; a null reaches the function only where it declares ``… | None``.
+    the first value, float64 where all are None, and a ``dict`` gives a column for each key that any row has. A null
+    reaches the function only where it declares ``… | None``. The first row that raises, answers with
+    ``Response.error``, or gives what does not fit into the column ends the call, and is ``details["row"]``.
     """
     return RowService(function)
 

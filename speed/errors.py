@@ -12,7 +12,7 @@ SpeedError
 │       UnserialisableError NotAcknowledgedError SegmentStoreError
 ├── CallError
 │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError InternalError
-│       SegmentsLostError CallWithdrawnError
+│       SegmentsLostError CallWithdrawnError ApplicationError
 ├── JournalError
 │       JournalTakenError JournalFullError JournalRefusedError JournalReplacedError JournalExpiredError
 │       JournalDamagedError
@@ -22,7 +22,7 @@ SpeedError
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
 
 class Execution(Enum):
@@ -36,11 +36,14 @@ class Execution(Enum):
 class SpeedError(Exception):
     """Base of all SPEED errors. ``code`` is stable; the message says what happened and what to do.
 
-    ``execution`` tells whether the service of a call ran; None for what is not about a call.
+    ``execution`` tells whether the service of a call ran; None for what is not about a call. ``node`` and ``service``
+    are those that the call was for; None where no call ended with this error.
     """
 
-    code: ClassVar[str] = "SPEED_ERROR"
+    code: str = "SPEED_ERROR"
     execution: Execution | None = None
+    node: str | None = None
+    service: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made without ``__init__``, whose arguments are not kept."""
@@ -257,6 +260,19 @@ class CallWithdrawnError(CallError):
     """The caller withdrew the call; ``details["phase"]`` is ``queued`` if it never began, else ``running``."""
 
     code = "WITHDRAWN"
+
+
+class ApplicationError(CallError):
+    """The service answered with an error of its own.
+
+    ``code`` is the service's code, without the prefix that it travels with; ``details`` is what the service added.
+    """
+
+    code = "APPLICATION"
+
+    def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message, details)
+        self.code = code
 
 
 class JournalError(SpeedError):

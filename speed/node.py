@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from speed.runtime.message import Message
     from speed.runtime.published import Published
     from speed.segment import Limits
+    from speed.topic import Topic
     from speed.trust.security import MessageSecurity
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -204,6 +205,13 @@ class Node:
 
         return decorate
 
+    def unregister(self, name: str) -> None:
+        """Take a service back: what runs ends as it would, and who calls it from now on gets ServiceNotFoundError.
+
+        Raises ServiceNotFoundError if there is none.
+        """
+        self._engine.unregister(text("name", name))
+
     # --- calls ---
     def call(
         self,
@@ -220,7 +228,12 @@ class Node:
         AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
         target, service = text("node", target), text("service", service)
-        return self._engine.call(target, service, by_name(arguments), in_seconds(timeout), traceparent)
+        named, seconds = by_name(arguments), in_seconds(timeout)
+        try:
+            return self._engine.call(target, service, named, seconds, traceparent)
+        except SpeedError as error:
+            error.node, error.service = target, service
+            raise
 
     def submit(
         self,
@@ -238,7 +251,12 @@ class Node:
         worker of this node runs them.
         """
         target, service = text("node", target), text("service", service)
-        return self._engine.submit(target, service, by_name(arguments), in_seconds(timeout), traceparent)
+        named, seconds = by_name(arguments), in_seconds(timeout)
+        try:
+            return self._engine.submit(target, service, named, seconds, traceparent)
+        except SpeedError as error:
+            error.node, error.service = target, service
+            raise
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
@@ -434,6 +452,16 @@ class Node:
         handle = self._loop.settled(function("the handler of batches", handler))
         self._engine.on_batch(texts("topics", topics), self._opening.opening_batches(handle))
         return handler
+
+    # --- topics ---
+    def topic(self, name: str, *, host: str = "speedd.topics") -> Topic:
+        """A durable topic, whose messages are kept for subscriptions; nothing is asked of its host yet.
+
+        ``host`` is the node of the speedd that has ``[topics]``: its name and ``.topics``.
+        """
+        from speed.topic import Topic
+
+        return Topic(self, text("topic", name), text("host", host))
 
     # --- other nodes ---
     def nodes(self, fabric: str | None = None) -> list[Entry]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import types
-import typing
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable
 from typing import Any
 
-from speed.core.hints import compile_hint, describe, type_name
+from speed.core.hints import Hint, compile_hint, describe
 from speed.errors import ConfigurationError, WireError
 from speed.runtime.message import Message
 
 Handler = Callable[[Message], object]
-Convert = Callable[[Any, str], Any]
-"""A value, and where in the payload it stands, to what the program wants; raises WireError(BAD_MESSAGE)."""
+Convert = Callable[[Any], Any]
+"""A payload to what the program wants; raises WireError(BAD_MESSAGE)."""
 
 
 class TypedMessage(Message):
@@ -44,7 +41,7 @@ def typed(kind: Any, handler: Handler) -> Handler:
 
 def _converted(message: Message, kind: Any, convert: Convert) -> TypedMessage:
     try:
-        value = convert(message.payload, "payload")
+        value = convert(message.payload)
     except WireError:
         raise
     except Exception as error:  # what a program's own class raises for values that it does not take
@@ -64,16 +61,25 @@ def _converted(message: Message, kind: Any, convert: Convert) -> TypedMessage:
 
 def _converter(kind: Any) -> Convert:
     if hasattr(kind, "DESCRIPTOR"):
-        return lambda payload, _: _protobuf(kind, payload)
+        return lambda payload: _protobuf(kind, payload)
     validate: Callable[[Any], Any] | None = getattr(kind, "model_validate", None)
     if validate is not None:
-        return lambda payload, _: validate(payload)
+        return validate
     try:
-        return _value(kind, "a typed subscription", {})
+        hint = compile_hint(kind, "a typed subscription")
     except ConfigurationError as error:
         raise ConfigurationError(
             f"{error}; a payload may also be a protobuf class, or one with model_validate"
         ) from None
+    return lambda payload: _fitting(hint, payload)
+
+
+def _fitting(hint: Hint, payload: Any) -> Any:
+    misfit = hint.misfit(payload)
+    if misfit is not None:
+        told = f"payload{misfit.where} must be {misfit.expected}, not {misfit.given}"
+        raise WireError("BAD_MESSAGE", told)
+    return payload if hint.make is None else hint.make(payload)
 
 
 def _protobuf(kind: type, payload: Any) -> Any:
@@ -85,78 +91,3 @@ def _protobuf(kind: type, payload: Any) -> Any:
         if payload.type_url.rpartition("/")[2] == wanted.DESCRIPTOR.full_name:
             return wanted.FromString(payload.value)
     raise TypeError
-
-
-def _value(hint: Any, what: str, begun: dict[Any, Convert]) -> Convert:
-    """The conversion of a value with this hint: dataclasses are made, also in lists, all else is checked.
-
-    ``begun`` are dataclasses that are being looked at: one may hold others of its kind.
-    """
-    if isinstance(hint, type) and is_dataclass(hint):
-        return begun.get(hint) or _object(hint, begun)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    present = [part for part in arguments if part is not type(None)]
-    if len(present) == 1 and _holds_object(present[0]):
-        if origin is typing.Union or origin is types.UnionType:
-            convert = _value(present[0], what, begun)
-            return lambda value, where: None if value is None else convert(value, where)
-        if origin in (list, Sequence):
-            return _list_of(_value(present[0], what, begun))
-    check = compile_hint(hint, what)
-
-    def checked(value: Any, where: str) -> Any:
-        misfit = check.misfit(value)
-        if misfit is not None:
-            raise _unfit(where + misfit.where, f"must be {misfit.expected}, not {misfit.given}")
-        return value
-
-    return checked
-
-
-def _holds_object(hint: Any) -> bool:
-    return is_dataclass(hint) or any(map(_holds_object, typing.get_args(hint)))
-
-
-def _list_of(convert: Convert) -> Convert:
-    def convert_all(values: Any, where: str) -> Any:
-        if not isinstance(values, list):
-            raise _unfit(where, f"must be a list, not {type_name(values)}")
-        return [convert(value, f"{where}[{place}]") for place, value in enumerate(values)]
-
-    return convert_all
-
-
-def _object(kind: Any, begun: dict[Any, Convert]) -> Convert:
-    """The conversion of a map to a dataclass. Members that it has no field for are ignored, like unknown fields."""
-    converts: dict[str, Convert] = {}
-    wanted = [one for one in fields(kind) if one.init]
-    required = [one.name for one in wanted if _is_required(one)]
-
-    def make(value: Any, where: str) -> Any:
-        if not isinstance(value, dict):
-            raise _unfit(where, f"must be a map, not {type_name(value)}")
-        missing = [name for name in required if name not in value]
-        if missing:
-            raise _unfit(where, f"has no {missing[0]!r}")
-        made = {name: convert(value[name], f"{where}.{name}") for name, convert in converts.items() if name in value}
-        return kind(**made)
-
-    begun[kind] = make
-    hints = _hints_of(kind)
-    converts.update({one.name: _value(hints[one.name], f"{kind.__name__}.{one.name}", begun) for one in wanted})
-    return make
-
-
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
-
-
-def _hints_of(kind: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(kind)
-    except Exception as error:  # annotations run the user's code: any exception may come out of it
-        raise ConfigurationError(f"the type hints of {kind.__name__} cannot be read ({error})") from None
-
-
-def _unfit(where: str, why: str) -> WireError:
-    return WireError("BAD_MESSAGE", f"{where} {why}")

@@ -40,6 +40,7 @@ def commands() -> list[list[str]]:
     # Who has built the C++ node here chose what its directory makes; for the engine alone the least will do.
     least = [] if (BUILD / "CMakeCache.txt").exists() else ["-DSPEED_TESTS=OFF", "-DSPEED_MESSAGES=OFF"]
     configure = ["cmake", "-G", "Ninja", "-S", "bindings/cpp", "-B", str(BUILD), f"-DSPEED_PYTHON={sys.executable}"]
+    configure += ["-DCMAKE_BUILD_TYPE=RelWithDebInfo"]  # as scripts/cpp does, in the same directory
     jobs = os.environ.get("SPEED_JOBS", "2")
     return [
         [*configure, "--log-level=WARNING", *least],

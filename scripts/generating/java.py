@@ -24,6 +24,18 @@ package speed.wire;
 
 /** The numbers of {@code registry_spec/limits.json}. */
 """
+OWN_CODE = """
+    /**
+     * An error with a code that a service chose.
+     *
+     * @param code the service's code
+     * @param message what happened and what to do
+     * @param details what the service added
+     */
+    public NAME(String code, String message, Map<String, Object> details) {
+        super(code, message, details);
+    }
+"""
 LARGEST_INT = 2**31 - 1
 
 
@@ -39,6 +51,8 @@ def files(root: Path, tree: Tree, numbers: dict[str, Any]) -> Iterator[tuple[str
     yield f"{folder}/package-info.java", places.tree(package, name(tree.named("Speed")), " * ", drawn)
     call = (root / SOURCES / "core/CallErrors.java").read_text()
     yield f"{SOURCES}/core/CallErrors.java", places.region(call, "//", cases(tree))
+    codes = (root / SOURCES / "wire/ServiceCode.java").read_text()
+    yield f"{SOURCES}/wire/ServiceCode.java", places.region(codes, "//", listed(tree))
 
 
 def limits(numbers: dict[str, Any]) -> str:
@@ -65,6 +79,11 @@ def cases(tree: Tree) -> str:
     known = [kind for kind in map(tree.answered, tree.answers) if kind.name != "Internal" and tree.below(kind, "Call")]
     lines = [f'            case "{kind.code}" -> new {name(kind)}(message, details);\n' for kind in known]
     return "".join(lines) + "            default -> new InternalException(message, details);\n"
+
+
+def listed(tree: Tree) -> str:
+    """The codes that a service may answer with, as the elements of a set."""
+    return ",\n".join(f'            "{code}"' for code in tree.answers) + "\n"
 
 
 def shown(kind: Kind, tree: Tree) -> str:
@@ -114,6 +133,8 @@ def for_kinds(kind: Kind) -> str:
 
 
 def call(kind: Kind) -> str:
+    if kind.own_code:
+        return OWN_CODE.replace("NAME", name(kind))
     return f"""
     /**
      * An error with the code {kind.code}.

@@ -13,13 +13,14 @@ WIDTH = 120
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of error."""
+    """One kind of error; with ``own_code`` each error of it has a code of its own, which a service chose."""
 
     name: str
     code: str
     parent: str | None
     means: str
     more: str
+    own_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,14 @@ class Tree:
     @classmethod
     def of(cls, codes: dict[str, Any]) -> Tree:
         kinds = (
-            Kind(row["name"], row["code"], row.get("parent"), row["means"], row.get("more", ""))
+            Kind(
+                row["name"],
+                row["code"],
+                row.get("parent"),
+                row["means"],
+                row.get("more", ""),
+                row.get("own_code", False),
+            )
             for row in codes["errors"]
         )
         return cls(tuple(kinds), tuple(codes["spc"]))

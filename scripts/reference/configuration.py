@@ -12,13 +12,24 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-from speed.daemon.config import Config, JournalSettings, LogSettings, NodeSettings, ProcessSettings, ServiceSettings
+from speed.daemon.config import (
+    Config,
+    JournalSettings,
+    LogSettings,
+    NodeSettings,
+    ProcessSettings,
+    ServiceSettings,
+    TopicSettings,
+    TopicsSettings,
+)
 from speed.daemon.config_check import check_text
 
 TABLES: dict[str, type] = {
     "[node]": NodeSettings,
     "[log]": LogSettings,
     "[journal]": JournalSettings,
+    "[topics]": TopicsSettings,
+    "[[topic]]": TopicSettings,
     "[[service]]": ServiceSettings,
     "[[process]]": ProcessSettings,
 }

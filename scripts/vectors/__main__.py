@@ -20,9 +20,11 @@ from scripts.vectors.lanes import lanes
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
+from scripts.vectors.rows import rows
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
+from scripts.vectors.topics import topics
 from scripts.vectors.transcript import page, transcript
 from scripts.vectors.trust import trust
 
@@ -40,6 +42,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         floors,
         values,
         columns,
+        rows,
         payloads,
         messages,
         signatures,
@@ -50,6 +53,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         dead_letters,
         harmless,
         trust,
+        topics,
         transcript,
     )
 }

@@ -208,6 +208,23 @@ def payloads() -> dict[str, Any]:
                 "details required",
                 spc.encode_error("7.1", "INTERNAL_ERROR", "oops"),
             ),
+            good(
+                "response",
+                "code of a service",
+                "code of a service not told from an unknown one",
+                spc.encode_error("7.1", "app/OUT_OF_STOCK", "none left", {"left": 0}),
+            ),
+            good(
+                "response",
+                "error of a call that the service made",
+                "the wrong caller blamed",
+                spc.encode_error(
+                    "7.1",
+                    "EXECUTION_FAILED",
+                    "stock: no such article",
+                    {"cause": "INVALID_ARGUMENTS", "node": "stock", "service": "find"},
+                ),
+            ),
             good("response", "unknown code", "closed set of codes", spc.encode_error("7.1", "OUT_OF_TEA", "no")),
             good("control", "ack", "basic form", control.encode_ack(make_sequence(16777215, 9))),
             good("control", "heartbeat", "basic form", control.encode({"requestId": "7.2"})),

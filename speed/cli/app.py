@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "publish": ("speed.cli.talk", "Publish one event."),
     "subscribe": ("speed.cli.talk", "Print events of a topic."),
     "journal": ("speed.cli.journal", "Look into the journal that speedd keeps."),
+    "topic": ("speed.cli.topic", "Make, use and look after topics that keep their messages."),
     "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
     "schema": ("speed.cli.schema", "Compare schemas of payloads."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),

@@ -20,7 +20,7 @@ from speed.wire.limits import AAD_BYTES
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
 
-LETTER_HEAD_BYTES = 24
+_HEAD_BYTES = 24
 _KEY_ID = slice(8, 16)
 
 
@@ -88,12 +88,23 @@ def lost_with(registry: Registry, retired: Collection[bytes]) -> Iterator[str]:
         for sender in _listed(names.inbox_dir(registry.root, name)):
             if names.is_node_name(sender) and _is_unread_under(registry, name, sender, retired):
                 yield f"what {sender} sent to {name} and {name} has not read yet"
+    if count := _lanes_under(names.journal_dir(registry.root), retired):
+        yield f"{count} lanes of the journal: a copy of the key file as it is, named with --key, goes on reading them"
+    if count := _lanes_under(names.topics_dir(registry.root), retired):
+        yield f"{count} lanes of durable topics: keep the key for as long as you need their messages"
+
+
+def _lanes_under(place: str, retired: Collection[bytes]) -> int:
+    """How many lanes of a journal were begun with such a key."""
+    lanes = (names.child_path(place, one) for one in _listed(place) if names.is_journal_lane(one))
+    descriptions = (names.child_path(lane, names.JOURNAL_DESCRIPTION) for lane in lanes)
+    return sum(_begins(one, _HEAD_BYTES)[_KEY_ID] in retired for one in descriptions)
 
 
 def _letters(root: str, name: str, retired: Collection[bytes]) -> int:
     path = names.dead_letters_dir(root, name)
     letters = (names.child_path(path, one) for one in _listed(path) if names.parse_letter(one))
-    return sum(_begins(letter, LETTER_HEAD_BYTES)[_KEY_ID] in retired for letter in letters)
+    return sum(_begins(letter, _HEAD_BYTES)[_KEY_ID] in retired for letter in letters)
 
 
 def _is_store_under(root: str, name: str, retired: Collection[bytes]) -> bool:

@@ -117,8 +117,9 @@ def rotate(settings: Settings, file: str | None, step: str, force: bool) -> None
     status` ends with status 0: then every node has the file. Where each node has a file of its own, change them all.
 
     `retire` makes unreadable what only the old keys open: unread messages, dead letters, what came in segments and is
-    not whole. It says what there is, and refuses without --force. The blocks of a journal need the key that they were
-    recorded with: keep a copy of the file as it was for as long as you keep them, and name it with --key.
+    not whole, and in the root lanes of its journal and of durable topics. It says what there is, and refuses without
+    --force. A lane needs the key that it was begun with. A journal is read with a copy of the file as it was, named
+    with --key; durable topics need the key in the file itself.
 
     `now` is for a root whose nodes do not run, or all restart together.
     """

@@ -62,6 +62,7 @@ def remove(registry: Registry, leftover: Leftover) -> bool:
     removing = {
         "ephemeral node": lambda: forget(registry, leftover.node),
         "stale entry": lambda: registry.remove_stale_entry(leftover.node),
+        "old claim": lambda: _remove_old_claim(registry, leftover),
         "lane": lambda: _remove_lane(registry, leftover),
         "node directory": lambda: _remove_node_directory(registry, leftover.node),
     }
@@ -88,8 +89,22 @@ def _old_claims(root: str) -> list[Leftover]:
     for name, generation in claims:
         newest[name] = max(generation, newest.get(name, 0))
     old = sorted((name, generation) for name, generation in claims if generation < newest[name])
-    paths = [names.claim_path(root, *claim) for claim in old]
-    return [Leftover("old claim", path, _size(path), True, "a newer claim of the name exists") for path in paths]
+    paths = [(name, names.claim_path(root, name, generation)) for name, generation in old]
+    reason = "a newer claim of the name exists"
+    return [Leftover("old claim", path, _size(path), True, reason, name) for name, path in paths]
+
+
+def _remove_old_claim(registry: Registry, old: Leftover) -> bool:
+    """Remove it below a generation that an entry tells, or while this holds the name.
+
+    A newer claim alone proves nothing: that of a sweep goes again, and then this would have been the newest.
+    """
+    _, generation = names.parse_claim(os.path.basename(old.path)) or ("", 0)
+    entry = registry.read(old.node)
+    if entry is not None and entry.generation > generation:
+        return _unlink(old.path)
+    with hold(registry, old.node) as held:
+        return generation < held.former and _unlink(old.path)
 
 
 def _temporaries(root: str) -> Iterator[Leftover]:

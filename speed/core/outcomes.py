@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from speed.errors import CALL_ERRORS, CallError, Execution, InternalError, SpeedError, fresh
+from speed.core.codes import own_code
+from speed.errors import CALL_ERRORS, ApplicationError, CallError, Execution, InternalError, SpeedError, fresh
 from speed.wire.harmless import harmless
 
 _NOT_BEGUN = frozenset({"SERVICE_NOT_FOUND", "ACCESS_DENIED", "INVALID_ARGUMENTS", "SEGMENTS_LOST", "LEAVING"})
@@ -20,18 +21,19 @@ def call_error(source: str, code: str, message: str, details: dict[str, Any]) ->
     """The exception for an error that ``source`` answered."""
     execution = execution_of(code, details)
     text = f"{source}: {harmless(message)}"
-    if code in _ADVISED or code not in CALL_ERRORS:
+    if code in _ADVISED or execution is Execution.MAY_HAVE_RUN:
         text = f"{text}; {_ADVICE[execution]}"
-    error = CALL_ERRORS.get(code, InternalError)(text, details)
+    own = own_code(code)
+    error = ApplicationError(own, text, details) if own else CALL_ERRORS.get(code, InternalError)(text, details)
     error.execution = execution
     return error
 
 
 def execution_of(code: str, details: dict[str, Any]) -> Execution:
     """Whether the service of a call that ended with ``code`` ran."""
-    if code in _NOT_BEGUN or details.get("phase") == "queued":
+    if code in _NOT_BEGUN or (details.get("phase") == "queued" and not own_code(code)):
         return Execution.NOT_BEGUN
-    return Execution.RAN if code == "EXECUTION_FAILED" else Execution.MAY_HAVE_RUN
+    return Execution.RAN if code == "EXECUTION_FAILED" or own_code(code) else Execution.MAY_HAVE_RUN
 
 
 def not_begun(error: SpeedError) -> None:

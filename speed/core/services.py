@@ -7,15 +7,19 @@ signature. The table lives in memory only; nothing about services is ever writte
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
+from speed.core.codes import checked_code, is_code
+from speed.core.forms import written
 from speed.core.hints import describe, type_name
 from speed.core.log import logger
 from speed.core.signature import Parameters, compile_parameters
 from speed.errors import (
+    CALL_ERRORS,
+    ApplicationError,
     CallError,
     CallWithdrawnError,
     ConfigurationError,
@@ -23,6 +27,7 @@ from speed.errors import (
     InvalidArgumentsError,
     ServiceExistsError,
     ServiceNotFoundError,
+    SpeedError,
 )
 from speed.wire import names
 from speed.wire.column import Column
@@ -127,10 +132,19 @@ class Response(NamedTuple):
         """True for a result."""
         return self.error_code is None
 
+    @property
+    def has_own_code(self) -> bool:
+        """True for an error whose code is the service's, and none of SPEED's."""
+        return self.error_code is not None and self.error_code not in CALL_ERRORS and is_code(self.error_code)
+
     @classmethod
     def error(cls, code: str, message: str, details: Mapping[str, Any] | None = None) -> Response:
-        """An error answer; ``code`` is an `spc` code."""
-        return cls(None, code, message, details or {})
+        """An error answer.
+
+        ``code`` is one of SPEED's, or the service's own: a capital letter, then up to 63 of A-Z, 0-9 and ``_``. The
+        caller gets its own as ApplicationError with this ``code``. Raises ConfigurationError for another.
+        """
+        return cls(None, checked_code(code), message, details or {})
 
 
 @runtime_checkable
@@ -175,13 +189,11 @@ class FunctionService:
         injected = self._parameters.request_parameter
         if injected is None:
             return self.call(request.arguments)
-        self._parameters.check(request.arguments)
-        return self._function(**request.arguments, **{injected: request})
+        return self._function(**self._parameters.taken(request.arguments), **{injected: request})
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """The same for a function that does not ask for the request."""
-        self._parameters.check(arguments)
-        return self._function(**arguments)
+        return self._function(**self._parameters.taken(arguments))
 
 
 class Registered(NamedTuple):
@@ -257,23 +269,33 @@ class ServiceRegistry:
 def run(service: Service, request: Request) -> Response:
     """Invoke ``service``; what it raises becomes an error answer (S-8)."""
     try:
-        answer = service.invoke(request)
+        return response_of(service.invoke(request))
     except BaseException as error:  # its own exit or cancellation, too: the caller waits
         return failure(request.service, request.caller, error, is_cancelled=request.cancelled)
-    return answer if type(answer) is Response else Response(answer)
+
+
+def response_of(answer: Any, keep: Collection[type] = ()) -> Response:
+    """What a service returned, with its result in the form in which it travels, but for types in ``keep``."""
+    if type(answer) is not Response:
+        return Response(written(answer, keep))
+    return answer if answer.result is None else answer._replace(result=written(answer.result, keep))
 
 
 def failure(service: str, caller: str, error: BaseException, *, is_cancelled: bool) -> Response:
     """The answer to a call whose service raised ``error``; what the service did not mean to raise is logged."""
-    if isinstance(error, InvalidArgumentsError | ExecutionFailedError):
+    if isinstance(error, _ANSWERS) and error.node is None and is_code(error.code):
         return Response.error(error.code, str(error), error.details)
-    if is_cancelled and _is_cancellation(error):
+    if is_cancelled and is_cancellation(error):
         return Response.error("WITHDRAWN", f"{service!r} ended because the call was withdrawn", _RUNNING)
     log.error("service %s failed for a call of %s", service, caller, exc_info=error)
     return _failed(error)
 
 
-def _is_cancellation(error: BaseException) -> bool:
+_ANSWERS = InvalidArgumentsError | ExecutionFailedError | ApplicationError
+"""What a service raises to answer; one of these that a call of its own ended with is a failure (S-20)."""
+
+
+def is_cancellation(error: BaseException) -> bool:
     """Whether a service says that it ended because it was asked to: of any event loop."""
     return isinstance(error, CallWithdrawnError) or type(error).__name__ == "CancelledError"
 
@@ -303,7 +325,14 @@ def _failed(error: BaseException) -> Response:
     """EXECUTION_FAILED with the exception's type and message; never a traceback (it may show payloads and paths)."""
     kind = type(error).__name__
     message = failure_text(error)
-    details: dict[str, Any] = {"exception": kind}
+    return Response.error("EXECUTION_FAILED", f"{kind}: {message}" if message else kind, failure_details(error))
+
+
+def failure_details(error: BaseException) -> dict[str, Any]:
+    """What is told of an error beside its text: the call that it ended, or its kind."""
+    if isinstance(error, SpeedError) and error.node is not None:
+        return {"cause": error.code, "node": error.node, "service": error.service}
+    details: dict[str, Any] = {"exception": type(error).__name__}
     if isinstance(error, CallError):
         details["cause"] = error.code
-    return Response.error("EXECUTION_FAILED", f"{kind}: {message}" if message else kind, details)
+    return details

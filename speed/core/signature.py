@@ -28,9 +28,31 @@ class Parameters(NamedTuple):
     request_parameter: str | None
     """The parameter that wants the request itself, if any."""
     signature: str
+    makes: bool
+    """Whether a parameter asks for what is made of its argument."""
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentsError naming the first wrong, unknown or missing argument."""
+    def taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the function gets for ``arguments``.
+
+        Raises InvalidArgumentsError naming the first wrong, unknown or missing argument.
+        """
+        self._check(arguments)
+        if not self.makes:
+            return arguments
+        return {name: self._made(name, value) for name, value in arguments.items()}
+
+    def _made(self, name: str, value: Any) -> Any:
+        hint = self.hints.get(name) or self._of_rest(name)
+        if hint.make is None:
+            return value
+        try:
+            return hint.make(value)
+        except Exception as error:  # what a dataclass of the program raises for values that it does not take
+            raise InvalidArgumentsError(
+                f"{self.service}: argument {name!r} is no {hint.label} ({type(error).__name__})", {"argument": name}
+            ) from None
+
+    def _check(self, arguments: Mapping[str, Any]) -> None:
         hints = self.hints
         for name, value in arguments.items():
             hint = hints.get(name) or self._of_rest(name)
@@ -72,7 +94,7 @@ def compile_parameters(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)")
+        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", False)
     names = _globals(function)
     wanted: str | None = None
     rest: Hint | None = None
@@ -95,7 +117,8 @@ def compile_parameters(
         hints[name] = hint
         if parameter.default is parameter.empty:
             required.add(name)
-    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature))
+    makes = any(hint.make is not None for hint in (*hints.values(), rest or ANYTHING))
+    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), makes)
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:

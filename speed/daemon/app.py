@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.daemon.child import Surroundings
-from speed.daemon.config import Config
+from speed.daemon.config import Config, TopicSettings, TopicsSettings
 from speed.daemon.entry_point import load_service
 from speed.daemon.grants import change_grants
 from speed.daemon.groups import Groups
+from speed.daemon.hosting import Hosting
 from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
@@ -68,11 +69,19 @@ class Daemon:
     """A running speedd."""
 
     def __init__(
-        self, config: Config, node: Node, recording: Recording | None, sink: LogFile, log: Any, ready_fd: int | None
+        self,
+        config: Config,
+        node: Node,
+        recording: Recording | None,
+        hosting: Hosting | None,
+        sink: LogFile,
+        log: Any,
+        ready_fd: int | None,
     ) -> None:
         self._config = config
         self._node = node
         self._recording = recording
+        self._hosting = hosting
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -189,6 +198,8 @@ class Daemon:
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
             if self._recording is not None:
                 self._look_after(self._recording)
+            if self._hosting is not None:
+                self._look_after_topics(self._hosting)
         except (OSError, StorageError) as error:
             self._log.warning("sweep_failed", reason=str(error))
         except SpeedError as error:
@@ -204,6 +215,13 @@ class Daemon:
         lost = recording.lost()
         if lost is not None:
             raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")
+
+    def _look_after_topics(self, hosting: Hosting) -> None:
+        trouble = hosting.retain()
+        if trouble:
+            self._log.error("topics_not_written", reason=trouble)
+        if hosting.is_lost:
+            raise LeaseLostError(f"node {hosting.name!r}, which hosts topics, is lost: another process has its name")
 
     def _reload(self) -> None:
         """Take over grants from the configuration file; say what needs a restart instead.
@@ -245,6 +263,8 @@ class Daemon:
         change_grants(self._node, old.node.allow, new.node.allow)
         if self._recording is not None and old.journal is not None and new.journal is not None:
             self._recording.change_grants(old.journal.allow, new.journal.allow)
+        if self._hosting is not None and new.topics is not None:
+            self._hosting.change_grants(new.topics, new.each_topic)
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:
@@ -254,12 +274,22 @@ def _with_grants_of(old: Config, new: Config) -> Config:
     journal = old.journal
     if journal and new.journal:
         journal = replace(journal, allow=new.journal.allow, refuse=new.journal.refuse)
-    return replace(old, node=replace(old.node, allow=new.node.allow), processes=processes, journal=journal)
+    node, topics = replace(old.node, allow=new.node.allow), old.topics
+    if topics and new.topics:
+        topics = replace(topics, **_rights(new.topics))
+    rights = {one.name: _rights(one) for one in new.each_topic}
+    each = tuple(replace(one, **rights.get(one.name, {})) for one in old.each_topic)
+    return replace(old, node=node, processes=processes, journal=journal, topics=topics, each_topic=each)
+
+
+def _rights(settings: TopicsSettings | TopicSettings) -> dict[str, Any]:
+    """The grants of all topics, or of one."""
+    return {"publish": settings.publish, "consume": settings.consume, "manage": settings.manage}
 
 
 def _differences(running: Config, wanted: Config) -> Iterator[str]:
     """Sections of a configuration that differ from what runs."""
-    for section in ("node", "log", "python_path", "services", "processes", "journal"):
+    for section in ("node", "log", "python_path", "services", "processes", "journal", "topics", "each_topic"):
         if getattr(running, section) != getattr(wanted, section):
             yield section
 
@@ -282,12 +312,17 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
     )
-    recording = lock = None
+    recording = hosting = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
             recording = Recording(config, config.journal, node, key_path(config))
             log.info("journal", directory=recording.directory)
+        if config.topics is not None:
+            hosting = Hosting(config, config.topics, node, key_path(config))
+            for topic, why in hosting.broken.items():
+                log.error("topic_broken", topic=topic, reason=why)
+            log.info("topics", directory=hosting.directory, host=hosting.name)
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
@@ -295,12 +330,14 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if recording is not None:
             recording.start()
         node.allow(*settings.allow)
-        return Daemon(config, node, recording, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, sink, log, ready_fd).run()
     finally:
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:
             recording.close()
+        if hosting is not None:
+            hosting.close()
         if lock is not None:
             lock.release()
 

@@ -14,6 +14,8 @@ from speed.errors import ConfigurationError
 
 RESTART_POLICIES = ("always", "on-failure", "never")
 DURABILITIES = ("process", "disk")
+KEEPS = ("all", "unacknowledged")
+BACKLOGS = ("drop-oldest", "refuse")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -99,6 +101,52 @@ class JournalSettings:
 
 
 @dataclass(frozen=True)
+class TopicsSettings:
+    """``[topics]``: durable topics that speedd hosts. Grants and bounds hold for each topic without its own."""
+
+    directory: Path | None = None
+    """Where the topics lie; ``topics`` in the root without it."""
+    publish: tuple[str, ...] = ()
+    """Names or families that may publish."""
+    consume: tuple[str, ...] = ()
+    """Names or families that may subscribe and read."""
+    manage: tuple[str, ...] = ()
+    """Names or families that may make and delete topics, move and remove subscriptions."""
+    durability: str = "process"
+    """``process`` survives a killed process, ``disk`` also a power cut."""
+    max_bytes: int | None = None
+    """Size of one topic in bytes."""
+    max_age_seconds: float | None = None
+    """Messages that are older are removed."""
+    keep: str = "all"
+    """``all``, or ``unacknowledged``: what every subscription has acknowledged is removed."""
+    backlog: str = "drop-oldest"
+    """What happens beyond ``max_bytes``: ``drop-oldest``, or ``refuse`` publishers while a subscription needs it."""
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """``[[topic]]``: a topic that is made when speedd starts; what is not given is as ``[topics]`` says."""
+
+    name: str
+    """The name of the topic."""
+    publish: tuple[str, ...] | None = None
+    """Names or families that may publish."""
+    consume: tuple[str, ...] | None = None
+    """Names or families that may subscribe and read."""
+    manage: tuple[str, ...] | None = None
+    """Names or families that may delete it, move and remove its subscriptions."""
+    max_bytes: int | None = None
+    """Size in bytes."""
+    max_age_seconds: float | None = None
+    """Messages that are older are removed."""
+    keep: str | None = None
+    """``all`` or ``unacknowledged``."""
+    backlog: str | None = None
+    """``drop-oldest`` or ``refuse``."""
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """``[[service]]``: a service in speedd's own process, from a Python entry point."""
 
@@ -144,6 +192,8 @@ class Config:
     python_path: tuple[Path, ...] = ()
     """Directories in which entry points are looked for, before those that Python knows."""
     journal: JournalSettings | None = None
+    topics: TopicsSettings | None = None
+    each_topic: tuple[TopicSettings, ...] = ()
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()
     lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from speed.daemon.config import (
+    BACKLOGS,
     DURABILITIES,
+    KEEPS,
     LOG_LEVELS,
     RESTART_POLICIES,
     Config,
@@ -18,6 +20,8 @@ from speed.daemon.config import (
     NodeSettings,
     ProcessSettings,
     ServiceSettings,
+    TopicSettings,
+    TopicsSettings,
 )
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import InvalidNameError
@@ -74,6 +78,8 @@ class _Reader:
             log=LogSettings(**found["log"][0]),
             python_path=found["python"][0].get("path", ()),
             journal=JournalSettings(**found["journal"][0]) if has_journal else None,
+            topics=TopicsSettings(**found["topics"][0]) if isinstance(document.get("topics"), dict) else None,
+            each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
             lines=self._lines,
@@ -82,6 +88,15 @@ class _Reader:
     def _tables(self) -> dict[str, dict[str, Convert]]:
         """Every table and setting there is."""
         grants, fabrics, path = _list_of(_name(names.check_grant)), _list_of(_text), self._path
+        topic: dict[str, Convert] = {
+            "publish": grants,
+            "consume": grants,
+            "manage": grants,
+            "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
+            "max_age_seconds": _age,
+            "keep": _one_of(KEEPS),
+            "backlog": _one_of(BACKLOGS),
+        }
         return {
             "node": {
                 "name": _name(names.check_node_name),
@@ -111,6 +126,8 @@ class _Reader:
                 "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
                 "max_age_seconds": _age,
             },
+            "topics": {"directory": path, "durability": _one_of(DURABILITIES), **topic},
+            "topic": {"name": _name(names.check_topic), **topic},
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
             "process": {
                 "name": _name(names.check_node_name),
@@ -133,7 +150,7 @@ class _Reader:
 
     def _section(self, name: str, document: dict[str, Any], spec: dict[str, Convert]) -> list[dict[str, Any]]:
         value = document.get(name)
-        if name in ("service", "process"):
+        if name in ("service", "process", "topic"):
             if value is not None and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
                 self._report((name,), f"{name} must be a list of tables", f"write [[{name}]]")
                 value = None
@@ -152,7 +169,7 @@ class _Reader:
                     settings[key] = convert(table[key])
                 except _RefusedError as refused:
                     self._report((*path, key), f"{_shown(path)} {key}: {refused.what}", refused.todo)
-        required = {"service": ("name", "entry"), "process": ("name",)}.get(str(path[0]), ())
+        required = {"service": ("name", "entry"), "process": ("name",), "topic": ("name",)}.get(str(path[0]), ())
         for key in required:
             if key not in table:
                 self._report(path, f"{_shown(path)} has no {key}", f'add {key} = "…"')
@@ -175,6 +192,7 @@ class _Reader:
         taken = {settings.name: "the node of speedd itself"}
         if has_journal:
             self._check_journal(found["journal"][0], taken)
+        self._check_topics(found["topics"][0], found["topic"], taken)
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
@@ -201,6 +219,20 @@ class _Reader:
             if inbox in taken:
                 self._report(("journal", "inboxes"), f"inbox {inbox!r} is {taken[inbox]}", "use another name")
             taken[inbox] = "an inbox of the journal"
+
+    def _check_topics(self, topics: dict[str, Any], each: list[dict[str, Any]], taken: dict[str, str]) -> None:
+        """Topics need a host with a name of its own."""
+        self._refuse_repeated("topic", each, {})
+        if ("topics",) not in self._lines:
+            if each:
+                self._report(("topic", 0), "[[topic]] without [topics]", "add [topics]")
+            return
+        node = names.topics_node(next(iter(taken)))
+        if not names.is_node_name(node):
+            self._report(("topics",), f"the node {node!r} has too long a name", "shorten the name of [node]")
+        taken[node] = "the node that hosts topics"
+        if not any(table.get(right) for table in (topics, *each) for right in ("publish", "consume", "manage")):
+            self._report(("topics",), "[topics] allows nobody anything", 'add publish = ["…"] and consume = ["…"]')
 
     def _is_given(self, journal: dict[str, Any], key: str) -> bool:
         return bool(journal.get(key, ("journal", key) in self._lines))

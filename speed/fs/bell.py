@@ -105,7 +105,7 @@ class Bell(_End):
         return {data[at : at + NODE_ID_BYTES] for at in range(0, len(data), NODE_ID_BYTES)}
 
     def wake(self, own_id: bytes) -> None:
-        """Ring one's own bell with any 16-byte id."""
+        """Ring this bell from its own node, with any 16-byte id."""
         # Full: the reader wakes anyhow. Closed while the node ends: nobody is left to be woken.
         with self._lock, contextlib.suppress(OSError):
             os.write(self._fd, own_id)
@@ -125,7 +125,7 @@ class Ringer(_End):
         self._is_shut = False
 
     def shut(self) -> None:
-        """Close it for good: whoever still rings opens nothing."""
+        """Close it for good: later rings do not open it again."""
         with self._lock:
             self._is_shut = True
             self.close()

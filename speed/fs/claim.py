@@ -27,12 +27,12 @@ class Claimant:
     identity: Identity
     lease_ms: int
     made_ms: int | None = None
-    """CLOCK_MONOTONIC of its boot when the claim was made; None in a claim that does not tell."""
+    """CLOCK_MONOTONIC of its boot when the claim was made; None if the claim does not say."""
     above: int | None = None
-    """What earlier lives up to this generation left is forgotten; None in a claim that does not tell."""
+    """Nothing that lives up to this generation left is accepted any more; None if the claim does not say."""
     ephemeral: bool = False
     sweeps: bool = False
-    """Whether no node starts here: somebody removes what is left of the name."""
+    """Whether no node starts under this claim: its maker removes what is left of the name."""
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether a claim of this boot has stood a whole lease (R-5)."""
@@ -43,7 +43,7 @@ class Claimant:
         return self._is_alive() is False
 
     def holds(self, now_ms: int) -> bool:
-        """Whether one of this boot that sweeps goes on: it is seen to live, or cannot be seen and has a lease."""
+        """Whether a sweep of this boot goes on: its process lives, or cannot be seen and its lease has not ended."""
         is_alive = self._is_alive()
         return is_alive is True or (is_alive is None and not self.is_expired(now_ms))
 
@@ -58,7 +58,7 @@ def newest(root: str, name: str) -> int:
 
 
 def _generations(root: str, name: str) -> list[int]:
-    """All claimed generations of ``name``. Other names are passed by unparsed: there may be thousands."""
+    """All claimed generations of ``name``. Claims of other names, perhaps thousands, are not parsed."""
     prefix = f"{name}."
     with os.scandir(names.claims_dir(root)) as files:
         found = [names.parse_claim(file.name) for file in files if file.name.startswith(prefix)]
@@ -77,7 +77,7 @@ def newest_of_all(root: str) -> dict[str, int]:
 
 
 def take(root: str, name: str, generation: int, claimant: Claimant, registry_key: bytes) -> bool:
-    """Create the claim; False if somebody else has it. It survives a power cut: no generation is used twice."""
+    """Create the claim; False if somebody else has it. It survives a power cut, so no generation is used twice."""
     path = names.claim_path(root, name, generation)
     try:
         fd = open_or_make(path, os.O_WRONLY | os.O_EXCL)
@@ -110,7 +110,7 @@ def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) 
 
 
 def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claimant | None:
-    """Of the claims of a name the newest that says who made it; OSError where the system fails to read one."""
+    """The newest claim of a name that says who made it; OSError if the system fails to read one."""
     for generation in sorted(_generations(root, name), reverse=True):
         try:
             claimant = _read(root, name, generation, registry_keys)
@@ -186,16 +186,19 @@ def release(root: str, name: str, generation: int) -> None:
 
 
 def _make_read_only(claim: int | str) -> None:
-    """For all who may write to it: in the root of a group its members still read it."""
+    """Take the right to write from all; in the root of a group, members may still read."""
     os.chmod(claim, stat.S_IMODE(os.stat(claim).st_mode) & 0o440)
 
 
-def is_released(root: str, name: str, generation: int) -> bool:
-    """Whether the owner left in order: it then made its claim read-only. OSError where that cannot be told."""
+def is_released(root: str, name: str, generation: int) -> bool | None:
+    """Whether the owner left cleanly, which makes its claim read-only; None if the claim is gone.
+
+    OSError if that cannot be told.
+    """
     try:
         return not os.stat(names.claim_path(root, name, generation)).st_mode & 0o200
     except FileNotFoundError:
-        return True
+        return None
 
 
 def encode_claim(claimant: Claimant, registry_key: bytes) -> bytes:
@@ -209,13 +212,13 @@ def encode_claim(claimant: Claimant, registry_key: bytes) -> bytes:
 
 
 def remove(root: str, name: str, generation: int) -> None:
-    """Take a claim back that nothing was published under; OSError but where it is gone."""
+    """Remove a claim under which nothing was published; no error if it is gone. OSError."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(names.claim_path(root, name, generation))
 
 
 def remove_older(root: str, name: str, generation: int) -> int:
-    """Remove claims below ``generation``. Returns how many went."""
+    """Remove claims below ``generation``. Returns how many were removed."""
     removed = 0
     for older in _generations(root, name) if generation > 1 else ():
         if older < generation:

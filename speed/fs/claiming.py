@@ -26,9 +26,9 @@ log = logger("speed.registry")
 
 WATCH_SECONDS = 0.05
 UNCLEAR_LEASE_MS = 30_000
-"""How long a claim that tells nothing about its maker is respected without an entry."""
+"""How long a claim without an entry counts if it does not say who made it."""
 SWEEPING_LEASE_MS = int(SWEEPING_LEASE_SECONDS * 1000)
-"""By far longer than sweeping takes: on another host, whoever waits so long takes the name."""
+"""Far longer than sweeping takes. After so long, another host may take the name."""
 SWEEP_LOOK_SECONDS = 0.005
 MAX_ATTEMPTS = 64
 
@@ -61,21 +61,25 @@ def win(registry: Registry, name: str, claimant: claim.Claimant, *, waits: bool 
     """Claim the next generation of ``name``, or NameTakenError. WireError if the floor is not authentic."""
     for _ in range(MAX_ATTEMPTS):
         newest = registry.newest_generation(name)
+        judged = claim.read(registry.root, name, newest, registry.keyring.registry_keys) if newest else None
         entry = _wait_until_stale(registry, name, waits)
-        if newest and (entry is None or entry.generation < newest):
-            _respect_claim(registry, name, newest, waits)
+        is_claimed = newest and (entry is None or entry.generation < newest)
+        if is_claimed and not _is_free(registry, name, newest, waits):
+            continue
         if registry.read(name) != entry:
             continue  # published since it was judged: judge that entry
         if newest != registry.newest_generation(name):
             continue
-        won = _take(registry, name, newest, claimant)
+        won = _take(registry, name, newest, judged, claimant)
         if won is not None:
             return won
     raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
 
 
-def _take(registry: Registry, name: str, newest: int, claimant: claim.Claimant) -> Won | None:
-    """The first claim above ``newest`` and the floor; None if others were quicker."""
+def _take(
+    registry: Registry, name: str, newest: int, judged: claim.Claimant | None, claimant: claim.Claimant
+) -> Won | None:
+    """The first claim above ``newest``, which ``judged`` made, and the floor; None if others were quicker."""
     root, keyring = registry.root, registry.keyring
     check_reachable(root, name)
     floor = floor_of(root, name, keyring)
@@ -89,15 +93,26 @@ def _take(registry: Registry, name: str, newest: int, claimant: claim.Claimant) 
     )
     if not claim.take(root, name, generation, claimant, keyring.registry_key):
         return None
-    is_kept = not newest or os.path.lexists(names.claim_path(root, name, newest))
-    if is_kept and registry.newest_generation(name) == generation and floor_of(root, name, keyring) == floor:
+    if (
+        _is_still(registry, name, newest, judged)
+        and registry.newest_generation(name) == generation
+        and floor_of(root, name, keyring) == floor
+    ):
         return Won(claimant, generation, newest)
     claim.remove(root, name, generation)  # others were quicker (R-21), or it may have been forgotten meanwhile
     return None
 
 
+def _is_still(registry: Registry, name: str, newest: int, judged: claim.Claimant | None) -> bool:
+    """Whether claim ``newest`` is the one that was judged: another sweep may have begun under the same number."""
+    if not newest:
+        return True
+    is_there = os.path.lexists(names.claim_path(registry.root, name, newest))
+    return is_there and claim.read(registry.root, name, newest, registry.keyring.registry_keys) == judged
+
+
 def _forgotten(root: str, name: str, newest: int, former: claim.Claimant | None, floor: int) -> int:
-    """Up to which generation nothing of a name is accepted any more."""
+    """The generation up to which nothing of a name is accepted any more."""
     if former is None or former.above is None:
         return floor
     return newest if former.ephemeral and not has_unopened_lanes(root, name) else former.above
@@ -126,31 +141,35 @@ def _wait_until_stale(registry: Registry, name: str, waits: bool) -> Entry | Non
         )
 
 
-def _respect_claim(registry: Registry, name: str, generation: int, waits: bool) -> None:
-    """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4).
+def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> bool:
+    """Judge a claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2).
 
-    Returns when it need not be respected any longer; NameTakenError when it must be. A claim that says nothing may be
-    one that its maker has only just created: it is read again.
+    True once it need not be respected any longer; False where it ended, and another may follow under the same number;
+    NameTakenError when it must be respected. A claim that says nothing may be one that its maker has only just created:
+    it is read again.
     """
     began, has_told = _now_ms(), False
     while True:
         claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys)
-        if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
-            return
+        is_released = claim.is_released(registry.root, name, generation)
+        if is_released is None:
+            return False
+        if is_released or (claimant is not None and claimant.is_dead):
+            return True
         if claimant is not None and claimant.identity.boot_id == boot_id():
-            if claimant.sweeps and waits:
+            if claimant.sweeps and waits and claimant.holds(_now_ms()):
                 _wait_for_sweeper(registry, name, generation, claimant)
-            else:
-                _respect_neighbour(registry, name, claimant)
-            return
+                return False
+            _respect_neighbour(registry, name, claimant)
+            return True
         if not waits:
             raise NameTakenError(f"{name!r} is claimed by a process that cannot be seen from here")
         lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
         entry = registry.read(name)
         if entry is not None and entry.generation >= generation:
-            return
+            return True
         if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
-            return
+            return True
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
         if not has_told and _now_ms() < began + lease_ms:
             _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
@@ -158,7 +177,7 @@ def _respect_claim(registry: Registry, name: str, generation: int, waits: bool) 
 
 
 def _tell_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_ms: int) -> None:
-    """Once, and not of a claim that was only being written as it was looked at."""
+    """Say once why this start waits, but not about a claim that is just being written."""
     maker = (
         f"is of process {claimant.identity.pid} on {claimant.identity.host}" if claimant else "does not tell its maker"
     )
@@ -172,7 +191,7 @@ def _tell_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_m
 
 
 def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) -> None:
-    """The same for a claimant of this boot, which lives."""
+    """NameTakenError while another process of this boot claims or holds the name."""
     maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
     if registry.is_unreadable(name):
         raise NameTakenError(
@@ -183,7 +202,7 @@ def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) 
 
 
 def _wait_for_sweeper(registry: Registry, name: str, generation: int, claimant: claim.Claimant) -> None:
-    """Until it is done; it is not pushed aside, for it would remove what its successor makes."""
+    """Wait for a sweep to end. Pushing it aside would let it remove what the new node makes."""
     until = _now_ms() + SWEEP_SECONDS * 1000
     while registry.newest_generation(name) == generation and claimant.holds(_now_ms()):
         if _now_ms() >= until:

@@ -12,7 +12,7 @@ from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
 from speed.wire.names import cursor_name, parse_cursor, parse_lane_file
 
 MAX_LANE_FILES = 65536
-"""So many names of a lane directory are looked at: more than honest senders let there be (L-6)."""
+"""How many names of a lane directory are looked at; honest senders stay below this (L-6)."""
 
 
 class Outstanding:
@@ -36,7 +36,7 @@ class Outstanding:
         self.bytes += size
 
     def commit(self, generation: int, file: int, offset: int) -> None:
-        """Everything before this position is committed; a position never moves what it freed back."""
+        """Everything before this position is committed; an earlier position changes nothing."""
         place = (generation, file)
         for key in [key for key in self.files if key < place]:
             size, freed = self.files.pop(key)

@@ -46,7 +46,7 @@ class DeadLetters:
         self._keyring = keyring
 
     def kept(self) -> list[Kept]:
-        """What is there, by number; empty where nothing ever was."""
+        """All letters by number; empty if there never was one."""
         try:
             fd = open_directory(self._path)
         except FileNotFoundError:

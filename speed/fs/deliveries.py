@@ -46,7 +46,7 @@ class Deliveries:
         return {}
 
     def begin(self, sequence: int) -> int:
-        """Note that a message that came again is begun once more; how often it has been begun then. OSError."""
+        """Count another start of a redelivered message; returns how often it was begun. OSError."""
         count = self._counts.get(sequence, 1) + 1
         if sequence in self._counts or len(self._counts) < MAX_DELIVERIES_LISTED:
             self._counts[sequence] = count
@@ -54,12 +54,12 @@ class Deliveries:
         return count
 
     def finished(self, sequence: int) -> None:
-        """A message is finished: nobody counts it any more. OSError."""
+        """Stop counting a message that is finished. OSError."""
         if self._counts.pop(sequence, None) is not None:
             self._write()
 
     def rewrite(self) -> None:
-        """What is counted, under the key that is the first one now. OSError."""
+        """Write the counts again under the present first key. OSError."""
         if self._counts:
             self._write()
 

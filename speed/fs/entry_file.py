@@ -13,7 +13,7 @@ from speed.wire import names
 from speed.wire.limits import MAX_ENTRY_BYTES
 
 FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""The system failed: this tells nothing about a file."""
+"""Errors of the system, which say nothing about the file itself."""
 
 
 def read_entry_file(path: str) -> bytes:
@@ -31,7 +31,7 @@ def read_entry_file(path: str) -> bytes:
 
 
 def check_reachable(root: str, name: str) -> None:
-    """OSError where the system keeps from seeing what is at the place of an entry: then it is not absent (R-5)."""
+    """OSError if the system cannot show whether there is an entry: such an entry does not count as absent (R-5)."""
     try:
         os.close(os.open(names.entry_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:
@@ -66,7 +66,7 @@ def remove_entry_file(root: str, name: str, is_meant: Callable[[str], bool]) -> 
 
 
 def _put_back(aside: str, path: str) -> None:
-    """Give an entry its name again, unless its owner has published a newer one by now (R-14)."""
+    """Put an entry back under its name, unless its owner has published a newer one (R-14)."""
     try:
         os.link(aside, path, follow_symlinks=False)
     except OSError:

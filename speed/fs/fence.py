@@ -44,7 +44,7 @@ def has_unopened_lanes(root: str, source: str) -> bool:
 
 
 def nodes_in(root: str) -> list[str]:
-    """All names that a directory of a root bears and a node may have."""
+    """All directories of a root whose names are valid names of nodes."""
     return [name for name in os.listdir(root) if names.is_node_name(name)]
 
 
@@ -58,12 +58,12 @@ def _is_unopened(path: str) -> bool:
 
 
 def _is_others(path: str) -> bool:
-    """Whether the directory of a node is another user's; who may not enter it never wrote there."""
+    """Whether the directory of a node belongs to another user. Who may not enter it never wrote there."""
     return os.stat(path, follow_symlinks=False).st_uid != os.geteuid()
 
 
 def _fence_lane(lane: int, generation: int, lane_key: bytes) -> None:
-    """Record the newest older file and its size; (0, 0, 0) where none is left: nothing old counts."""
+    """Record the newest older file and its size; (0, 0, 0) if none is left, so that nothing old counts."""
     older = [found for found in lane_files_in(lane) if found[0] < generation]
     fence = Fence(generation, *(older[-1] if older else (0, 0, 0)))
     os.close(replace_file(names.fence_name(generation), encode_fence(fence, lane_key), lane))

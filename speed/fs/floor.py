@@ -13,7 +13,7 @@ from speed.wire.floor import FLOOR_BYTES, NO_FLOOR, decode_floors, encode_floors
 from speed.wire.seal import Keyring
 
 LOCK_SECONDS = 1.0
-"""Who renews a lease waits for it."""
+"""Short, because whoever renews a lease waits for it."""
 
 
 def floor_of(root: str, name: str, keyring: Keyring) -> int:
@@ -32,7 +32,7 @@ def forgotten_up_to(root: str, name: str, keyring: Keyring) -> int:
 
 
 def raise_floor(root: str, name: str, generation: int, keyring: Keyring) -> None:
-    """Make it ``generation`` at least; it is on disk when this returns. StorageError while others hold the lock."""
+    """Raise it to at least ``generation``, on disk before this returns. StorageError while others hold the lock."""
     lock = try_lock(names.floor_lock(root), LOCK_SECONDS)
     if lock is None:
         raise StorageError(f"{names.floor_lock(root)} is held by another process: nothing was forgotten")
@@ -47,7 +47,7 @@ def raise_floor(root: str, name: str, generation: int, keyring: Keyring) -> None
 
 
 def seal_anew(root: str, keyring: Keyring) -> None:
-    """Have the floor made by the first key, so that an older one can be retired."""
+    """Write the floor again with the first key, so that an older key can be retired."""
     try:
         _read(root, (keyring.registry_key,))
     except WireError:
@@ -76,11 +76,6 @@ def _read(root: str, registry_keys: tuple[bytes, ...]) -> tuple[int, ...]:
 def _write(root: str, floors: list[int], registry_key: bytes) -> None:
     directory = open_directory(names.claims_dir(root))
     try:
-        fd = replace_file(names.FLOOR, encode_floors(floors, registry_key), directory)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.fsync(directory)
+        os.close(replace_file(names.FLOOR, encode_floors(floors, registry_key), directory, durable=True))
     finally:
         os.close(directory)

@@ -1,4 +1,4 @@
-"""Who a process is, for good: pid alone is reused and means nothing in another namespace (R-6)."""
+"""What identifies a process for ever. A pid alone is reused, and means nothing in another namespace (R-6)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _place() -> tuple[str, str, str]:
 
 
 def identity() -> Identity:
-    """This process. OSError where its start cannot be read: without it, it would count as gone."""
+    """This process. OSError if its start time cannot be read; without that, it would count as gone."""
     pid = os.getpid()
     return Identity(pid, start_of(pid) or 0, *_place())
 

@@ -75,7 +75,7 @@ class Inbox:
             os.close(directory)
 
     def changed_at(self, sender: str) -> int:
-        """When files last came to a lane or went, in ns; -1 if that is so recent that the next change may not show."""
+        """When a lane last gained or lost a file, in ns; -1 if so recent that the next change may not show."""
         try:
             modified = os.stat(names.lane_dir(self._root, self._name, sender), follow_symlinks=False).st_mtime_ns
         except OSError:
@@ -118,7 +118,7 @@ class Inbox:
 
 
 def _is_cursor(filename: str) -> bool:
-    """The cursor goes last: without it what else lies there would be taken again."""
+    """The cursor is removed last: without it, what else lies there would be dispatched again."""
     return names.parse_cursor(filename) is not None
 
 
@@ -135,7 +135,7 @@ def _sorted_out(directory: int) -> tuple[set[str], list[str]]:
 
 
 def _cut(senders: set[str], first: Callable[[str], bool], directory: int) -> set[str]:
-    """As many as may be: those that are ``first``, then those whose lane changed last."""
+    """At most so many: those in ``first``, then those whose lane changed last."""
     if len(senders) <= MAX_LANES:
         return senders
     return set(heapq.nlargest(MAX_LANES, senders, key=lambda name: (first(name), _changed_at(name, directory))))

@@ -82,7 +82,7 @@ class LaneFiles:
         return fd
 
     def rest(self) -> None:
-        """Hold nothing open until the next use."""
+        """Close the descriptors; the next use opens them again."""
         self.close()
 
     def changed(self) -> bool:
@@ -115,7 +115,7 @@ class LaneFiles:
             return 0
 
     def has_file(self, generation: int, file: int) -> bool:
-        """Whether it can be opened now, whatever was listed."""
+        """Whether the file can be opened now, whatever the last listing said."""
         try:
             os.close(self.open_file(generation, file))
         except (FileNotFoundError, UntrustedFileError):
@@ -190,7 +190,7 @@ class LaneFiles:
 
 
 def _place(directory: int) -> tuple[int, int]:
-    """What tells one directory from another that was put in its place."""
+    """The identity of a directory, which tells it from another one put in its place."""
     status = os.fstat(directory)
     return status.st_dev, status.st_ino
 

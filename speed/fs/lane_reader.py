@@ -53,7 +53,7 @@ class LaneReader:
         self._fd = -1
         self._needed = 0
         self._looked_through = 0
-        """End of the file when the incomplete envelope at the position was looked through: it must grow first."""
+        """Where the file ended when an incomplete envelope was last read; it is read again only once the file grew."""
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
         self.counts: dict[str, int] = {}
@@ -71,7 +71,7 @@ class LaneReader:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in anybody's hands."""
+        """Whether everything that was handed out is finished."""
         return not self._progress.pending and not self._again
 
     # --- where a former process stopped (L-15) ---
@@ -168,7 +168,7 @@ class LaneReader:
         return 0, not last and grown < scanned.needed
 
     def _is_unchanged(self, last: bool) -> bool:
-        """Whether nothing came since the incomplete envelope at the position was looked through: wait for more."""
+        """Whether the file has not grown since the incomplete envelope at the position was read."""
         return not last and self._looked_through > 0 and os.fstat(self._fd).st_size <= self._looked_through
 
     def _window_bytes(self, whole: bool) -> int:
@@ -283,7 +283,7 @@ class LaneReader:
     # --- finishing ---
 
     def begin_again(self, token: Token) -> int:
-        """A message that came again is begun once more: how often it has been begun then, noted before (L-25).
+        """Count another start of a redelivered message before it runs; returns how often it was begun (L-25).
 
         A note that cannot be written is counted: one death more is needed before the message is given up.
         """
@@ -318,7 +318,7 @@ class LaneReader:
         return written or self._write_cursor(cursor)
 
     def _rewrite(self) -> None:
-        """Leave nothing under a key that will be retired (W-20). A failure is counted and tried again."""
+        """Write again what an older key protects (W-20), so that it can be retired. A failure is tried again."""
         try:
             self._deliveries.rewrite()
         except OSError:
@@ -342,7 +342,7 @@ class LaneReader:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def close(self, *, clean: bool = False) -> None:
-        """Commit and release; ``clean`` says that nothing is in anybody's hands."""
+        """Commit and release; ``clean`` says that everything handed out is finished."""
         try:
             self._write_cursor(self._progress.cursor(self._generation, clean and not self._progress.pending))
         finally:

@@ -179,10 +179,11 @@ def unique_name(token: str) -> str:
     return temporary_name(f"{token}-{os.getpid()}-{os.urandom(8).hex()}")
 
 
-def replace_file(name: str, data: bytes, dir_fd: int, *, private: bool = False) -> int:
+def replace_file(name: str, data: bytes, dir_fd: int, *, private: bool = False, durable: bool = False) -> int:
     """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
 
-    The descriptor is open for writing and stays with the new file. ``private``: whatever the directory.
+    The descriptor is open for writing and stays with the new file. ``private``: whatever the directory. ``durable``:
+    the file is flushed before the rename, or a power cut may keep the name without the data; the directory after it.
     """
     temporary = temporary_name(name)
     try:
@@ -192,7 +193,11 @@ def replace_file(name: str, data: bytes, dir_fd: int, *, private: bool = False) 
         fd = create_file(temporary, dir_fd, append=False, private=private)
     try:
         write_all(fd, data)
+        if durable:
+            os.fsync(fd)
         put_in_place(temporary, name, dir_fd)
+        if durable:
+            os.fsync(dir_fd)
     except OSError:
         os.close(fd)
         unlink_quietly(temporary, dir_fd)

@@ -29,7 +29,7 @@ _REMOTE = frozenset(
     )
 )
 _NO_FIFOS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What a filesystem says that has none."""
+"""Errors that say that a filesystem has no FIFOs."""
 
 
 class Filesystem(NamedTuple):
@@ -101,7 +101,9 @@ def _unescape(point: str) -> str:
 
 
 def _has_fifos(path: str) -> bool:
-    """Anything else that fails tells nothing of the filesystem, and a node must not poll for life because of it."""
+    """Whether a FIFO can be made. Other errors are raised: they say nothing about the filesystem, and a node
+    that took them for an answer would poll for the rest of its life.
+    """
     if not hasattr(os, "mkfifo"):
         return False
     name = child_path(path, unique_name("fifo"))

@@ -81,7 +81,7 @@ def is_forgettable(registry: Registry, name: str) -> bool:
     if entry is not None and entry.generation == newest:
         return verdict is Verdict.STALE or registry.process_gone(entry)
     claimant = claim.read(registry.root, name, newest, registry.keyring.registry_keys)
-    return claim.is_released(registry.root, name, newest) or (claimant is not None and claimant.is_dead)
+    return claim.is_released(registry.root, name, newest) is not False or (claimant is not None and claimant.is_dead)
 
 
 def is_ephemeral(registry: Registry, name: str) -> bool:

@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from speed.errors import (
     ConfigurationError,
@@ -56,6 +57,15 @@ def _unix_ms() -> int:
     return int(time.time() * 1000)
 
 
+class LaneEnd(NamedTuple):
+    """Where a lane ends: the offset that comes next, and when the last record was recorded (Unix ms)."""
+
+    lane: str
+    next: int
+    last_ms: int
+    is_cut: bool = False
+
+
 class JournalWriter:
     """Records messages. Thread-safe: one lock covers everything.
 
@@ -63,6 +73,7 @@ class JournalWriter:
         directory, key: as for ``Journal``; the directory is made if it is missing.
         durability: ``"process"`` or ``"disk"``, as for ``Node``.
         max_bytes, max_age_seconds: retention; None keeps everything.
+        volume_bytes: size of a volume; retention removes whole ones. Default by ``max_bytes``.
 
     Raises JournalTakenError while another process writes there, KeyFileError, RootError, DurabilityError.
     """
@@ -75,6 +86,7 @@ class JournalWriter:
         durability: str = "process",
         max_bytes: int | None = None,
         max_age_seconds: float | None = None,
+        volume_bytes: int = JOURNAL_SEGMENT_BYTES,
     ) -> None:
         self.directory = os.path.abspath(os.fspath(directory))
         self._keys = KeySource(os.fspath(key))
@@ -86,7 +98,7 @@ class JournalWriter:
         self._journal = Journal(self.directory, key)
         self._nonces = NonceSource()
         self._retention = Retention(max_bytes, max_age_seconds)
-        most = JOURNAL_SEGMENT_BYTES if max_bytes is None else max_bytes // SEGMENTS_KEPT
+        most = volume_bytes if max_bytes is None else max_bytes // SEGMENTS_KEPT
         self._volume_bytes = max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
         self._written = 0
         self.trouble = ""
@@ -135,19 +147,17 @@ class JournalWriter:
 
     # --- recording ---
 
-    def record(self, subject: Subject, incoming: Sequence[Incoming]) -> None:
+    def record(self, subject: Subject, incoming: Sequence[Incoming]) -> LaneEnd:
         """Append messages to the lane of ``subject``; they are as durable as asked when this returns.
 
+        Returns where the lane ends now.
         Raises StorageError (try again), JournalFullError if there would be too many lanes.
         """
         with self._lock:
-            if not self._taken.is_locked:  # closed, or a forked child's
-                raise JournalError(f"the journal {self.directory} was closed: make a new writer")
-            self._keys.look_soon()
+            self._check_open()
             try:
-                if self._keys_known is not self._keyring.now:
-                    self._know_lanes()
-                self._written += self._lane(subject).append(incoming, _unix_ms())
+                lane = self._lane(subject)
+                self._written += lane.append(incoming, _unix_ms())
             except OSError as error:
                 self.trouble = str(error.strerror)
                 raise StorageError(f"the journal {self.directory} cannot be written: {error.strerror}") from error
@@ -157,6 +167,53 @@ class JournalWriter:
             self.trouble = ""
             if self._written >= self._volume_bytes:
                 self._retain()
+            return LaneEnd(lane.id, lane.next, lane.last_ms)
+
+    def _check_open(self) -> None:
+        if not self._taken.is_locked:  # closed, or a forked child's
+            raise JournalError(f"the journal {self.directory} was closed: make a new writer")
+        self._keys.look_soon()
+        if self._keys_known is not self._keyring.now:
+            self._know_lanes()
+
+    def subjects(self) -> list[Subject]:
+        """What has a lane that goes on."""
+        with self._lock:
+            self._check_open()
+            return sorted(self._ids)
+
+    def end(self, subject: Subject) -> LaneEnd:
+        """Where the lane of ``subject`` ends; it is made if it is not there. One that was cut is only told of.
+
+        Raises StorageError, JournalFullError.
+        """
+        with self._lock:
+            self._check_open()
+            try:
+                lane_id = self._ids.get(subject) or self._make_lane(subject)
+                lane = self._lanes.get(lane_id) or self._open_lane(lane_id)
+            except OSError as error:
+                raise StorageError(f"the journal {self.directory} cannot be used: {error.strerror}") from error
+            self._lanes[lane_id] = lane
+            if len(self._lanes) > OPEN_LANES:
+                self._release_oldest()
+            return LaneEnd(lane_id, lane.next, lane.last_ms, lane.is_cut)
+
+    def remove_before(self, lane_id: str, offset: int) -> None:
+        """Remove the volumes of one lane whose records are all before ``offset``; the last one stays. OSError."""
+        with self._lock:
+            with JournalLane(self.directory, lane_id) as files:
+                volumes = files.volumes()
+            ends = pairwise(volumes)
+            _remove_volumes(self.directory, lane_id, [first for first, end in ends if end <= offset])
+
+    def remove(self, subject: Subject) -> None:
+        """Remove the lane of ``subject`` with all its records, and note that. OSError if something is left."""
+        with self._lock:
+            self._check_open()
+            lane_id = self._ids.pop(subject)
+            self._note_removed({lane_id: self._journal.end(lane_id, skip_damaged=True)})
+            self._remove_lane(lane_id)
 
     def retain(self) -> None:
         """Remove what is too old or too much. Never raises for a failing file system: it is tried again."""
@@ -222,13 +279,7 @@ class JournalWriter:
 
     def _put(self, name: str, data: bytes, directory: int) -> None:
         """A file in place, as durable as asked."""
-        fd = replace_file(name, data, directory)
-        try:
-            if self._durable:
-                os.fsync(fd)
-                os.fsync(directory)
-        finally:
-            os.close(fd)
+        os.close(replace_file(name, data, directory, durable=self._durable))
 
     # --- retention ---
 

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 import speed._native as _native
 from speed.core.access import AccessPolicy
 from speed.core.log import logger
-from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, failure, failure_text, run
+from speed.core.services import (
+    FunctionService,
+    Request,
+    Response,
+    Service,
+    ServiceRegistry,
+    failure,
+    failure_text,
+    response_of,
+    run,
+)
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.event_loop import Awaited
@@ -86,6 +96,11 @@ class NativeEngine:
         answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
         self._engine.serve(name, answer, is_plain, grants, idempotent)
 
+    def unregister(self, name: str) -> None:
+        self._engine.check()
+        self._services.unregister(name)
+        self._engine.unregister(name)
+
     # --- calls ---
 
     def call(
@@ -96,7 +111,7 @@ class NativeEngine:
     def submit(
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Future[Any]:
-        future = NativeFuture(self._process)
+        future = NativeFuture(self._process, target, service)
         traceparent = traceparent or current_traceparent.get()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, future)
         future.written = self._engine, target, request_id
@@ -304,13 +319,12 @@ def _answer_plainly(service: FunctionService) -> Callable[..., Response]:
     def answer(arguments: dict[str, Any], caller: str, trace: str | None) -> Response:
         token = None if trace is None else current_traceparent.set(trace)
         try:
-            result = service.call(arguments)
+            return response_of(service.call(arguments))
         except BaseException as error:
             return failure(service.name, caller, error, is_cancelled=False)
         finally:
             if token is not None:
                 current_traceparent.reset(token)
-        return result if type(result) is Response else Response(result)
 
     return answer
 
@@ -337,13 +351,13 @@ def _handling(handler: Handler) -> Callable[..., None]:
     return handle
 
 
-def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str]]]:
+def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str, str]]]:
     """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
     from speed.native.message import received_message
 
     said = ""
 
-    def handle(batch: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
+    def handle(batch: list[tuple[Any, ...]]) -> list[tuple[int, str, str]]:
         nonlocal said
         try:
             refused = handler([received_message(*fields) for fields in batch])
@@ -353,7 +367,7 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
                 log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
             raise
         said = ""
-        return [(place, failure_text(error)) for place, error in (refused or {}).items()]
+        return [(place, failure_text(error), error.code) for place, error in (refused or {}).items()]
 
     return handle
 
@@ -364,8 +378,8 @@ class NativeFuture(CallFuture):
     written: tuple[Any, str, str] | None = None
     """The core's engine, the target and the id of the request, once it is written."""
 
-    def __init__(self, process: int) -> None:
-        super().__init__(_at_once, process)
+    def __init__(self, process: int, target: str | None = None, service: str | None = None) -> None:
+        super().__init__(_at_once, process, target, service)
 
     def cancel(self) -> bool:
         if self.written is not None and not self.done():

@@ -83,7 +83,7 @@ class Calls:
     ) -> CallFuture:
         """Call, and wait later."""
         request_id = self._next_id()
-        future = CallFuture(self._tell, self._process)
+        future = CallFuture(self._tell, self._process, target, service)
         future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
         try:
             self._start(request_id, target, service, arguments, timeout_seconds, future.complete, traceparent)

@@ -109,8 +109,15 @@ class CallFuture(Future[Any]):
     _hung: deque[Callable[[Future[Any]], object]] | None = None
     _is_settled = False
 
-    def __init__(self, tell: Callable[[Callable[[], None]], None], process: int) -> None:
+    def __init__(
+        self,
+        tell: Callable[[Callable[[], None]], None],
+        process: int,
+        target: str | None = None,
+        service: str | None = None,
+    ) -> None:
         super().__init__()
+        self._asked = target, service
         self._tell = tell
         self._process = process
 
@@ -186,7 +193,9 @@ class CallFuture(Future[Any]):
     def settle(self, outcome: Outcome) -> None:
         try:
             if isinstance(outcome, SpeedError):
-                self.set_exception(raised(outcome, Execution.MAY_HAVE_RUN))
+                error = raised(outcome, Execution.MAY_HAVE_RUN)
+                error.node, error.service = self._asked
+                self.set_exception(error)
             else:
                 self.set_result(outcome)
         except InvalidStateError:

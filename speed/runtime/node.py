@@ -65,6 +65,11 @@ class PythonEngine:
         with self._lock:
             self._parts.serving.services.register(name, service, allow, idempotent=idempotent)
 
+    def unregister(self, name: str) -> None:
+        self._check_open()
+        with self._lock:
+            self._parts.serving.services.unregister(name)
+
     # --- calls ---
 
     def call(

@@ -11,10 +11,11 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from speed.core.codes import checked_code, travelling
 from speed.core.log import logger
 from speed.core.scheduler import Admission, State, Work
 from speed.core.services import Registered, Request, Response, ServiceRegistry, run
-from speed.errors import CALL_ERRORS, PayloadTooLargeError, UnserialisableError, WireError
+from speed.errors import CALL_ERRORS, ConfigurationError, PayloadTooLargeError, UnserialisableError, WireError
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, boot_ms, unix_ms
@@ -182,7 +183,10 @@ class Serving:
                     return reply, ""
                 except (UnserialisableError, PayloadTooLargeError) as error:
                     response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
-            code = response.error_code
+            try:
+                code = travelling(checked_code(response.error_code))
+            except ConfigurationError as error:  # of a Response that was not made by ``Response.error``
+                code, response = "EXECUTION_FAILED", Response.error("EXECUTION_FAILED", str(error))
             reply = spc.encode_error(request_id, code, response.error_message, response.details)
             return reply, code if code in CALL_ERRORS else "INTERNAL_ERROR"
         except Exception:  # texts and mappings of the program's own: any exception may come out of them

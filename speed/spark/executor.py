@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 
 import speed
-from speed.errors import ConfigurationError
+from speed.errors import ConfigurationError, RegistrationError
 from speed.spark.driver import MAX_NAME_BYTES
 from speed.spark.settings import NodeSettings
 from speed.spark.targets import LiveNodes
@@ -118,8 +118,9 @@ def _start(settings: NodeSettings) -> speed.Node:
             engine=settings.engine,
             ephemeral=True,
         )
-    except ConfigurationError as error:
-        raise type(error)(f"executor {executor_id()} on {socket.gethostname()}: {error}") from None
+    except (ConfigurationError, RegistrationError) as error:
+        error.args = (f"executor {executor_id()} on {socket.gethostname()}: {error}",)
+        raise error from None
     atexit.register(node.close, drain_seconds=0)
     return node
 

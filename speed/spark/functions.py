@@ -11,8 +11,10 @@ from speed.errors import ConfigurationError, SpeedError
 from speed.spark.answers import null_arrays, promised_arrays
 from speed.spark.calls import Batch, BatchCalls
 from speed.spark.executor import live_nodes, worker_node
+from speed.spark.hosts import check_here, here
 from speed.spark.metrics import Counts
 from speed.spark.settings import CallSettings, NodeSettings
+from speed.spark.targets import LiveNodes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +29,7 @@ class Work(NamedTuple):
     """One use of a service: who calls, what, with which columns (None: all), for which columns.
 
     ``counts`` is None where Spark has no accumulators (Spark Connect): the node ``driver`` is told under ``topic``.
+    ``driver`` is None where each host has a root of its own: what the accumulators do not take is not counted.
     """
 
     node: NodeSettings
@@ -34,13 +37,24 @@ class Work(NamedTuple):
     columns: tuple[str, ...] | None
     promised: pa.Schema
     counts: Accumulator[Any] | None
-    driver: str
+    driver: str | None
     topic: str
     same_rows: bool = True
 
     def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         """Each batch with the promised arrays; what was counted is told to the driver, however it ends."""
-        calls = BatchCalls(live_nodes(self.node), self.call, self.columns)
+        live = live_nodes(self.node)
+        if self.driver is not None:
+            yield from self._counted(live, batches)
+            return
+        try:
+            check_here(live, self.node, self.call)
+            yield from self._counted(live, batches)
+        except SpeedError as error:
+            raise here(error) from None
+
+    def _counted(self, live: LiveNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
+        calls = BatchCalls(live, self.call, self.columns)
         try:
             for batch in calls.answers(batches):
                 yield batch.rows, self._arrays(batch)
@@ -80,6 +94,8 @@ class Work(NamedTuple):
             self.counts.add(counts)
 
     def _report(self, counts: Counts) -> None:
+        if self.driver is None:
+            return
         node = worker_node(self.node)
         try:
             node.send(self.driver, counts.payload(), ack=True, timeout=_REPORT_SECONDS, topic=self.topic)

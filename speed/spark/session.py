@@ -7,18 +7,21 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import speed
-from speed.errors import ConfigurationError, ServiceNotFoundError
+from speed.errors import ConfigurationError, KeyFileError
 from speed.fs.keyfile import default_root
 from speed.spark.driver import _close_with
 from speed.spark.executor import family, live_nodes
 from speed.spark.functions import Work, map_function, udf_function
+from speed.spark.hosts import AUTO, known_from, share_root
+from speed.spark.interpreter import check_interpreter
 from speed.spark.metrics import Counts, Reports
 from speed.spark.schema import arrow_schema, check_names, check_types, promised_schema, quoted
 from speed.spark.settings import CallSettings, NodeSettings, call_settings, check_columns
-from speed.spark.targets import Targets
+from speed.spark.targets import LiveNodes, check_service
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
@@ -37,16 +40,24 @@ class Speed:
     it; so the service's side allows the family: ``node.allow("etl.*")``.
 
     Args:
-        spark: the session; of Spark Connect too, where this process must see ``root`` like any other node.
+        spark: the session; of Spark Connect too.
         root, key: as ``speed.Node`` takes them. Both are paths that hold on every executor: the key itself never
             travels through Spark. Without ``key`` each executor looks for its own (``$SPEED_KEY``, else in the root).
         name: the family of this job's nodes.
         lease_seconds: how long a worker that was killed may still be listed on other machines.
         engine: of the driver's node and of the workers', as ``speed.Node`` takes it: ``auto`` is native where that is
-            built for the interpreter of the executor. Those who share a node (``close``) have the engine of the first.
+            built for the interpreter of the executor. Those who share a node (``close``) have its key and engine.
+        executors: ``shared``: they see the driver's root. ``own``: each host has, under the same path, a root, a key
+            and services of its own; workers call those of their host and check there, the first time, that they exist,
+            and errors name the host. Then the driver needs neither root nor key, executors without ``root`` take
+            ``$SPEED_ROOT``, and tasks that failed are not in ``metrics``. ``auto``: ``shared`` on a local master;
+            elsewhere a small job looks, before the first use, for the driver's node in the root of each executor that
+            it reaches, and one that does not find it means ``own``, as does a driver without a key.
 
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
     which checks each service before a job starts, and closes with the session.
+
+    Raises ConfigurationError also where the workers of a local master run a Python without pyarrow.
     """
 
     def __init__(
@@ -58,8 +69,14 @@ class Speed:
         name: str = "etl",
         lease_seconds: float = 30.0,
         engine: str = "auto",
+        executors: str = AUTO,
     ) -> None:
         context = _context(spark)
+        if context is not None:
+            check_interpreter(context.master, context.pythonExec)
+        self._spark = spark
+        self._own = known_from(executors, None if context is None else context.master)
+        self._root_is_given = root is not None
         self._settings = NodeSettings(
             root=os.path.abspath(os.fspath(root) if root is not None else default_root()),
             key=None if key is None else os.fspath(key),
@@ -68,34 +85,35 @@ class Speed:
             lease_seconds=lease_seconds,
             engine=engine,
         )
-        self._live = live_nodes(self._settings)
-        self._node = self._live.node
-        self._node.remove_stale()  # workers that were killed
         self._lock = threading.Lock()
         self._id = uuid.uuid4().hex
-        self._reports = _reports_to(self._node, f"{family(self._settings)}.*")
+        self._reports = Reports()
         self._counts = None if context is None else _accumulator(context)
-        _close_with(spark if context is None else context, self._node)
+        self._live = self._join(spark if context is None else context)
 
     def close(self) -> None:
         """Close the driver's own node now, which otherwise closes with the session. Jobs that run go on.
 
         Several ``Speed`` of one session with the same root and name have it in common.
         """
-        self._node.close()
+        if self._live is not None:
+            self._live.node.close()
 
     @property
     def node_name(self) -> str:
-        """The name of the driver's own node."""
-        return self._node.name
+        """The name of the driver's own node. Raises ConfigurationError where there is none (``executors``)."""
+        return self._here().node.name
 
     def nodes(self) -> list[Entry]:
-        """The live nodes, those of the workers too, as the driver's own node sees them."""
-        return self._node.nodes()
+        """The live nodes, those of the workers too, as the driver's own node sees them. Raises as ``node_name``."""
+        return self._here().node.nodes()
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Calls, rows, bytes, retries, failed rows, p50 and p99 of all tasks, of those that failed too."""
+        """Calls, rows, bytes, retries, failed rows, p50 and p99 of all tasks, of those that failed too.
+
+        Where each host has a root of its own, they are those of tasks that succeeded, and nothing with Spark Connect.
+        """
         counts = self._reports.of(self._id)
         return (counts if self._counts is None else counts + self._counts.value).summary()
 
@@ -117,6 +135,7 @@ class Speed:
         nullable to Spark.
         ``options`` are those of ``CallSettings``. Raises, before anything runs, ConfigurationError for unknown columns
         or options and for types that no column holds, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
+        Where each host has a root of its own, the job raises the last three.
         """
         from pyspark.sql.functions import arrow_udf
 
@@ -168,13 +187,41 @@ class Speed:
 
     def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> Work:
         """Raises for what can be known before a job runs: the node is there, allows this job, has the service."""
+        settings, driver = self._settings, None
+        if not self._are_on_their_own():
+            with self._lock:
+                check_service(self._here(), call)
+            driver = self._here().node.name
+        elif not self._root_is_given:
+            settings = replace(settings, root=None)
+        return Work(settings, call, columns, arrow_schema(returned), self._counts, driver, self._id)
+
+    def _join(self, session: Any) -> LiveNodes | None:
+        """The driver's own node, where it has one, which closes with the session."""
+        if self._own:
+            return None
+        try:
+            live = live_nodes(self._settings)
+        except KeyFileError:
+            if self._own is not None:
+                raise
+            self._own = True  # on a cluster the driver's host may have nothing of SPEED
+            return None
+        live.node.remove_stale()  # workers that were killed
+        self._reports = _reports_to(live.node, f"{family(self._settings)}.*")
+        _close_with(session, live.node)
+        return live
+
+    def _are_on_their_own(self) -> bool:
         with self._lock:
-            known = self._node.services(Targets(self._live, call).take({}).name)
-        if call.service not in known:
-            raise ServiceNotFoundError(
-                f"{call.node} has no service {call.service!r}; it has {', '.join(known) or 'none'}"
-            )
-        return Work(self._settings, call, columns, arrow_schema(returned), self._counts, self._node.name, self._id)
+            if self._own is None:
+                self._own = not share_root(self._spark, self._here().node.root, self._here().node.name)
+            return self._own
+
+    def _here(self) -> LiveNodes:
+        if self._live is None:
+            raise ConfigurationError("the driver has no node: each host of the executors has a root of its own")
+        return self._live
 
 
 def _reports_to(node: speed.Node, workers: str) -> Reports:

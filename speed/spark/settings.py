@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from speed.errors import ConfigurationError
+from speed.wire import names
 
 ON_ERROR = ("raise", "null")
 
@@ -16,8 +17,8 @@ ON_ERROR = ("raise", "null")
 class NodeSettings:
     """How a Python worker makes its node.
 
-    ``key`` is the path of the key file on the executor's machine; None means what ``speed.Node`` takes there
-    (``$SPEED_KEY``, else ``<root>/speed.key``).
+    ``root`` and ``key``, the path of the key file, are those of the executor's machine; None means what ``speed.Node``
+    takes there (``$SPEED_ROOT``; ``$SPEED_KEY``, else ``<root>/speed.key``).
     """
 
     root: str | None
@@ -44,6 +45,8 @@ class CallSettings:
         on_error: ``raise`` fails the job, ``null`` gives nulls for what the service refused, failed at or did not
             answer in time: for the rows that it names if it is ``idempotent``, since the others are asked for
             again, else for the whole batch. Other errors (no node, access denied) fail the job in any case.
+        fallback: another node or family, asked while none of ``node`` is there, without a wait. One that refuses, or
+            that lacks the service, is there.
     """
 
     node: str
@@ -54,9 +57,14 @@ class CallSettings:
     idempotent: bool = False
     retries: int = 0
     on_error: str = "raise"
+    fallback: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError before a job starts."""
+        """Raises ConfigurationError before a job starts; its InvalidNameError for what names no node or service."""
+        for name in (self.node, self.fallback):
+            if name not in (None, "*"):
+                names.check_grant(name)
+        names.check_service_name(self.service)
         if self.on_error not in ON_ERROR:
             raise ConfigurationError(f"on_error is {self.on_error!r}: use one of {', '.join(ON_ERROR)}")
         if self.in_flight < 1:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 import speed
-from speed.errors import AccessDeniedError, UnknownNodeError
+from speed.errors import AccessDeniedError, NodeLeftError, ServiceNotFoundError, UnknownNodeError
 from speed.spark.settings import CallSettings
 from speed.wire.entry import Entry
 from speed.wire.names import matches
@@ -50,16 +50,34 @@ class LiveNodes:
         self._changed.set()
 
 
+def check_service(live: LiveNodes, call: CallSettings) -> None:
+    """The node is there, allows this one, and has the service.
+
+    Waits for the node. Raises UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
+    """
+    targets = Targets(live, call)
+    while True:
+        target = targets.take({})
+        try:
+            known = live.node.services(target.name)
+            break
+        except (NodeLeftError, UnknownNodeError):
+            targets.left(target)  # it died a moment ago: another one, or the same started anew
+    if call.service not in known:
+        there = ", ".join(known) or "none"
+        raise ServiceNotFoundError(f"{target.name} has no service {call.service!r}; it has {there}")
+
+
 class Targets:
-    """The nodes that a name or family stands for. One thread uses it."""
+    """The nodes that a name or family stands for, or its fall-back while none of them is there. One thread uses it."""
 
     def __init__(self, live: LiveNodes, settings: CallSettings) -> None:
         self._live = live
-        self._pattern = settings.node
+        self._patterns = [settings.node, *([settings.fallback] if settings.fallback else [])]
         self._wait_seconds = settings.wait_seconds
         self._left: set[tuple[str, int]] = set()
         self._seen: list[Entry] | None = None
-        self._fitting: list[Entry] = []
+        self._fitting: list[list[Entry]] = []
 
     def take(self, under_way: Mapping[str, int]) -> Entry:
         """The node to ask now: one with the fewest calls ``under_way``. Waits for one to join.
@@ -90,8 +108,9 @@ class Targets:
         entries = self._live.entries()
         if entries is not self._seen:
             self._seen = entries
-            self._fitting = [entry for entry in entries if matches(self._pattern, entry.name)]
-        return [entry for entry in self._fitting if (entry.name, entry.generation) not in self._left]
+            self._fitting = [[one for one in entries if matches(pattern, one.name)] for pattern in self._patterns]
+        there = ([one for one in fitting if (one.name, one.generation) not in self._left] for fitting in self._fitting)
+        return next(filter(None, there), [])
 
     def _is_allowed(self, entry: Entry) -> bool:
         return any(matches(grant, self._live.node.name) for grant in entry.allow)
@@ -103,4 +122,5 @@ class Targets:
         if there:
             family = name.split(".", 1)[0] + ".*"
             return AccessDeniedError(f"{there[0].name} does not allow {name} ({waited}): node.allow('{family}') there")
-        return UnknownNodeError(f"no node {self._pattern!r} is there ({waited}): start it, or see `speed nodes`")
+        patterns = " or ".join(map(repr, self._patterns))
+        return UnknownNodeError(f"no node {patterns} is there ({waited}): start it, or see `speed nodes`")

@@ -29,6 +29,18 @@ _KIND_OF: dict[type, str] = {types[0]: kind for kind, types in _TYPES.items()}
 _MISFITS = (OverflowError, DecimalException, ValueError, TypeError)
 _EXACT = Context(prec=76, traps=[Inexact, InvalidOperation])
 
+_MOST_EXACT = 2**53
+"""Up to here every integer is a float64 of its own."""
+
+
+class RowMisfit(UnserialisableError):
+    """A row that does not fit into its column: ``row`` from 0, and ``why``."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(f"row {row} {why}")
+        self.row, self.why = row, why
+
+
 Parts = tuple[bytes, bytes | None]
 """The data of a column and, for text and bytes, its offsets."""
 
@@ -84,7 +96,7 @@ def _check_types(values: Sequence[Any], kind: str) -> None:
     allowed = {*_TYPES[kind], type(None)}
     if not allowed.issuperset(map(type, values)):
         row = next(row for row, value in enumerate(values) if type(value) not in allowed)
-        raise UnserialisableError(f"row {row} is of type {type(values[row]).__name__} in a column of {kind}")
+        raise RowMisfit(row, f"is of type {type(values[row]).__name__} in a column of {kind}")
 
 
 def _write(values: Sequence[Any], kind: str, scale: int) -> Parts:
@@ -92,7 +104,7 @@ def _write(values: Sequence[Any], kind: str, scale: int) -> Parts:
         return _WRITERS[kind](values, scale)
     except _MISFITS:
         row = next(row for row, value in enumerate(values) if not _fits(value, kind, scale))
-        raise UnserialisableError(f"row {row} does not fit into a column of {kind}") from None
+        raise RowMisfit(row, f"does not fit into a column of {kind}") from None
 
 
 def _fits(value: Any, kind: str, scale: int) -> bool:
@@ -108,7 +120,15 @@ def _write_integers(values: Iterable[Any], _: int) -> Parts:
 
 
 def _write_floats(values: Iterable[Any], _: int) -> Parts:
-    return array("d", [0.0 if value is None else value for value in values]).tobytes(), None
+    rows = [0.0 if value is None else value for value in values]
+    if int in set(map(type, rows)) and not all(map(_is_exact, rows)):
+        raise ValueError("an integer would lose digits")
+    return array("d", rows).tobytes(), None
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether a float64 holds this number; nothing is converted silently (W-17)."""
+    return type(value) is not int or -_MOST_EXACT <= value <= _MOST_EXACT or int(float(value)) == value
 
 
 def _write_bools(values: Iterable[Any], _: int) -> Parts:
@@ -138,7 +158,7 @@ def _check_precision(values: Sequence[Any], precision: int, scale: int) -> None:
     limit = Decimal(10) ** (precision - scale)
     for row, value in enumerate(values):
         if value is not None and not -limit < value < limit:
-            raise UnserialisableError(f"row {row} does not fit into a decimal({precision}, {scale})")
+            raise RowMisfit(row, f"does not fit into a decimal({precision}, {scale})")
 
 
 def _read_bools(column: Column) -> list[Any]:

@@ -285,6 +285,16 @@ def journal_dir(root: str) -> str:
     return f"{root}/journal"
 
 
+def topics_dir(root: str) -> str:
+    """Where durable topics lie unless another place is named (D-1)."""
+    return f"{root}/topics"
+
+
+def topics_node(daemon: str) -> str:
+    """The node that hosts durable topics for the speedd whose node has this name."""
+    return f"{daemon}.topics"
+
+
 def volume_name(first: int) -> str:
     return f"{first:012d}.segment"
 

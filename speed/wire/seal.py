@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
@@ -19,6 +19,8 @@ from speed.wire.envelope import Header, make_sequence, pack_header
 from speed.wire.limits import AAD_BYTES, COUNTER_BITS, KEY_ID_BYTES, NONCE_BYTES, TAG_BYTES
 
 _NONCE_BATCH = 256
+_DERIVED = 1024
+"""Derived keys that are remembered."""
 _MAX_COUNTER = (1 << COUNTER_BITS) - 1
 
 
@@ -103,6 +105,7 @@ class Keys:
     keys: tuple[bytes, ...]
     ids: tuple[bytes, ...]
     registry_keys: tuple[bytes, ...]
+    _derived: dict[tuple[bytes, bytes], bytes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, keys: tuple[bytes, ...]) -> Keys:
@@ -112,6 +115,15 @@ class Keys:
 
     def find(self, key_id: bytes) -> bytes | None:
         return next((key for known, key in zip(self.ids, self.keys, strict=True) if known == key_id), None)
+
+    def derived(self, key: bytes, info: bytes) -> bytes:
+        """What ``hkdf`` gives, remembered: a file is proven again with each block that is written."""
+        found = self._derived.get((key, info))
+        if found is None:
+            if len(self._derived) >= _DERIVED:
+                self._derived.clear()
+            found = self._derived[key, info] = hkdf(key, info)
+        return found
 
 
 class Keyring:
@@ -163,7 +175,7 @@ class Keyring:
 
     def journal_mac(self, key_id: bytes, info: bytes, data: bytes) -> bytes:
         """16 bytes that prove ``data`` of a journal (J-12, J-14). WireError UNKNOWN_KEY as above."""
-        return hmac.digest(hkdf(self._key(key_id), b"speed/1 journal " + info), data, "sha256")[:16]
+        return hmac.digest(self.now.derived(self._key(key_id), b"speed/1 journal " + info), data, "sha256")[:16]
 
     def segments_id(self, key_id: bytes, name: bytes) -> bytes:
         """16 bytes that tell nothing about ``name`` without the key (G-14). WireError UNKNOWN_KEY as below."""

@@ -20,7 +20,6 @@ _MAYBE_TEXT = frozenset({str, type(None)})
 _ID_BYTES = 256
 """A first key and an id of the longest kind lie within so many bytes."""
 _MAX_TIME = 1 << 63
-_MAX_CODE_CHARACTERS = 64
 
 
 class RequestHead(NamedTuple):
@@ -185,17 +184,14 @@ def encode_success(request_id: str, result: Any) -> bytes:
     return pack(response, "response", sound=is_flat((result,)))
 
 
-def encode_error(request_id: str, code: Any, message: Any, details: Any = None) -> bytes:
-    """The payload of an SPC_RESPONSE that reports an error of ``codes.json``, whatever a service made of it (S-3).
+def encode_error(request_id: str, code: str, message: Any, details: Any = None) -> bytes:
+    """The payload of an SPC_RESPONSE that reports an error, whatever a service made of its text and details (S-3).
 
     What cannot be sent of it is left out, and the text says so.
     """
     text = "" if message is None else str(message)
-    if type(code) is not str or not code:
-        code, text = "INTERNAL_ERROR", f"the service answered an error without a code: {text}"
     packed, why = _packed_details(details)
     text = text[: MAX_ERROR_CHARACTERS - len(why)].encode(errors="replace").decode() + why
-    code = code.encode(errors="replace").decode()[:_MAX_CODE_CHARACTERS]
     response = {"requestId": request_id, "status": "ERROR", "errorCode": code, "errorMessage": text}
     return pack(response) if packed is None else pack({**response, "details": packed}, "details")
 

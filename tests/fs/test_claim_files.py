@@ -40,10 +40,10 @@ def test_a_claim_that_is_not_on_the_disk_is_given_back(registry: Registry, monke
     assert claim.is_released(registry.root, "billing", 1)
 
 
-def test_a_claim_that_a_newer_one_replaced_is_released(registry: Registry) -> None:
+def test_a_claim_that_a_newer_one_replaced_is_gone(registry: Registry) -> None:
     """R-4."""
     claim.release(registry.root, "billing", 1)
-    assert claim.is_released(registry.root, "billing", 1)
+    assert claim.is_released(registry.root, "billing", 1) is None
 
 
 def test_an_older_claim_that_cannot_be_removed_stays_and_is_not_counted(registry: Registry) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from speed.errors import LeaseLostError, NameTakenError
-from speed.fs import claim
+from speed.fs import claim, claiming
 from speed.fs.identity import identity
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -49,6 +49,87 @@ def test_the_claim_of_a_living_process_holds_the_name_for_one_lease_only(registr
     """R-5: a stopped process, or one that gave up, does not keep a name for ever."""
     make_claim(registry, 1, lease_ms=1000, made_ms=now_ms() - 1001)
     assert registry.register("billing", **LONG).entry.generation == 2
+
+
+def test_a_sweep_that_follows_another_under_the_same_number_is_waited_for_as_well(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
+    """R-5: or it would remove what the node makes."""
+
+    def sweep() -> None:
+        sweeper = claim.Claimant(identity(), 30_000, now_ms(), sweeps=True)
+        assert claim.take(registry.root, "billing", 1, sweeper, registry.keyring.registry_key)
+
+    waited = []
+
+    def wait(_: Registry, name: str, generation: int, __: claim.Claimant) -> None:
+        waited.append(generation)
+        claim.remove(registry.root, name, generation)
+        if len(waited) == 1:
+            sweep()
+
+    sweep()
+    monkeypatch.setattr(claiming, "_wait_for_sweeper", wait)
+    registry.register("billing", **LONG)
+    assert waited == [1, 1]
+
+
+def test_a_sweep_that_begins_while_one_that_ended_is_judged_is_waited_for(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
+    """R-5: under the same number, with the same words."""
+    sweeper = claim.Claimant(identity(), 30_000, now_ms(), sweeps=True)
+
+    def sweep() -> None:
+        assert claim.take(registry.root, "billing", 1, sweeper, registry.keyring.registry_key)
+
+    told: list[bool | None] = []
+
+    def ended(root: str, name: str, generation: int) -> bool | None:
+        if not told:
+            claim.remove(root, name, generation)
+        told.append(is_released(root, name, generation))
+        if len(told) == 1:
+            sweep()
+        return told[-1]
+
+    waited = []
+
+    def wait(_: Registry, name: str, generation: int, __: claim.Claimant) -> None:
+        waited.append(generation)
+        claim.remove(registry.root, name, generation)
+
+    is_released = claim.is_released
+    sweep()
+    monkeypatch.setattr(claim, "is_released", ended)
+    monkeypatch.setattr(claiming, "_wait_for_sweeper", wait)
+    registry.register("billing", **LONG)
+    assert told[0] is None
+    assert waited == [1]
+
+
+def test_a_claim_that_took_the_place_of_the_one_that_was_judged_is_judged_anew(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
+    """R-5, step 3: a dead maker's claim was swept away, and another sweep began under its number."""
+    make_claim(registry, 1, pid_start=1)
+    waited = []
+
+    def take(root: str, name: str, generation: int, claimant: claim.Claimant, key: bytes) -> bool:
+        monkeypatch.setattr(claim, "take", taken)
+        claim.remove(root, name, 1)
+        assert taken(root, name, 1, claim.Claimant(identity(), 30_000, now_ms(), sweeps=True), key)
+        return taken(root, name, generation, claimant, key)
+
+    def wait(_: Registry, name: str, generation: int, __: claim.Claimant) -> None:
+        waited.append(generation)
+        claim.remove(registry.root, name, generation)
+
+    taken = claim.take
+    monkeypatch.setattr(claim, "take", take)
+    monkeypatch.setattr(claiming, "_wait_for_sweeper", wait)
+    registry.register("billing", **LONG)
+    assert waited == [1]
 
 
 def test_the_claim_of_another_boot_is_respected_for_its_lease(registry: Registry):

@@ -48,6 +48,18 @@ def test_a_floor_never_falls(registry: Registry, keyring: Keyring) -> None:
     assert floor_of(registry.root, "billing", keyring) == 7
 
 
+def test_it_is_flushed_before_it_has_its_name(
+    registry: Registry, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut could leave a floor that starts nobody."""
+    flushed: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))[1])
+    raise_floor(registry.root, "billing", 1, keyring)
+    claims = names.claims_dir(registry.root)
+    assert flushed == [f"{claims}/{names.temporary_name(names.FLOOR)}", claims]
+
+
 def test_those_who_raise_it_at_once_lose_nothing(registry: Registry, keyring: Keyring) -> None:
     threads = [
         threading.Thread(target=raise_floor, args=(registry.root, f"node{n}", n, keyring), name=f"raise-{n}")

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import speed
+from speed.column_services import by_row
 
 
 def _echo(data: Any) -> Any:
@@ -25,6 +26,8 @@ def register(node: speed.Node) -> None:
     node.register("traceparent", _traceparent)
     node.register("forbidden", lambda: None, allow={"nobody-1"})
     node.register("size", lambda data: len(data))
+    node.register("relay", lambda node_name, service, arguments: node.call(node_name, service, arguments))
+    node.register("rows", by_row(_row))
     node.register("note", _note)
     _register_sequence(node)
 
@@ -36,6 +39,17 @@ def _sleep(seconds: float) -> float:
 
 def _fail(message: str) -> None:
     raise RuntimeError(message)
+
+
+def _row(give: str) -> Any:
+    """One row: a number, or one of the mistakes that a row can make."""
+    if give == "refuse":
+        raise speed.InvalidArgumentsError("refused", {"why": "asked"})
+    if give == "fail":
+        raise RuntimeError("asked to fail")
+    if give == "code":
+        return speed.Response.error("OUT_OF_STOCK", "asked for", {"why": "asked"})
+    return {"one": 1, "half": 2.5, "huge": 2**63, "text": "t"}.get(give)
 
 
 def _traceparent(request: speed.Request) -> str | None:

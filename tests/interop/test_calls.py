@@ -66,14 +66,6 @@ def test_an_error_code_and_its_details(between: Between, source: str, target: st
 
 
 @pairs("calls")
-def test_an_unknown_error_code_reads_as_internal_error(between: Between, source: str, target: str) -> None:
-    """S-8: text and details are kept."""
-    caller, server = between(source, target)
-    error = caller.refusal("call", target=server.name, service="error", arguments={"code": "TOO_LATE_FOR_TEA"})
-    assert (error.code, error.details) == ("INTERNAL_ERROR", {"why": "asked"})
-
-
-@pairs("calls")
 def test_a_service_that_is_not_there(between: Between, source: str, target: str) -> None:
     """S-3, S-8: SERVICE_NOT_FOUND."""
     caller, server = between(source, target)

@@ -22,7 +22,7 @@ import pytest
 from tests.steady.ledger import MOST, Ledger
 from tests.steady.outcomes import Tally
 
-ENGINE = "SPEED_ENGINE=native " if os.environ.get("SPEED_ENGINE") == "native" else ""
+ENGINE = "SPEED_ENGINE=python " if os.environ.get("SPEED_ENGINE") == "python" else ""
 MEASURED = ("coverage", "run", "--append", "-m", "pytest")
 ALWAYS = ("-p", "tests.steady.outcomes", "--timeout=300")
 

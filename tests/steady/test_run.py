@@ -36,7 +36,7 @@ class Runs:
     def play(self, tests: str, *, workers: int = 0) -> tuple[int, list[str]]:
         """Exit status and the lines of the output."""
         (self.path / "test_it.py").write_text(ONCE + tests)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPEED_ENGINE": "python", VARIABLE: str(self.ledger)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPEED_ENGINE": "native", VARIABLE: str(self.ledger)}
         told = subprocess.run(
             [sys.executable, "-m", "tests.steady.run", "7", "-n", str(workers), "test_it.py"],
             cwd=self.path,

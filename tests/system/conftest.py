@@ -18,7 +18,6 @@ import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
-from speed.native import why_unusable
 from speed.spark import Speed, register
 from tests.system.commands import Command
 from tests.system.journals_for_spark import Recorded
@@ -90,10 +89,7 @@ def node(root: str) -> Iterator[Callable[..., speed.Node]]:
         one.close(drain_seconds=1)
 
 
-ENGINES = [
-    "python",
-    pytest.param("native", marks=pytest.mark.skipif(bool(why_unusable(speed.__version__)), reason="it is not built")),
-]
+ENGINES = ("python", "native")
 
 
 @pytest.fixture(params=ENGINES)

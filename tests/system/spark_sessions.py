@@ -1,4 +1,4 @@
-"""Spark for the tests: one session of a process at a time, and a standalone cluster of two workers on this machine."""
+"""Spark for the tests: one session of a process at a time, and standalone clusters on this machine."""
 
 from __future__ import annotations
 
@@ -8,16 +8,28 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Queue
-from typing import Any
+from typing import Any, NamedTuple
 
 SOURCES = str(Path(__file__).resolve().parents[2])
 ADDRESS = "127.0.0.1"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 ROWS_A_BATCH = 100
+JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Jobs of seconds, on few cores: to compile well does not pay."""
+
+
+class Place(NamedTuple):
+    """Where a process runs: its address, and the words before its command, such as those that enter namespaces."""
+
+    address: str
+    inside: Sequence[str] = ()
+
+
+HERE = Place(ADDRESS)
 
 
 class Sessions:
@@ -71,15 +83,23 @@ def _start(master: str, config: Mapping[str, str]) -> Any:
 class Daemon:
     """A Master or a Worker of Spark in a process group of its own, so that its executors end with it."""
 
-    def __init__(self, kind: str, arguments: list[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, kind: str, arguments: list[str], environment: Mapping[str, str], log: Path, place: Place = HERE
+    ) -> None:
         import pyspark
 
         home = os.path.dirname(pyspark.__file__)
-        own = {"SPARK_HOME": home, "SPARK_LOCAL_IP": ADDRESS, "SPARK_PUBLIC_DNS": ADDRESS}
+        own = {"SPARK_HOME": home, "SPARK_LOCAL_IP": place.address, "SPARK_PUBLIC_DNS": place.address}
         own["SPARK_MASTER_OPTS"] = "-Dspark.master.rest.enabled=false"
         self.process = subprocess.Popen(
-            [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}", *arguments],
-            env={**os.environ, **own, **environment},
+            [
+                *place.inside,
+                f"{home}/bin/spark-class",
+                f"org.apache.spark.deploy.{kind.lower()}.{kind}",
+                *("--host", place.address, "--port", "0", "--webui-port", "0"),
+                *arguments,
+            ],
+            env={**os.environ, **JAVA, **own, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -120,27 +140,38 @@ class Daemon:
 
 
 class StandaloneCluster:
-    """One master and two workers of one core each; everything they write lies under ``directory``."""
+    """One master and workers of one core each; everything they write lies under ``directory``."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._daemons: list[Daemon] = []
+        self._workers = 0
+        self._master = ""
 
-    def start(self, *environments: Mapping[str, str]) -> str:
-        """The address of the master, once a worker for each of ``environments`` is registered."""
-        master = self._daemon("Master", ["--host", ADDRESS, "--port", "0", "--webui-port", "0"], {}, "master")
-        address = master.says(r"Starting Spark master at (spark://\S+)")
-        workers = []
-        for number, environment in enumerate(environments):
-            arguments = ["--host", ADDRESS, "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
-            arguments += ["--work-dir", str(self.directory / f"worker-{number}"), address]
-            workers.append(self._daemon("Worker", arguments, environment, f"worker-{number}"))
-        for worker in workers:
+    def start(self, *environments: Mapping[str, str], place: Place = HERE) -> str:
+        """The address of the master at ``place``, once a worker for each of ``environments`` is registered."""
+        master = self._daemon("Master", [], {}, "master", place)
+        self._master = master.says(r"Starting Spark master at (spark://\S+)")
+        self.add_workers(*((environment, HERE) for environment in environments))
+        return self._master
+
+    def add_workers(self, *workers: tuple[Mapping[str, str], Place]) -> list[Daemon]:
+        """Workers with an environment and a place each, once they are registered."""
+        started = [self._worker(*worker) for worker in workers]
+        for worker in started:
             worker.says(r"Successfully registered with master (\S+)")
-        return address
+        return started
 
-    def _daemon(self, kind: str, arguments: list[str], environment: Mapping[str, str], name: str) -> Daemon:
-        self._daemons.append(Daemon(kind, arguments, environment, self.directory / f"{name}.log"))
+    def _worker(self, environment: Mapping[str, str], place: Place) -> Daemon:
+        name = f"worker-{self._workers}"
+        self._workers += 1
+        arguments = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.directory / name), self._master]
+        return self._daemon("Worker", arguments, environment, name, place)
+
+    def _daemon(
+        self, kind: str, arguments: list[str], environment: Mapping[str, str], name: str, place: Place
+    ) -> Daemon:
+        self._daemons.append(Daemon(kind, arguments, environment, self.directory / f"{name}.log", place))
         return self._daemons[-1]
 
     def stop(self) -> None:

@@ -23,9 +23,9 @@ def main(root: str) -> None:
         math.register("twice", by_row(twice))
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
-        sp = Speed(spark, root=root)
-        asked = sp.enrich(spark.range(3), node="math", service="twice", columns={"amount": "id"}, returns="b long")
         try:
+            sp = Speed(spark, root=root)
+            asked = sp.enrich(spark.range(3), node="math", service="twice", columns={"amount": "id"}, returns="b long")
             print([row.b for row in asked.collect()], "pandas" in sys.modules)
         except Exception as error:  # the test looks at it
             print(error)

@@ -38,8 +38,8 @@ class Unspeakable:
 
 ANSWERS: dict[str, tuple[Response, str, str]] = {
     "an error too large": (Response.error("EXECUTION_FAILED", "x" * 10_000_000), "EXECUTION_FAILED", "xxx"),
-    "an error without a code": (Response.error("", "why"), "INTERNAL_ERROR", "without a code"),
-    "a code that is no text": (Response(None, 5, "why"), "INTERNAL_ERROR", "why"),  # type: ignore[arg-type]
+    "an error without a code": (Response(None, "", "why"), "EXECUTION_FAILED", "error code"),
+    "a code that is no text": (Response(None, 5, "why"), "EXECUTION_FAILED", "error code"),  # type: ignore[arg-type]
     "a null message": (Response(None, "EXECUTION_FAILED", None), "EXECUTION_FAILED", ""),  # type: ignore[arg-type]
     "a message that is no text": (Response(None, "EXECUTION_FAILED", 7), "EXECUTION_FAILED", "7"),  # type: ignore[arg-type]
     "null details": (Response(None, "EXECUTION_FAILED", "why", None), "EXECUTION_FAILED", "why"),  # type: ignore[arg-type]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import wait
 from typing import Any
@@ -39,6 +41,56 @@ def test_a_plain_function_is_a_service(pair: tuple[speed.Node, speed.Node]) -> N
 
     assert analytics.call("billing", "addOne", {"x": 41}) == 42
     assert add_one(1) == 2
+
+
+def test_a_service_that_is_taken_back_is_not_found_and_leaves_its_name_free(
+    pair: tuple[speed.Node, speed.Node],
+) -> None:
+    """S-9."""
+    billing, analytics = pair
+    billing.register("tax", lambda: 1)
+    billing.unregister("tax")
+    with pytest.raises(speed.ServiceNotFoundError):
+        analytics.call("billing", "tax")
+    with pytest.raises(speed.ServiceNotFoundError, match="no service 'tax' is registered"):
+        billing.unregister("tax")
+    assert not analytics.services("billing")
+    billing.register("tax", lambda: 2)
+    assert analytics.call("billing", "tax") == 2
+
+
+def test_what_runs_when_its_service_is_taken_back_is_answered(pair: tuple[speed.Node, speed.Node]) -> None:
+    """S-9."""
+    billing, analytics = pair
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow() -> int:
+        begun.set()
+        may_end.wait(30)
+        return 1
+
+    billing.register("slow", slow)
+    future = analytics.submit("billing", "slow")
+    assert begun.wait(30)
+    billing.unregister("slow")
+    may_end.set()
+    assert future.result(30) == 1
+
+
+def test_a_service_that_is_taken_back_is_given_free(pair: tuple[speed.Node, speed.Node]) -> None:
+    """What it refers to lives no longer than that."""
+    billing, _ = pair
+
+    class Table:
+        def invoke(self, request: speed.Request) -> None: ...
+
+    table = Table()
+    billing.register("table", table)
+    billing.unregister("table")
+    gone = weakref.ref(table)
+    del table
+    gc.collect()
+    assert gone() is None
 
 
 def test_an_object_with_invoke_is_a_service(pair: tuple[speed.Node, speed.Node]) -> None:
@@ -292,7 +344,7 @@ def test_stats_tell_the_code_of_the_last_error_and_not_what_another_caller_sent(
     billing.register("own", lambda: speed.Response.error("NO_ACCOUNT_DE89", "x"))
     with pytest.raises(speed.ExecutionFailedError, match="DE89"):
         analytics.call("billing", "find", {"account": "DE89"})
-    with pytest.raises(speed.InternalError):
+    with pytest.raises(speed.ApplicationError):
         analytics.call("billing", "own")
 
     def last_errors() -> dict[str, str]:

@@ -17,9 +17,12 @@ import speed
 from speed.journal import Journal
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.topics.catalogue import Catalogue
+from speed.topics.subscription import Terms
 from speed.wire import names
 from speed.wire.journal import Subject
 from speed.wire.message import encode_message
+from speed.wire.topic import Head, encode
 from tests.interop.harness import until
 from tests.system.commands import PATIENCE, Command
 
@@ -143,6 +146,25 @@ def test_a_copy_holds_the_journal(run: Command, tmp_path: Path) -> None:
     (lane,) = run("journal", "verify", "--root", str(copy), "--json").value["lanes"]
     assert (lane["records"], lane["damage"]) == (1, "")
     assert not run("gc", "--root", str(copy), "--dry-run", "--json").value["leftovers"]
+
+
+def test_a_copy_holds_durable_topics_and_what_their_subscriptions_acknowledged(run: Command, tmp_path: Path) -> None:
+    copy, key = tmp_path / "copy", str(run.root / "speed.key")
+    catalogue = Catalogue(names.topics_dir(str(run.root)), key, "speedd.topics")
+    with catalogue.lock:
+        topic = catalogue.make("orders")
+        topic.publish("", [(0, encode(Head(), {"publisher": "shop"}, bytes([number]))) for number in range(3)])
+        group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
+        topic.receive(group, "c", 3, 0)
+        topic.acknowledge(group, topic.log.lane, [0, 2], None)
+    assert run("backup", str(copy), "--with-key").status == 0
+    catalogue.close()
+    restored = Catalogue(names.topics_dir(str(copy)), str(copy / "speed.key"), "speedd.topics")
+    with restored.lock:
+        topic = restored.find("orders")
+        group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
+        assert [row[:2] for row in topic.receive(group, "c", 9, 0)[1]] == [[1, 2]]
+    restored.close()
 
 
 def test_a_copy_made_while_the_journal_is_written_is_whole_and_a_reader_ahead_of_it_is_told(

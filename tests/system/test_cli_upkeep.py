@@ -14,6 +14,7 @@ import pytest
 
 import speed
 from speed.cli.leftovers import find_leftovers, remove
+from speed.fs.claiming import hold
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -84,6 +85,28 @@ def test_gc_removes_what_a_dead_node_left_and_a_dry_run_removes_nothing(run: Com
     assert not (run.root / "dead").exists()
     assert names.parse_claim("dead.000001") == ("dead", 1)
     assert Path(names.claim_path(str(run.root), "dead", 1)).exists(), "the newest claim stays for ever"
+
+
+def test_a_claim_that_was_old_only_beside_a_sweep_stays_the_newest(run: Command) -> None:
+    """Or the next life of the name would have the number of the last one."""
+    registry = Registry(str(run.root), load_key_file(run.root / "speed.key"))
+    with speed.Node("once", root=run.root, key=run.root / "speed.key", engine="python"):
+        pass
+    with hold(registry, "once"):
+        (old,) = (one for one in find_leftovers(registry) if one.kind == "old claim")
+    assert not remove(registry, old)
+    assert registry.newest_generation("once") == 1
+
+
+def test_a_claim_below_the_entry_of_a_live_node_goes(run: Command) -> None:
+    registry = Registry(str(run.root), load_key_file(run.root / "speed.key"))
+    with speed.Node("live", root=run.root, key=run.root / "speed.key", engine="python"):
+        pass
+    with speed.Node("live", root=run.root, key=run.root / "speed.key", engine="python"):
+        Path(names.claim_path(str(run.root), "live", 1)).write_bytes(b"")
+        (old,) = (one for one in find_leftovers(registry) if one.kind == "old claim")
+        assert remove(registry, old)
+        assert not Path(old.path).exists()
 
 
 @pytest.mark.parametrize("ephemeral", [False, True])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import speed
 from speed import columns
 from speed.column_services import by_array, by_row
 from speed.columns import from_arrow, from_values, to_arrow, to_values
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -77,6 +81,97 @@ def test_the_first_bad_row_is_named(call: Any) -> None:
     with pytest.raises(speed.ExecutionFailedError, match="row 2: ZeroDivisionError") as failed:
         call("invert", by_row(invert), {"a": from_values([1.0, 2.0, 0.0, 0.0])})
     assert failed.value.details["row"] == 2
+
+
+@contextmanager
+def _python_nodes(root: str) -> Iterator[Any]:
+    nodes = {"root": root, "engine": "python"}
+    with speed.Node("rules", allow=["etl"], **nodes) as rules, speed.Node("etl", **nodes) as etl:
+        yield lambda function, arguments: (rules.register("rows", function), etl.call("rules", "rows", arguments))[1]
+
+
+def _refused(call: Any, rows: list[Any], function: Any) -> speed.CallError:
+    with pytest.raises(speed.CallError) as failed:
+        call(f"rows_{next(_NUMBERS)}", by_row(function), {"a": from_values(rows)})
+    return failed.value
+
+
+def test_a_column_that_begins_with_an_integer_and_goes_on_with_a_fraction_names_that_row(call: Any) -> None:
+    """C-8: the kind is that of the first value."""
+    error = _refused(call, [1.0, 2.5], lambda a: int(a) if a == 1 else a)
+    assert (error.code, error.details) == ("EXECUTION_FAILED", {"row": 1})
+    assert "row 1: the result is of type float in a column of int64" in str(error)
+
+
+def test_a_row_that_fits_no_column_is_named(call: Any) -> None:
+    """C-8."""
+    answers: dict[int, Any] = {0: None, 1: {1, 2}}
+    assert _refused(call, [0, 1], lambda a: answers[a]).details == {"row": 1}
+    assert _refused(call, [0, 1], lambda a: {"x": a} if a == 0 else a).details == {"row": 1}
+    assert _refused(call, [0, 1], lambda a: {"x": a, a: 1}).details == {"row": 0}
+    assert _refused(call, [0, 1], lambda a: {"x": 0.5 if a == 0 else "text"}).details == {"row": 1}
+
+
+def test_an_integer_that_a_float_cannot_hold_names_its_row(call: Any) -> None:
+    """C-8: no digit is lost; 2**63 is a float64, 2**53 + 1 is none."""
+    with pytest.raises(speed.UnserialisableError, match="row 2 does not fit into a column of float64"):
+        from_values([0.5, 2**63, 2**53 + 1])
+    error = _refused(call, [1, 2], lambda a: 0.5 if a == 1 else 2**53 + 1)
+    assert error.details == {"row": 1}
+
+
+def test_an_error_that_a_row_answers_with_names_the_row(call: Any) -> None:
+    """C-8: answered or raised, with the contract's code or one of the service."""
+
+    def answer(a: str) -> Any:
+        if a == "exit":
+            raise SystemExit(3)
+        if a == "raised":
+            raise speed.InvalidArgumentsError("no", {"argument": "a"})
+        return 0 if a == "good" else speed.Response.error(a, "no", {"why": "x"})
+
+    for bad, code, details in (
+        ("EXECUTION_FAILED", "EXECUTION_FAILED", {"why": "x", "row": 1}),
+        ("INVALID_ARGUMENTS", "INVALID_ARGUMENTS", {"why": "x", "row": 1}),
+        ("raised", "INVALID_ARGUMENTS", {"argument": "a", "row": 1}),
+        ("TIMEOUT", "EXECUTION_FAILED", {"why": "x", "row": 1}),
+        ("exit", "EXECUTION_FAILED", {"exception": "SystemExit", "row": 1}),
+    ):
+        with pytest.raises(speed.CallError, match="row 1: ") as failed:
+            call(f"answer_{bad}", by_row(answer), {"a": from_values(["good", bad, bad])})
+        assert (failed.value.code, failed.value.details) == (code, details)
+
+
+def test_a_code_of_the_service_names_the_row(root: str) -> None:
+    """C-8."""
+    with pytest.raises(speed.ApplicationError, match="row 1: none left") as failed, _python_nodes(root) as call:
+        call(by_row(lambda a: a or speed.Response.error("OUT_OF_STOCK", "none left")), {"a": from_values([1, 0])})
+    assert (failed.value.code, failed.value.details) == ("OUT_OF_STOCK", {"row": 1})
+
+
+def test_a_call_that_a_row_made_is_the_rows_failure(call: Any) -> None:
+    """C-8, S-20."""
+    inner = speed.InvalidArgumentsError("no")
+    inner.node, inner.service = "stock", "find"
+
+    def find(a: int) -> int:
+        raise inner
+
+    error = _refused(call, [1], find)
+    assert error.details == {"cause": "INVALID_ARGUMENTS", "node": "stock", "service": "find", "row": 0}
+    assert error.code == "EXECUTION_FAILED"
+
+
+def test_rows_of_nulls_alone_and_rows_with_other_keys_make_columns(call: Any) -> None:
+    """C-8: float64, and null where a row lacks the key."""
+    answer = call("nulls", by_row(lambda a: None), {"a": from_values([1, 2])})
+    assert (answer.kind, to_values(answer)) == ("float64", [None, None])
+    some = {1: {"x": 1}, 2: None, 3: {"y": "t"}}
+    answer = call("keys", by_row(lambda a: some[a]), {"a": from_values([1, 2, 3])})
+    assert {name: to_values(column) for name, column in answer.items()} == {
+        "x": [1, None, None],
+        "y": [None, None, "t"],
+    }
 
 
 def test_a_null_where_none_is_declared_is_refused(call: Any) -> None:

@@ -31,7 +31,6 @@ BLOCKS = [block for page in PAGES.values() for block in page]
 EXAMPLES = (
     "examples",
     "bindings/cpp/examples",
-    "bindings/cpp/tests/consumer",
     "bindings/java/src/main/java/speed/examples",
 )
 SHOWN_ONLY = frozenset({"text", "mermaid"})

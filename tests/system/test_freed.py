@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 
 import speed
-from speed.native import why_unusable
 from speed.wire import names
 
 Make = Callable[..., speed.Node]
 PATIENCE = 20.0
 NODES = 20
-native_only = pytest.mark.skipif(bool(why_unusable(speed.__version__)), reason="the native engine is not built")
 """In pure Python the collector sees all there is."""
 
 
@@ -86,7 +84,6 @@ def test_closed_nodes_give_every_descriptor_back_without_the_collector(make: Mak
     assert all(node.closed for node in kept)
 
 
-@native_only
 @pytest.mark.usefixtures("no_collector")
 def test_a_closed_native_node_lets_go_of_what_it_called_without_the_collector(node: Make) -> None:
     billing = node("billing", engine="native", allow=["analytics"])
@@ -98,7 +95,6 @@ def test_a_closed_native_node_lets_go_of_what_it_called_without_the_collector(no
     assert billing.closed
 
 
-@native_only
 @pytest.mark.usefixtures("no_collector")
 def test_a_closed_native_node_lets_go_of_its_handler_of_batches(node: Make) -> None:
     billing = node("billing", engine="native")
@@ -110,7 +106,6 @@ def test_a_closed_native_node_lets_go_of_its_handler_of_batches(node: Make) -> N
     assert eventually(lambda: gone() is None)
 
 
-@native_only
 def test_the_collector_ends_a_native_node_that_nothing_else_holds(root: str) -> None:
     """Open nodes are held, as their threads run on; without that the collector sees services and all."""
     from speed.native import engine
@@ -130,7 +125,6 @@ def test_the_collector_ends_a_native_node_that_nothing_else_holds(root: str) -> 
     assert not os.path.exists(names.entry_path(root, "billing"))
 
 
-@native_only
 def test_a_hook_of_a_cancellation_that_refers_to_its_request_is_collected(node: Make) -> None:
     billing, analytics = node("billing", engine="native", allow=["analytics"]), node("analytics", engine="native")
     gone: list[weakref.ref[Any]] = []
@@ -177,7 +171,6 @@ def test_an_open_node_that_only_its_own_service_refers_to_runs_on(root: str, mak
     held.node.close()
 
 
-@native_only
 def test_a_service_that_outlasts_the_closing_keeps_what_it_needs_until_it_ends(node: Make) -> None:
     billing, analytics = node("billing", engine="native", allow=["analytics"]), node("analytics", engine="native")
     began, go, ended = threading.Event(), threading.Event(), threading.Event()

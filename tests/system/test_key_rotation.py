@@ -13,6 +13,8 @@ import pytest
 
 import speed
 from speed.fs.keyfile import read_keys, write_key_file
+from speed.journal.writer import JournalWriter
+from tests.fs.journals import SUBJECT, incoming
 from tests.system.commands import Command
 
 
@@ -97,6 +99,26 @@ def test_keys_that_dead_letters_need_are_not_retired_unasked(run: Command, billi
         assert refused.status == 3
         assert "1 dead letters of billing" in refused.err
         assert run("key", "rotate", "--step", "retire", "--force").status == 0
+
+
+@pytest.mark.parametrize(
+    ("directory", "said"),
+    [
+        ("journal", "1 lanes of the journal: a copy of the key file as it is, named with --key, goes on reading them"),
+        ("topics", "1 lanes of durable topics: keep the key for as long as you need their messages"),
+    ],
+)
+def test_keys_that_a_journal_needs_are_not_retired_unasked(
+    run: Command, billing: speed.Node, directory: str, said: str
+) -> None:
+    with JournalWriter(f"{run.root}/{directory}", key_of(run)) as writer:
+        writer.record(SUBJECT, incoming([1]))
+    step(run, "add")
+    step(run, "promote")
+    refused = run("key", "rotate", "--step", "retire")
+    assert refused.status == 3
+    assert said in refused.err
+    assert run("key", "rotate", "--step", "retire", "--force").status == 0
 
 
 def letters(run: Command) -> list[Path]:

@@ -20,8 +20,6 @@ from speed.segment import Limits
 
 Make = Callable[..., speed.Node]
 
-pytestmark = pytest.mark.skipif(bool(why_unusable(speed.__version__)), reason="it is not built")
-
 PROGRAM = """
 import os, signal, sys, threading, time
 import speed

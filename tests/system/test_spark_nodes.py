@@ -147,6 +147,24 @@ def test_a_node_that_stays_away_is_named(spark: Any, sp: Speed, service: Callabl
         waiting.collect()
 
 
+def test_a_fall_back_is_asked_while_the_node_is_away(
+    spark: Any, sp: Speed, service: Callable[..., Service], tmp_path: Path
+) -> None:
+    present = service("main").ready()
+    service("spare").ready()
+    job = doubled(sp, spark, "main", fallback="spare")
+    assert is_right(job.collect())
+    assert {node for _, node in batches(tmp_path)} == {"main"}
+    present.leave()
+    assert is_right(job.collect())
+    assert {node for _, node in batches(tmp_path)} == {"main", "spare"}
+
+
+def test_neither_a_node_nor_its_fall_back_is_there(spark: Any, sp: Speed) -> None:
+    with pytest.raises(speed.UnknownNodeError, match=r"no node 'main' or 'spare' is there \(after 0 s\)"):
+        doubled(sp, spark, "main", fallback="spare", wait_seconds=0)
+
+
 def test_the_node_with_the_fewest_calls_under_way_is_asked(
     spark: Any, sp: Speed, service: Callable[..., Service], tmp_path: Path
 ) -> None:

@@ -14,11 +14,12 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from speed.errors import JournalDamagedError, JournalExpiredError, JournalReplacedError
+from speed.errors import ConfigurationError, JournalDamagedError, JournalExpiredError, JournalReplacedError
 from speed.journal import Journal
 from speed.journal.record import call_bytes
 from speed.spark.source.options import read_options
-from speed.spark.source.read import BatchReader, JournalRows, LanePart
+from speed.spark.source.parts import USUAL_PARTITIONS, LanePart, LaneParts, pack
+from speed.spark.source.read import BatchReader, JournalRows
 from speed.spark.source.stream import StreamReader, shares
 from speed.wire.journal import Subject
 from tests.system.journals_for_spark import Recorded
@@ -34,7 +35,7 @@ def parts(recorded: Recorded) -> Callable[..., list[LanePart]]:
         reader = BatchReader(read_options({"root": recorded.root, **options}, streaming=False), SCHEMA)
         kept = list(reader.pushFilters(list(filters)))
         assert kept == list(filters), "Spark still looks at each row"
-        return list(reader.partitions())
+        return [part for task in reader.partitions() for part in task.parts]
 
     return plan
 
@@ -59,6 +60,58 @@ def test_lanes_are_cut_into_parts_that_cover_each_record_once(recorded: Recorded
     covered = [(part.lane.subject, number) for part in planned for number in range(part.start, part.end)]
     assert sorted(covered) == sorted([("a", n) for n in range(2500)] + [("b", n) for n in range(10)])
     assert max(part.end - part.start for part in planned) <= 1000
+
+
+def test_many_small_lanes_share_few_tasks_and_each_record_comes_once_and_in_the_order_of_its_lane(
+    recorded: Recorded,
+) -> None:
+    for number in range(100):
+        recorded.topic("a", f"p{number}", 3)
+    schema = pa.schema([("source", pa.string()), ("offset", pa.int64())])
+    reader = StreamReader(read_options({"root": recorded.root, "maxPartitions": "7"}), schema)
+    tasks = reader.partitions({}, reader.latestOffset({}, ReadAllAvailable()))
+    assert len(tasks) == 7
+    read = [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+    for number in range(100):
+        assert [row["offset"] for row in read if row["source"] == f"p{number}"] == [0, 1, 2]
+    assert len(read) == 300
+
+
+def test_a_long_lane_is_not_packed_with_many_others(recorded: Recorded) -> None:
+    recorded.topic("long", "p", 5000)
+    for number in range(20):
+        recorded.topic("short", f"p{number}", 1)
+    reader = BatchReader(read_options({"root": recorded.root, "maxPartitions": "3"}, streaming=False), SCHEMA)
+    lanes = sorted((len(task.parts), max(part.rows for part in task.parts)) for task in reader.partitions())
+    assert lanes == [(1, 5000), (10, 1), (10, 1)]
+
+
+def test_without_the_option_small_lanes_are_bounded_and_long_lanes_have_as_many_tasks_as_they_need(
+    recorded: Recorded,
+) -> None:
+    recorded.topic("a", "p", 1)
+    (lane,) = recorded.journal.lanes()
+    options = read_options({"root": recorded.root})
+    assert len(pack([LanePart(lane, n, n + 1) for n in range(4096)], options)) == USUAL_PARTITIONS
+    many = USUAL_PARTITIONS * 3
+    full = [LanePart(lane, n * 100_000, (n + 1) * 100_000) for n in range(many)]
+    assert len(pack(full, options)) == many
+
+
+def test_a_micro_batch_that_runs_again_has_the_same_tasks(recorded: Recorded) -> None:
+    """Rows that are written keep their message ids, which count within a task."""
+    for number in range(30):
+        recorded.topic("a", f"p{number}", number + 1)
+    end = stream(recorded).latestOffset({}, ReadAllAvailable())
+    turned = dict(reversed(end.items()))
+    options = {"maxPartitions": "4"}
+    assert stream(recorded, **options).partitions({}, end) == stream(recorded, **options).partitions({}, turned)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many"])
+def test_a_number_of_tasks_that_cannot_be_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"maxPartitions is .*at least 1"):
+        read_options({"root": "/nowhere", "maxPartitions": given})
 
 
 @pytest.mark.parametrize(
@@ -216,7 +269,7 @@ def test_records_that_expire_between_planning_and_reading_are_an_error_of_the_ta
     reader = stream(recorded)
     info = recorded.journal.lane(lane)
     with pytest.raises(JournalExpiredError):
-        list(reader.read(LanePart(info, 0, 10)))
+        list(reader.read(LaneParts((LanePart(info, 0, 10),))))
     recorded.close()
 
 
@@ -233,9 +286,9 @@ def test_damage_is_an_error_unless_the_query_may_go_on(
     (part,) = parts()
     schema = pa.schema([("n", pa.int64())])
     with pytest.raises(JournalDamagedError):
-        list(JournalRows(read_options({"root": recorded.root}), schema).read(part))
+        list(JournalRows(read_options({"root": recorded.root}), schema).read(LaneParts((part,))))
     tolerant = JournalRows(read_options({"root": recorded.root, "failOnDataLoss": "false"}), schema)
-    numbers = [n for batch in tolerant.read(part) for n in batch["n"].to_pylist()]
+    numbers = [n for batch in tolerant.read(LaneParts((part,))) for n in batch["n"].to_pylist()]
     assert numbers == [*range(10), *range(20, 30)]
     assert "10 messages of topic a from p are damaged" in caplog.text
 
@@ -348,7 +401,7 @@ def test_a_damaged_description_is_an_error_or_counted_once_and_other_lanes_go_on
     everything(reader, end)
     assert caplog.text.count("1 lanes are damaged and not read") == 1
     batch = BatchReader(read_options({"root": recorded.root, "failOnDataLoss": "false"}, streaming=False), SCHEMA)
-    assert {part.lane.subject for part in batch.partitions()} == {"b"}
+    assert {part.lane.subject for task in batch.partitions() for part in task.parts} == {"b"}
 
 
 def removed(root: str) -> tuple[Recorded, str]:

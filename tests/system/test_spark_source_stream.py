@@ -42,6 +42,25 @@ def test_a_query_goes_on_where_it_ended_and_finds_new_lanes(session: Any, record
     assert rows == [("p", n, n) for n in range(110)] + [("q", n, n) for n in range(20)]
 
 
+def test_a_query_begins_with_the_first_message_recorded_at_a_time(
+    session: Any, recorded: Recorded, tmp_path: Path
+) -> None:
+    """A lane that comes later is read from its beginning."""
+    for topic in ("t", "u", "v"):
+        recorded.topic(topic, "p", 5)
+    journal = recorded.journal
+    last = max(record.recorded_at_ms for lane in journal.lanes() for record in journal.read(lane.id, 0, 5))
+    while time.time() * 1000 <= last + 1:
+        pass
+    recorded.topic("t", "p", 3)
+    frame = stream(session, recorded, "topic string, offset long", topic="t,u", startingTimestamp=str(last + 1))
+    run(frame, tmp_path)
+    recorded.topic("u", "q", 2)
+    run(frame, tmp_path)
+    rows = sorted((row.topic, row.offset) for row in session.read.parquet(str(tmp_path / "rows")).collect())
+    assert rows == [("t", 5), ("t", 6), ("t", 7), ("u", 0), ("u", 1)]
+
+
 def test_a_checkpoint_older_than_the_retention_stops_the_query_unless_it_may_go_on(
     session: Any, root: str, tmp_path: Path
 ) -> None:

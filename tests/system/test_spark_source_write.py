@@ -197,9 +197,9 @@ def test_what_was_sent_cannot_be_overwritten(session: Any, module_root: str) -> 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"node": "nobody"}, "UnknownNodeError: 'nobody' is not live after 1"),
-        ({"node": "closed"}, "UnknownNodeError: 'closed' does not allow 'etl."),
-        ({"topic": "unheard"}, "UnknownNodeError: 0 nodes subscribe to 'unheard'"),
+        ({"node": "nobody"}, r"UnknownNodeError: executor \S+ on \S+: 'nobody' is not live after 1"),
+        ({"node": "closed"}, r"UnknownNodeError: executor \S+ on \S+: 'closed' does not allow 'etl\."),
+        ({"topic": "unheard"}, r"UnknownNodeError: executor \S+ on \S+: 0 nodes subscribe to 'unheard'"),
         ({"node": "closed", "key": "/nowhere/speed.key"}, "KeyFileError: .*there is no key file /nowhere/speed.key"),
     ],
 )

@@ -42,3 +42,11 @@ def test_a_worker_without_speed_tells_which_python_it_is_and_what_to_set(root: s
     said = said_by_job(root, tmp_path, PYTHONPATH=str(SOURCES), PYSPARK_PYTHON=str(bare))
     assert "cannot import speed (No module named 'speed'): install speed-ipc" in said
     assert "set PYSPARK_PYTHON to a Python that has it" in said
+
+
+def test_a_python_of_workers_without_pyarrow_is_named_before_the_job(root: str, tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nPYTHONPATH= exec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    said = said_by_job(root, tmp_path, PYTHONPATH=str(SOURCES), PYSPARK_PYTHON=str(bare))
+    assert f"the Python of Spark's workers, {bare}, cannot import pyarrow: set PYSPARK_PYTHON" in said

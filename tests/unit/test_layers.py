@@ -1,7 +1,7 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <-
-the public face ``speed`` <- journal <- spark, daemon, cli. A module may import its own layer and
+the public face ``speed`` <- journal <- topics <- spark, daemon, cli. A module may import its own layer and
 those below.
 """
 
@@ -28,9 +28,11 @@ LAYERS = (
     "native",
     "",
     "journal",
+    "topics",
     "application",
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
+FACE |= {"topic", "aio_topic"}
 APPLICATIONS = frozenset({"spark", "daemon", "cli"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})

@@ -23,6 +23,7 @@ CITED = re.compile(r"(?<![\w.-])[A-Z]-\d+\b")
 PUBLIC = (
     "speed",
     "speed.aio",
+    "speed.aio_topic",
     "speed.spark",
     "speed.columns",
     "speed.column_services",

@@ -28,7 +28,7 @@ double since(Clock::time_point began) { return std::chrono::duration<double>(Clo
 
 speed::SendOptions send_options(const Json& command) {
   speed::SendOptions options;
-  options.timeout_seconds = seconds(command, options.timeout_seconds);
+  options.timeout = speed::Seconds(seconds(command, options.timeout.count()));
   options.ack = command.value("ack", false);
   options.topic = command.value("topic", options.topic);
   options.traceparent = optional_text(command, "traceparent");
@@ -37,7 +37,7 @@ speed::SendOptions send_options(const Json& command) {
 
 speed::CallOptions call_options(const Json& command) {
   speed::CallOptions options;
-  options.timeout_seconds = seconds(command, options.timeout_seconds);
+  options.timeout = speed::Seconds(seconds(command, options.timeout.count()));
   options.traceparent = optional_text(command, "traceparent");
   return options;
 }
@@ -126,7 +126,7 @@ Json Commands::send(const Json& command) {
 }
 
 Json Commands::receive(const Json& command) {
-  in_hand_ = node_.receive(seconds(command, 5.0));
+  in_hand_ = node_.receive(speed::Seconds(seconds(command, 5.0)));
   if (!in_hand_) return nullptr;
   return {{"payload", agent::json_of(in_hand_->payload())},
           {"source", in_hand_->source()},
@@ -208,19 +208,19 @@ Json Commands::subscribe(const Json& command) {
 }
 
 Json Commands::event(const Json& command) { return events_.next(seconds(command, 5.0)); }
-Json Commands::ping(const Json& command) { return node_.ping(text(command, "target"), seconds(command, 5.0)); }
+Json Commands::ping(const Json& command) { return node_.ping(text(command, "target"), speed::Seconds(seconds(command, 5.0))).count(); }
 
 Json Commands::services(const Json& command) {
-  return node_.services(text(command, "target"), seconds(command, 5.0));
+  return node_.services(text(command, "target"), speed::Seconds(seconds(command, 5.0)));
 }
 
 Json Commands::info(const Json& command) {
-  return agent::json_of(node_.info(text(command, "target"), seconds(command, 5.0)));
+  return agent::json_of(node_.info(text(command, "target"), speed::Seconds(seconds(command, 5.0))));
 }
 
 Json Commands::stats(const Json& command) {
   const auto target = optional_text(command, "target");
-  return agent::json_of(target ? node_.stats(*target, seconds(command, 5.0)) : node_.stats());
+  return agent::json_of(target ? node_.stats(*target, speed::Seconds(seconds(command, 5.0))) : node_.stats());
 }
 
 Json Commands::nodes(const Json& command) {
@@ -230,7 +230,7 @@ Json Commands::nodes(const Json& command) {
 }
 
 Json Commands::wait_for(const Json& command) {
-  return node_.wait_for(text(command, "target"), seconds(command, 10.0)).name;
+  return node_.wait_for(text(command, "target"), speed::Seconds(seconds(command, 10.0))).name;
 }
 
 Json Commands::joins(const Json&) { return joins_.take(); }
@@ -241,7 +241,7 @@ Json Commands::burst(const Json& command) {
   const std::string target = text(command, "target");
   const std::string filler(command.value("bytes", std::size_t{0}), 'x');
   speed::SendOptions options;
-  options.timeout_seconds = seconds(command, 30.0);
+  options.timeout = speed::Seconds(seconds(command, 30.0));
   const auto began = Clock::now();
   for (std::int64_t n = 0; n < count; ++n) {
     speed::Map payload{{"n", n}};
@@ -260,7 +260,7 @@ Json Commands::drain(const Json& command) {
   std::int64_t last = -1;
   bool in_order = true;
   while (received < count) {
-    in_hand_ = node_.receive(std::max(0.0, limit - since(began)));
+    in_hand_ = node_.receive(speed::Seconds(limit - since(began)));
     if (!in_hand_) break;
     const std::int64_t number = in_hand_->payload().as<speed::Map>().find("n")->as<std::int64_t>();
     in_order = in_order && number > last;

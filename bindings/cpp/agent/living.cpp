@@ -50,7 +50,7 @@ struct Setting {
 
 speed::CallOptions within(double seconds) {
   speed::CallOptions options;
-  options.timeout_seconds = seconds;
+  options.timeout = speed::Seconds(seconds);
   return options;
 }
 
@@ -117,14 +117,14 @@ class Household {
     } catch (const speed::Error& error) {
       journal_.tell("refused stats " + std::string(error.code()));
     }
-    node.close(drain);
+    node.close(speed::Seconds(drain));
   }
 
   void start(const std::string& name) {
     speed::NodeOptions options;
     options.root = setting_.root;
     options.key = setting_.root + "/speed.key";
-    options.heartbeat_seconds = 0.5;
+    options.heartbeat = speed::Seconds(0.5);
     options.workers = 2;
     options.allow = {family};
     const auto node = std::make_shared<speed::Node>(name, options);
@@ -265,7 +265,7 @@ class Person {
     const std::string id = next();
     const std::string& target = other();
     speed::SendOptions options;
-    options.timeout_seconds = call_seconds;
+    options.timeout = speed::Seconds(call_seconds);
     options.ack = below(2) == 0;
     node()->send(target, speed::Map{{"id", id}, {"filler", std::string(below(2000), 'x')}}, options);
     journal_.tell("sent " + id + " " + target);
@@ -305,10 +305,10 @@ class Person {
   void look() {
     const std::size_t which = below(4);
     const auto own = node();
-    if (which == 0) own->ping(other(), call_seconds);
-    if (which == 1) own->services(other(), call_seconds);
-    if (which == 2) own->info(other(), call_seconds);
-    if (which == 3) own->stats(other(), call_seconds);
+    if (which == 0) own->ping(other(), speed::Seconds(call_seconds));
+    if (which == 1) own->services(other(), speed::Seconds(call_seconds));
+    if (which == 2) own->info(other(), speed::Seconds(call_seconds));
+    if (which == 3) own->stats(other(), speed::Seconds(call_seconds));
     own->nodes();
   }
 

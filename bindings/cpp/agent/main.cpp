@@ -29,8 +29,8 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--key") arguments.options.key = value;
     if (flag == "--allow") arguments.allow.push_back(value);
     if (flag == "--fabric") arguments.options.fabrics.push_back(value);
-    if (flag == "--lease") arguments.options.lease_seconds = std::stod(value);
-    if (flag == "--heartbeat") arguments.options.heartbeat_seconds = std::stod(value);
+    if (flag == "--lease") arguments.options.lease = speed::Seconds(std::stod(value));
+    if (flag == "--heartbeat") arguments.options.heartbeat = speed::Seconds(std::stod(value));
     if (flag == "--workers") arguments.options.workers = static_cast<unsigned>(std::stoul(value));
     if (flag == "--durability") arguments.options.durable = value == "disk";
     if (flag == "--ephemeral") arguments.options.ephemeral = value == "true";
@@ -74,12 +74,7 @@ Json answer(agent::Commands& commands, const std::string& line) {
   }
 }
 
-void log_on_stderr(speed::LogLevel level, std::string_view logger, std::string_view text) {
-  if (level >= speed::LogLevel::warning) std::cerr << logger << ": " << text << std::endl;
-}
-
 int run(const Arguments& arguments) {
-  speed::set_log(log_on_stderr);
   speed::Node node(arguments.name, arguments.options);
   agent::serve(node);
   agent::Commands commands(node, arguments.options);

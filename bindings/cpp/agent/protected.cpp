@@ -46,7 +46,7 @@ ProtectedNode::ProtectedNode(const Json& command, speed::NodeOptions options) {
 Json ProtectedNode::send(const Json& command) {
   speed::SendOptions options;
   options.ack = true;
-  options.timeout_seconds = command.at("timeout").get<double>();
+  options.timeout = speed::Seconds(command.at("timeout").get<double>());
   return node_->send(command.at("target").get<std::string>(), value_of(command.at("payload")), options);
 }
 

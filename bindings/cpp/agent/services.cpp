@@ -14,16 +14,15 @@ using speed::Value;
 
 namespace {
 
-Value sum(const Value& one, const Value& other) {
-  const bool whole = one.get_if<double>() == nullptr && other.get_if<double>() == nullptr;
-  if (whole) return one.as<std::int64_t>() + other.as<std::int64_t>();
-  return one.as<double>() + other.as<double>();
+Value sum(const Request& request) {
+  const auto is_float = [&](const char* name) { return request.get<Value>(name).get_if<double>() != nullptr; };
+  if (!is_float("a") && !is_float("b")) return request.get<std::int64_t>("a") + request.get<std::int64_t>("b");
+  return request.get<double>("a") + request.get<double>("b");
 }
 
 Response sleep_for(const Request& request) {
-  const Value seconds = request.get<Value>("seconds");
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds.as<double>()));
-  return seconds;
+  std::this_thread::sleep_for(std::chrono::duration<double>(request.get<double>("seconds")));
+  return request.get<Value>("seconds");
 }
 
 void append_line(const std::string& path, std::int64_t number) {
@@ -37,7 +36,7 @@ bool wait_for_cancellation(const Request& request, double seconds) {
   std::mutex lock;
   std::condition_variable_any cancelled;
   std::unique_lock guard(lock);
-  cancelled.wait_for(guard, request.cancellation(), std::chrono::duration<double>(seconds), [] { return false; });
+  cancelled.wait_for(guard, request.stop_token(), std::chrono::duration<double>(seconds), [] { return false; });
   return request.cancelled();
 }
 
@@ -48,6 +47,18 @@ Response note(const Request& request) {
   const bool is_cancelled = seconds > 0 && wait_for_cancellation(request, seconds);
   if (is_cancelled && request.get_or<bool>("quits", false)) request.throw_if_cancelled();
   return Value(is_cancelled);
+}
+
+// One row: a number, or one of the mistakes that a row can make.
+Response row(const Request& request) {
+  const auto give = request.get<std::string>("give");
+  if (give == "refuse") throw speed::InvalidArgumentsError("refused", {{"why", "asked"}});
+  if (give == "fail") throw std::runtime_error("asked to fail");
+  if (give == "code") return Response::error("OUT_OF_STOCK", "asked", {{"why", "asked"}});
+  if (give == "one") return Value(1);
+  if (give == "half") return Value(2.5);
+  if (give == "huge") return Value(std::uint64_t{1} << 63);
+  return give == "text" ? Value("t") : Value();
 }
 
 }  // namespace
@@ -65,9 +76,7 @@ speed::Array Sequence::take() {
 void serve(speed::Node& node) {
   auto sequence = std::make_shared<Sequence>();
   node.serve("echo", [](const Request& request) -> Response { return request.get<Value>("data"); });
-  node.serve("add", [](const Request& request) -> Response {
-    return sum(request.get<Value>("a"), request.get<Value>("b"));
-  });
+  node.serve("add", [](const Request& request) -> Response { return sum(request); });
   node.serve("sleep", sleep_for);
   node.serve("note", note);
   node.serve("fail", [](const Request& request) -> Response {
@@ -90,6 +99,11 @@ void serve(speed::Node& node) {
   node.serve("size", [](const Request& request) -> Response {
     return Value(request.get<speed::Bytes>("data").size());
   });
+  node.serve("relay", [&node](const Request& request) -> Response {
+    return node.call(request.get<std::string>("node_name"), request.get<std::string>("service"),
+                     request.get<speed::Map>("arguments"));
+  });
+  node.serve("rows", speed::by_row(row));
 }
 
 }  // namespace agent

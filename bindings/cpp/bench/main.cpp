@@ -26,7 +26,7 @@ struct Settings {
   std::size_t bytes = 200;
   std::size_t count = 0;  // 0: what suits the mode
   std::string root = "/dev/shm";
-  double spin_seconds = speed::NodeOptions{}.spin_seconds;
+  double spin_seconds = speed::NodeOptions{}.spin.count();
   bool json = false;
 };
 
@@ -59,7 +59,7 @@ class Root {
     speed::NodeOptions options;
     options.root = path_;
     options.key = key_path();
-    options.spin_seconds = spin_seconds_;
+    options.spin = speed::Seconds(spin_seconds_);
     return options;
   }
 
@@ -119,7 +119,7 @@ Result one_way(speed::Node& node, const Settings& settings) {
   const speed::Value payload = speed::Bytes(settings.bytes, std::byte{7});
   const std::vector<speed::Value> batch(64, payload);
   speed::SendOptions options;
-  options.timeout_seconds = 60;
+  options.timeout = speed::Seconds(60);
   std::size_t sent = 0;
   const auto began = Clock::now();
   while (sent < count) {

@@ -1,6 +1,6 @@
 # For builds that only run tests or the fuzzer (scripts/cpp asan, tsan, coverage, fuzz). What nearly every file of the library
-# includes is compiled once; the files of tests and agent are compiled a dozen at once, which halves their time. The plain
-# build does without, so that each file includes what it uses. One name in two files of tests is an error here.
+# includes is compiled once, and its files several at once (together.cmake), as those of tests and agent. The plain build
+# does without, so that each file includes what it uses. One private name in two files of tests is an error here.
 # Given as CMAKE_PROJECT_INCLUDE, it is read before there are targets, and acts when all of them are known.
 set(SPEED_STANDARD_HEADERS
     <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <filesystem> <fstream> <functional> <map> <memory> <mutex>
@@ -8,6 +8,12 @@ set(SPEED_STANDARD_HEADERS
 
 function(speed_quicken)
   target_precompile_headers(speed PRIVATE ${SPEED_STANDARD_HEADERS})
+  speed_together()
+  if(SPEED_SANITIZE) # the arithmetic of parity goes over each byte of a payload: alone it made the tests three times as long
+    set(parity ${SPEED_SOURCES})
+    list(FILTER parity INCLUDE REGEX "src/segment/")
+    set_source_files_properties(${parity} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
+  endif()
   if(TARGET speed-tests)
     set_target_properties(speed-tests speed-agent-cpp PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()

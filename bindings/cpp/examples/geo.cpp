@@ -129,8 +129,8 @@ int main(int count, char** words) {
   speed::NodeOptions options;
   options.fabrics = list_of(environment("SPEED_FABRICS"));
   options.workers = static_cast<unsigned>(std::stoul(environment("SPEED_WORKERS", "4")));
-  options.lease_seconds = std::stod(environment("SPEED_LEASE_SECONDS", "30"));
-  options.heartbeat_seconds = std::stod(environment("SPEED_HEARTBEAT_SECONDS", "5"));
+  options.lease = speed::Seconds(std::stod(environment("SPEED_LEASE_SECONDS", "30")));
+  options.heartbeat = speed::Seconds(std::stod(environment("SPEED_HEARTBEAT_SECONDS", "5")));
   for (int at = 1; at < count; ++at) {
     const std::string word = words[at];
     const std::string value = at + 1 < count ? words[at + 1] : "";

@@ -1,31 +1,31 @@
 // The examples of the RFC as one program: a tax service that is registered, called and written to. Root and key come from
 // $SPEED_ROOT and $SPEED_KEY. The same in Python and Java: examples/rfc.py, speed/examples/Rfc.java.
 #include <iostream>
-#include <memory>
 
 #include <speed/speed.hpp>
 
 namespace {
 
-class TaxService : public speed::Service {
+class TaxService : public speed::SpeedService {
  public:
-  speed::Response invoke(const speed::Request& request) override {
-    const auto amount = request.get<double>("amount");
-    return speed::Response(speed::Map{{"tax", amount * 0.18}});
+  speed::SpeedResponse invoke(const speed::SpeedRequest& request) override {
+    int amount = request.get<int>("amount");
+    return {{"tax", amount * 0.18}};
   }
 };
 
 void run() {
+  TaxService tax;
   speed::Node billing("billing");
   speed::Node analytics("analytics");
-  billing.serve("calculateTax", std::make_shared<TaxService>(), {.allow = {{"analytics"}}});
+  billing.serve("calculateTax", &tax, {"analytics"});
   billing.on_message([](const speed::Message& message) {
     std::cout << message.source() << ' ' << message.payload().as<std::string>() << '\n';
   });
-  billing.allow({"analytics"});
+  billing.allow("analytics");
 
-  const auto answer = analytics.call("billing", "calculateTax", {{"amount", 1000}}).as<speed::Map>();
-  std::cout << "tax " << answer.find("tax")->as<double>() << '\n';
+  const auto answer = analytics.call("billing", "calculateTax", {{"amount", 1000}});
+  std::cout << "tax " << answer["tax"].as<double>() << '\n';
   analytics.send("billing", "hello", {.ack = true});
   try {
     analytics.call("billing", "generateInvoice");

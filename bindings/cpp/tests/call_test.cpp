@@ -1,6 +1,7 @@
 // Calls between nodes, in one process and in several, over real files.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <latch>
 #include <thread>
 
@@ -35,6 +36,48 @@ TEST_F(CallTest, a_call_without_a_grant_touches_no_file_a_3) {
   EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
 }
 
+TEST_F(CallTest, a_timeout_is_any_span_of_time_below_its_limit) {
+  using namespace std::chrono_literals;
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", echo);
+  EXPECT_EQ(client.call("server", "echo", {{"data", 1}}, {.timeout = 1min}), Value(1));
+  EXPECT_EQ(client.call("server", "echo", {{"data", 1}}, {.timeout = 20'000ms}), Value(1));
+  EXPECT_FALSE(client.receive(0s));
+  EXPECT_FALSE(client.receive(-5s));
+  EXPECT_FALSE(client.receive(Seconds(-999'999'999)));
+  for (const double seconds : {std::nan(""), HUGE_VAL, -HUGE_VAL, 1e9}) {
+    EXPECT_THROW(client.call("server", "echo", {{"data", 1}}, {.timeout = Seconds(seconds)}), ConfigurationError);
+    EXPECT_THROW(client.submit("server", "echo", {{"data", 1}}, {.timeout = Seconds(seconds)}), ConfigurationError);
+    EXPECT_THROW(client.send("server", 1, {.timeout = Seconds(seconds)}), ConfigurationError);
+    EXPECT_THROW(client.send_all("server", {1}, {.timeout = Seconds(seconds)}), ConfigurationError);
+    EXPECT_THROW(client.publish("topic", 1, {.timeout = Seconds(seconds)}), ConfigurationError);
+    EXPECT_THROW(client.receive(Seconds(seconds)), ConfigurationError);
+    EXPECT_THROW(client.ping("server", Seconds(seconds)), ConfigurationError);
+    EXPECT_THROW(client.services("server", Seconds(seconds)), ConfigurationError);
+    EXPECT_THROW(client.wait_for("server", Seconds(seconds)), ConfigurationError);
+    EXPECT_THROW(client.close(Seconds(seconds)), ConfigurationError);
+  }
+  try {
+    client.ping("server", std::chrono::hours::max());
+    FAIL();
+  } catch (const ConfigurationError& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("timeout is ")) << error.what();
+  }
+}
+
+TEST_F(CallTest, a_lease_that_is_no_span_of_time_is_refused) {
+  NodeOptions options = root_.options();
+  options.lease = Seconds(NAN);
+  EXPECT_THROW(Node("node", options), ConfigurationError);
+  options = root_.options();
+  options.heartbeat = Seconds(HUGE_VAL);
+  EXPECT_THROW(Node("node", options), ConfigurationError);
+  options = root_.options();
+  options.spin = std::chrono::seconds(1);
+  EXPECT_THROW(Node("node", options), ConfigurationError);
+}
+
 TEST_F(CallTest, a_call_to_nobody_says_so) {
   Node client("client", root_.options());
   EXPECT_THROW(client.call("nobody", "echo"), UnknownNodeError);
@@ -55,12 +98,12 @@ TEST_F(CallTest, each_failure_of_a_call_has_its_class_s_8) {
 }
 
 TEST_F(CallTest, a_service_beyond_the_deadline_is_answered_with_its_phase_s_4) {
+  std::latch release(1);
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  std::latch release(1);
   server.serve("slow", [&](const Request&) -> Response { release.wait(); return Value(1); });
   try {
-    client.call("server", "slow", {}, {.timeout_seconds = 0.2});
+    client.call("server", "slow", {}, {.timeout = Seconds(0.2)});
     ADD_FAILURE() << "no timeout";
   } catch (const CallTimeoutError& error) {
     EXPECT_EQ(*error.details().find("phase"), Value("running"));
@@ -69,9 +112,9 @@ TEST_F(CallTest, a_service_beyond_the_deadline_is_answered_with_its_phase_s_4) {
 }
 
 TEST_F(CallTest, a_slow_call_blocks_no_other_s_5) {
+  std::latch release(1);
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  std::latch release(1);
   server.serve("slow", [&](const Request&) -> Response { release.wait(); return Value("slow"); });
   server.serve("echo", echo);
   std::future<Value> slow = client.submit("server", "slow");
@@ -81,18 +124,18 @@ TEST_F(CallTest, a_slow_call_blocks_no_other_s_5) {
 }
 
 TEST_F(CallTest, requests_of_one_sender_start_in_order_s_5) {
+  std::mutex lock;
+  std::vector<std::int64_t> seen;
+  std::vector<std::future<Value>> futures;
   NodeOptions options = root_.options({"client"});
   options.workers = 1;  // with more, what started first may come second to the lock
   Node server("server", options);
   Node client("client", root_.options());
-  std::mutex lock;
-  std::vector<std::int64_t> seen;
   server.serve("note", [&](const Request& request) -> Response {
     const std::lock_guard guard(lock);
     seen.push_back(request.get<std::int64_t>("n"));
     return {};
   });
-  std::vector<std::future<Value>> futures;
   for (int n = 0; n < 3000; ++n) futures.push_back(client.submit("server", "note", {{"n", n}}));
   for (auto& future : futures) future.get();
   const std::lock_guard guard(lock);
@@ -101,11 +144,11 @@ TEST_F(CallTest, requests_of_one_sender_start_in_order_s_5) {
 }
 
 TEST_F(CallTest, calls_from_many_threads_all_get_their_own_answer) {
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
   server.serve("echo", echo);
-  std::vector<std::thread> threads;
-  std::atomic<int> right = 0;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (int n = 0; n < 200; ++n) right += client.call("server", "echo", {{"data", thread * 1000 + n}}) == Value(thread * 1000 + n);
@@ -124,11 +167,11 @@ TEST_F(CallTest, a_service_may_call_back_its_caller) {
 }
 
 TEST_F(CallTest, a_callback_gets_the_result_or_the_error) {
+  std::promise<Value> result;
+  std::promise<std::string> code;
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
   server.serve("echo", echo);
-  std::promise<Value> result;
-  std::promise<std::string> code;
   client.submit("server", "echo", {{"data", 5}}, [&](std::future<Value> done) { result.set_value(done.get()); });
   client.submit("server", "absent", {}, [&](std::future<Value> done) {
     try {
@@ -170,7 +213,7 @@ TEST_F(CallTest, a_node_tells_of_itself_only_what_the_asker_may_call_s_12_a_5) {
   EXPECT_EQ(*client.info("server").find("language"), Value("c++"));
   const Map services = client.stats("server").find("services")->as<Map>();
   EXPECT_EQ(*services.find("open")->as<Map>().find("numRequests"), Value(1));
-  EXPECT_GT(client.ping("server"), 0);
+  EXPECT_GT(client.ping("server"), Seconds(0));
 }
 
 TEST_F(CallTest, stats_tell_the_code_of_the_last_error_and_not_what_a_caller_sent_s_14) {
@@ -180,7 +223,7 @@ TEST_F(CallTest, stats_tell_the_code_of_the_last_error_and_not_what_a_caller_sen
   server.serve("bad", [](const Request&) -> Response { throw std::runtime_error("no account DE89"); });
   server.serve("own", [](const Request&) { return Response::error("NO_ACCOUNT_DE89", "x"); });
   EXPECT_THROW(one.call("server", "bad"), ExecutionFailedError);
-  EXPECT_THROW(one.call("server", "own"), InternalError);
+  EXPECT_THROW(one.call("server", "own"), ApplicationError);
   const auto last_error = [&](const std::string& service) {
     const Map services = other.stats("server").find("services")->as<Map>();
     const Value* const row = services.find(service);

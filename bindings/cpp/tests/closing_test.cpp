@@ -27,27 +27,27 @@ class ClosingTest : public testing::Test {
 };
 
 TEST_F(ClosingTest, a_node_closed_from_its_service_does_not_wait_for_itself_t_12) {
+  std::atomic<double> took = -1;
   Node server("server", one_worker({"client"}));
   Node client("client", root_.options());
-  std::atomic<double> took = -1;
   server.serve("close", [&](const Request&) -> Response {
     const double began = fs::monotonic_seconds();
-    server.close(10 * hang_seconds);
+    server.close(Seconds(10 * hang_seconds));
     took = fs::monotonic_seconds() - began;
     return Value(1);
   });
-  EXPECT_THROW(client.call("server", "close", {}, {.timeout_seconds = hang_seconds}), Error);
+  EXPECT_THROW(client.call("server", "close", {}, {.timeout = Seconds(hang_seconds)}), Error);
   EXPECT_TRUE(eventually([&] { return took >= 0; }));
   EXPECT_LT(took, hang_seconds);
 }
 
 TEST_F(ClosingTest, a_node_closed_from_its_handler_does_not_wait_for_itself_t_12) {
+  std::atomic<double> took = -1;
   Node receiver("receiver", one_worker({"sender"}));
   Node sender("sender", root_.options());
-  std::atomic<double> took = -1;
   receiver.on_message([&](Message&) {
     const double began = fs::monotonic_seconds();
-    receiver.close(10 * hang_seconds);
+    receiver.close(Seconds(10 * hang_seconds));
     took = fs::monotonic_seconds() - began;
   });
   sender.send("receiver", 1);
@@ -79,12 +79,12 @@ TEST_F(ClosingTest, a_closed_node_lets_go_of_its_handler_of_batches) {
 }
 
 TEST_F(ClosingTest, an_event_whose_first_handler_closes_the_node_reaches_the_second_t_12) {
+  std::atomic<bool> reached = false;
   Node receiver("receiver", one_worker({"sender"}));
   Node sender("sender", root_.options());
-  std::atomic<bool> reached = false;
-  receiver.subscribe("topic", [&](Message&) { receiver.close(0.1); });
+  receiver.subscribe("topic", [&](Message&) { receiver.close(Seconds(0.1)); });
   receiver.subscribe("topic", [&](Message&) { reached = true; });
-  sender.wait_for("receiver", hang_seconds);
+  sender.wait_for("receiver", Seconds(hang_seconds));
   sender.publish("topic", 1);
   EXPECT_TRUE(eventually([&] { return reached.load(); }));
 }
@@ -102,7 +102,7 @@ TEST_F(ClosingTest, calls_there_and_back_again_need_no_more_workers_than_one_t_3
   };
   a.serve("pass", pass(a, "b"));
   b.serve("pass", pass(b, "a"));
-  EXPECT_EQ(client.call("a", "pass", {{"left", 12}}, {.timeout_seconds = hang_seconds}), Value(12));
+  EXPECT_EQ(client.call("a", "pass", {{"left", 12}}, {.timeout = Seconds(hang_seconds)}), Value(12));
 }
 
 TEST_F(ClosingTest, a_service_may_call_its_own_node_t_12) {
@@ -110,14 +110,14 @@ TEST_F(ClosingTest, a_service_may_call_its_own_node_t_12) {
   Node client("client", root_.options());
   node.serve("echo", echo);
   node.serve("outer", [&](const Request&) -> Response { return node.call("node", "echo", {{"data", 7}}); });
-  EXPECT_EQ(client.call("node", "outer", {}, {.timeout_seconds = hang_seconds}), Value(7));
+  EXPECT_EQ(client.call("node", "outer", {}, {.timeout = Seconds(hang_seconds)}), Value(7));
 }
 
 TEST_F(ClosingTest, slow_services_leave_a_worker_to_handlers_t_3) {
-  Node node("node", one_worker({"client"}));
-  Node client("client", root_.options());
   std::latch entered(1);
   std::latch release(1);
+  Node node("node", one_worker({"client"}));
+  Node client("client", root_.options());
   node.serve("slow", [&](const Request&) -> Response {
     entered.count_down();
     release.wait();
@@ -126,16 +126,16 @@ TEST_F(ClosingTest, slow_services_leave_a_worker_to_handlers_t_3) {
   node.on_message([](Message&) {});
   std::future<Value> slow = client.submit("node", "slow");
   entered.wait();
-  EXPECT_NO_THROW(client.send("node", 1, {.timeout_seconds = hang_seconds, .ack = true}));
+  EXPECT_NO_THROW(client.send("node", 1, {.timeout = Seconds(hang_seconds), .ack = true}));
   release.count_down();
   EXPECT_EQ(slow.get(), Value(1));
 }
 
 TEST_F(ClosingTest, who_leaves_is_seen_to_leave_and_takes_nothing_more_r_15) {
-  Node server("server", one_worker({"client"}));
-  Node client("client", root_.options());
   std::latch entered(1);
   std::latch release(1);
+  Node server("server", one_worker({"client"}));
+  Node client("client", root_.options());
   server.serve("slow", [&](const Request&) -> Response {
     entered.count_down();
     release.wait();
@@ -143,7 +143,7 @@ TEST_F(ClosingTest, who_leaves_is_seen_to_leave_and_takes_nothing_more_r_15) {
   });
   std::future<Value> slow = client.submit("server", "slow");
   entered.wait();
-  std::thread closing([&] { server.close(10 * hang_seconds); });
+  std::thread closing([&] { server.close(Seconds(10 * hang_seconds)); });
   EXPECT_TRUE(eventually([&] { return client.nodes().size() == 1; }));
   try {
     client.call("server", "slow");
@@ -153,7 +153,7 @@ TEST_F(ClosingTest, who_leaves_is_seen_to_leave_and_takes_nothing_more_r_15) {
   }
   EXPECT_THROW(client.ping("server"), NodeLeftError);
   EXPECT_THROW(client.send("server", 1), NodeLeftError);
-  EXPECT_THROW(client.wait_for("server", 0), UnknownNodeError);
+  EXPECT_THROW(client.wait_for("server", Seconds(0)), UnknownNodeError);
   release.count_down();
   EXPECT_EQ(slow.get(), Value("done"));
   closing.join();

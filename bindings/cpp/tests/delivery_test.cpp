@@ -30,7 +30,7 @@ TEST_F(DeliveryTest, a_message_is_received_once_with_its_metadata) {
   options.priority = 9;
   options.labels = {{"region", "eu"}};
   const std::string id = sender.send("receiver", "hello", options);
-  std::optional<Message> message = receiver.receive(10);
+  std::optional<Message> message = receiver.receive(Seconds(10));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->payload(), Value("hello"));
   EXPECT_EQ(message->source(), "sender");
@@ -39,7 +39,7 @@ TEST_F(DeliveryTest, a_message_is_received_once_with_its_metadata) {
   EXPECT_EQ(message->priority(), 9);
   EXPECT_EQ(message->labels(), options.labels);
   EXPECT_FALSE(message->redelivered());
-  EXPECT_FALSE(receiver.receive(0));
+  EXPECT_FALSE(receiver.receive(Seconds(0)));
 }
 
 SendOptions acknowledged(int priority) {
@@ -50,27 +50,27 @@ SendOptions acknowledged(int priority) {
 }
 
 TEST_F(DeliveryTest, receive_gives_the_more_urgent_sender_first_and_keeps_the_order_of_each_m_33) {
+  std::vector<std::int64_t> found;
   Node receiver("receiver", root_.options({"calm", "urgent"}));
   Node calm("calm", root_.options());
   Node urgent("urgent", root_.options());
   for (int n = 0; n < 2; ++n) calm.send("receiver", n, acknowledged(2));
   for (int n = 2; n < 4; ++n) urgent.send("receiver", n, acknowledged(9));
-  std::vector<std::int64_t> found;
-  for (int n = 0; n < 4; ++n) found.push_back(receiver.receive(10)->payload().as<std::int64_t>());
+  for (int n = 0; n < 4; ++n) found.push_back(receiver.receive(Seconds(10))->payload().as<std::int64_t>());
   EXPECT_EQ(found, (std::vector<std::int64_t>{2, 3, 0, 1}));
 }
 
 TEST_F(DeliveryTest, a_busy_worker_takes_the_more_urgent_sender_next_m_33) {
+  std::latch entered(1);
+  std::latch go_on(1);
+  std::latch all(4);
+  std::vector<std::string> handled;
   NodeOptions options = root_.options({"first", "calm", "urgent"});
   options.workers = 1;
   Node receiver("receiver", options);
   Node first("first", root_.options());
   Node calm("calm", root_.options());
   Node urgent("urgent", root_.options());
-  std::vector<std::string> handled;
-  std::latch entered(1);
-  std::latch go_on(1);
-  std::latch all(4);
   receiver.on_message([&](Message& message) {
     handled.push_back(message.source());
     if (handled.size() == 1) {
@@ -91,16 +91,16 @@ TEST_F(DeliveryTest, a_busy_worker_takes_the_more_urgent_sender_next_m_33) {
 }
 
 TEST_F(DeliveryTest, a_handler_gets_messages_of_one_sender_in_order_s_5) {
+  std::latch all(3000);
+  std::vector<std::int64_t> seen;
+  std::vector<Value> batch;
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
-  std::vector<std::int64_t> seen;
-  std::latch all(3000);
   receiver.on_message([&](Message& message) {
     seen.push_back(message.payload().as<std::int64_t>());
     all.count_down();
   });
   for (int n = 0; n < 1000; ++n) sender.send("receiver", n);
-  std::vector<Value> batch;
   for (int n = 1000; n < 3000; ++n) batch.emplace_back(n);
   sender.send_all("receiver", batch);
   all.wait();
@@ -114,10 +114,10 @@ TEST_F(DeliveryTest, large_messages_do_not_pass_the_bound_of_a_lane_in_one_write
   Node sender("sender", options);
   const std::vector<Value> batch(10, Value(Bytes(256 << 10)));
   SendOptions brief;
-  brief.timeout_seconds = 0.1;
+  brief.timeout = Seconds(0.1);
   EXPECT_THROW(sender.send_all("receiver", batch, brief), InboxFullError);
   std::size_t accepted = 0;
-  while (receiver.receive(0.2)) ++accepted;
+  while (receiver.receive(Seconds(0.2))) ++accepted;
   EXPECT_GE(accepted, 3U);
   EXPECT_LE(accepted, 5U);
 }
@@ -134,11 +134,11 @@ TEST_F(DeliveryTest, what_a_program_does_not_take_fills_a_bounded_part_of_its_me
   const auto held = [&] { return test::counter(receiver, "messages_received") << 20; };
   EXPECT_TRUE(eventually([&] { return held() >= bound; }));
   double waited = 0;
-  while (waited < 2 * wire::limits::full_scan_seconds) waited += std::max(other.ping("receiver"), 1e-5);
+  while (waited < 2 * wire::limits::full_scan_seconds) waited += std::max(other.ping("receiver").count(), 1e-5);
   EXPECT_GE(held(), bound);
   EXPECT_LE(held(), bound + (8 << 20));
   for (std::size_t n = 0; n < 300; ++n) {
-    std::optional<Message> message = receiver.receive(20);
+    std::optional<Message> message = receiver.receive(Seconds(20));
     ASSERT_TRUE(message);
     EXPECT_EQ(message->payload().as<Bytes>().size(), (1 << 20) + n);
   }
@@ -178,11 +178,11 @@ TEST_F(DeliveryTest, an_expired_message_is_not_handed_out_m_7) {
 }
 
 TEST_F(DeliveryTest, an_event_reaches_those_who_subscribed_and_allow) {
+  std::promise<std::string> heard;
   Node publisher("publisher", root_.options());
   Node wants("wants", root_.options({"publisher"}));
   Node other("other", root_.options({"publisher"}));
   Node denies("denies", root_.options());
-  std::promise<std::string> heard;
   wants.subscribe("orders.*", [&](Message& message) { heard.set_value(message.topic()); });
   other.subscribe("invoices", [](Message&) { ADD_FAILURE() << "another topic"; });
   denies.subscribe("*", [](Message&) { ADD_FAILURE() << "no grant"; });
@@ -214,14 +214,14 @@ TEST_F(DeliveryTest, a_full_inbox_is_reported_after_the_timeout_l_6) {
   Node sender("sender", options);
   receiver.pause();
   SendOptions quick;
-  quick.timeout_seconds = 0.05;
+  quick.timeout = Seconds(0.05);
   int sent = 0;
   const auto fill = [&](int count) {
     for (; sent < count; ++sent) sender.send("receiver", Map{{"n", sent}, {"filler", Bytes(1000)}}, quick);
   };
   EXPECT_THROW(fill(100), InboxFullError);
   receiver.resume();
-  quick.timeout_seconds = 20;
+  quick.timeout = Seconds(20);
   std::thread reading([&] {
     const auto read = receiver({{"id", 1}, {"op", "drain"}, {"count", 100}, {"timeout", 20}})["result"];
     EXPECT_EQ(read["received"], 100);
@@ -235,7 +235,7 @@ TEST_F(DeliveryTest, a_denied_sender_is_heard_no_more_a_4) {
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
   sender.send("receiver", 1);
-  EXPECT_TRUE(receiver.receive(10));
+  EXPECT_TRUE(receiver.receive(Seconds(10)));
   receiver.deny({"sender"});
   const auto is_refused = [&] {
     try {
@@ -246,7 +246,7 @@ TEST_F(DeliveryTest, a_denied_sender_is_heard_no_more_a_4) {
     }
   };
   EXPECT_TRUE(eventually(is_refused));  // a grant that was just seen may count for a moment
-  EXPECT_FALSE(receiver.receive(0));
+  EXPECT_FALSE(receiver.receive(Seconds(0)));
 }
 
 // Payloads that a handler of batches took, seen from another thread.
@@ -267,6 +267,7 @@ struct Taken {
 };
 
 TEST_F(DeliveryTest, batches_hold_messages_and_events_in_the_order_of_their_sender) {
+  std::vector<Value> batch;
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
   Taken taken;
@@ -274,7 +275,6 @@ TEST_F(DeliveryTest, batches_hold_messages_and_events_in_the_order_of_their_send
     taken.take(messages);
     return Node::Refusals{};
   });
-  std::vector<Value> batch;
   for (int n = 0; n < 1000; ++n) batch.emplace_back(n);
   sender.send_all("receiver", batch);
   for (int n = 1000; n < 1100; ++n) sender.publish("orders.new", n);
@@ -285,16 +285,16 @@ TEST_F(DeliveryTest, batches_hold_messages_and_events_in_the_order_of_their_send
 }
 
 TEST_F(DeliveryTest, a_batch_whose_handler_throws_comes_again_and_is_acknowledged_once_it_is_taken) {
+  std::atomic<int> attempts = 0;
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
-  std::atomic<int> attempts = 0;
   receiver.on_batch({}, [&](std::vector<Message>&) {
     if (++attempts < 3) throw std::runtime_error("no room");
     return Node::Refusals{};
   });
   SendOptions options;
   options.ack = true;
-  options.timeout_seconds = 20;
+  options.timeout = Seconds(20);
   sender.send("receiver", 1, options);
   EXPECT_EQ(attempts, 3);
 }
@@ -315,6 +315,16 @@ TEST_F(DeliveryTest, a_place_of_a_batch_that_is_refused_is_told_to_its_sender_an
   EXPECT_THROW(sender.send("receiver", 3, options), ExecutionFailedError);
   sender.send("receiver", 4, options);
   EXPECT_THROW(receiver.on_message([](Message&) {}), ConfigurationError);
+}
+
+TEST_F(DeliveryTest, the_publisher_of_an_event_that_is_not_recorded_is_told_unasked) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  receiver.on_batch({"orders.*"}, [](std::vector<Message>&) {
+    return Node::Refusals{{0, Node::Refusal("topic 'orders.new' is refused", "JOURNAL_REFUSED")}};
+  });
+  sender.publish("orders.new", 1);
+  EXPECT_TRUE(eventually([&] { return test::counter(sender, "events_reported_refused") == 1; }));
 }
 
 }  // namespace

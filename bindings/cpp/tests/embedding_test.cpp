@@ -32,11 +32,11 @@ TEST_F(EmbeddingTest, a_call_returns_what_the_service_answers) {
 }
 
 TEST_F(EmbeddingTest, a_call_that_its_caller_interrupts_is_withdrawn) {
+  std::atomic<bool> withdrawn = false;
   Node server("server", root_.options({"client"}));
   EmbeddedNode client("client", root_.options());
-  std::atomic<bool> withdrawn = false;
   server.serve("hold", [&](const Request& request) -> Response {
-    withdrawn = eventually([&] { return request.cancellation().stop_requested(); });
+    withdrawn = eventually([&] { return request.stop_token().stop_requested(); });
     return Value();
   });
   EXPECT_THROW(client.call("server", "hold", {}, {}, always), Interrupted);
@@ -44,25 +44,25 @@ TEST_F(EmbeddingTest, a_call_that_its_caller_interrupts_is_withdrawn) {
 }
 
 TEST_F(EmbeddingTest, an_answer_is_decoded_by_whoever_reads_it) {
+  std::promise<Answer> came;
+  std::promise<Answer> failed;
   Node server("server", root_.options({"client"}));
   EmbeddedNode client("client", root_.options());
   server.serve("echo", echo);
-  std::promise<Answer> came;
   client.start("server", "echo", {{"data", "x"}}, {}, [&](Answer answer) { came.set_value(std::move(answer)); });
   EXPECT_EQ(came.get_future().get().value(), Value("x"));
-  std::promise<Answer> failed;
   client.start("server", "absent", {}, {}, [&](Answer answer) { failed.set_value(std::move(answer)); });
   EXPECT_THROW(failed.get_future().get().value(), ServiceNotFoundError);
 }
 
 TEST_F(EmbeddingTest, forwarded_messages_arrive_in_order_as_they_were) {
+  std::vector<Bytes> kept;
   Node origin("origin", root_.options());
   EmbeddedNode relay("relay", root_.options({"origin"}));
   Node target("target", root_.options({"relay"}));
-  std::vector<Bytes> kept;
   for (int n = 0; n < 200; ++n) {
     const std::string id = origin.send("relay", n);
-    const std::optional<Message> message = relay.fetch(test::hang_seconds);
+    const std::optional<Message> message = relay.fetch(Seconds(test::hang_seconds));
     ASSERT_TRUE(message && message->message_id() == id);
     const ByteView bytes = held_bytes(*message);
     kept.emplace_back(bytes.begin(), bytes.end());
@@ -70,9 +70,9 @@ TEST_F(EmbeddingTest, forwarded_messages_arrive_in_order_as_they_were) {
     EXPECT_TRUE(is_finished(*message));
   }
   const std::vector<ByteView> messages(kept.begin(), kept.end());
-  std::thread reader([&] { relay.forward("target", messages, false, true, test::hang_seconds, never); });
-  for (int n = 0; n < 200; ++n) EXPECT_EQ(target.receive(test::hang_seconds)->payload(), Value(n));
-  target.receive(0);
+  std::thread reader([&] { relay.forward("target", messages, false, true, Seconds(test::hang_seconds), never); });
+  for (int n = 0; n < 200; ++n) EXPECT_EQ(target.receive(Seconds(test::hang_seconds))->payload(), Value(n));
+  target.receive(Seconds(0));
   reader.join();
 }
 
@@ -80,18 +80,18 @@ TEST_F(EmbeddingTest, a_message_that_is_put_back_is_fetched_again) {
   Node sender("sender", root_.options());
   EmbeddedNode receiver("receiver", root_.options({"sender"}));
   sender.send("receiver", 1);
-  const std::optional<Message> first = receiver.fetch(test::hang_seconds);
+  const std::optional<Message> first = receiver.fetch(Seconds(test::hang_seconds));
   ASSERT_TRUE(first);
   receiver.put_back(*first);
-  const std::optional<Message> again = receiver.fetch(test::hang_seconds);
+  const std::optional<Message> again = receiver.fetch(Seconds(test::hang_seconds));
   ASSERT_TRUE(again);
   EXPECT_EQ(again->message_id(), first->message_id());
 }
 
 TEST_F(EmbeddingTest, what_is_done_at_the_end_is_done_once_no_worker_runs) {
   std::latch ended(1);
-  EmbeddedNode node("node", root_.options(), {.at_end = [&] { ended.count_down(); }});
   std::latch ran(1);
+  EmbeddedNode node("node", root_.options(), {.at_end = [&] { ended.count_down(); }});
   node.run([&] { ran.count_down(); });
   ran.wait();
   EXPECT_FALSE(ended.try_wait());
@@ -120,7 +120,7 @@ TEST_F(EmbeddingTest, a_callback_that_fails_is_in_the_log_of_its_node) {
   client.submit("server", "echo", {{"data", 1}}, [](std::future<Value>) { throw std::runtime_error("boom"); });
   EXPECT_TRUE(eventually([&] {
     const std::lock_guard guard(lock);
-    return std::ranges::any_of(lines, [](const std::string& line) { return line.ends_with("call's result threw: boom"); });
+    return std::ranges::any_of(lines, [](const std::string& line) { return line.ends_with("'echo' at 'server' threw: std::runtime_error: boom"); });
   }));
   set_log({});
 }

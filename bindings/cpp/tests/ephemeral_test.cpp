@@ -74,11 +74,11 @@ TEST_F(EphemeralTest, it_says_so_in_listings_and_lives_as_others_r_25) {
 // A message that was handled, recorded, and put into a new lane after everything of its sender was forgotten.
 TEST_F(EphemeralTest, what_a_forgotten_name_once_wrote_is_not_dispatched_again_l_15) {
   std::atomic<int> handled = 0;
+  std::string recorded;
   Node hub("hub", root_.options({"job.*"}));
   hub.on_message([&](const Message&) { ++handled; });
   const std::string lane = wire::lane_dir(root_.path, "hub", "job.1");
   const std::string segment = lane + "/" + wire::lane_file_name({1, 1});
-  std::string recorded;
   {
     Node job("job.1", passing());
     job.send("hub", "once", {.ack = true});

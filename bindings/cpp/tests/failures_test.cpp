@@ -42,11 +42,11 @@ class FailuresTest : public testing::Test {
 };
 
 TEST_F(FailuresTest, what_came_before_there_was_a_handler_is_handled_first_t_2) {
+  std::latch all(100);
+  std::vector<std::int64_t> seen;
   Node node("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
   for (int n = 0; n < 50; ++n) sender.send("receiver", n, {.ack = true});
-  std::vector<std::int64_t> seen;
-  std::latch all(100);
   std::thread sending([&] {
     for (int n = 50; n < 100; ++n) sender.send("receiver", n, {.ack = true});
   });
@@ -60,13 +60,13 @@ TEST_F(FailuresTest, what_came_before_there_was_a_handler_is_handled_first_t_2) 
 }
 
 TEST_F(FailuresTest, an_event_that_came_before_its_subscription_is_handled_t_2) {
+  std::latch handled(1);
   const auto node = Runtime::make("receiver", root_.options({"sender"}));
   node->context.registration->update([](wire::Entry& entry) { entry.subscriptions = {"news"}; });
   Node sender("sender", root_.options());
   EXPECT_EQ(sender.publish("news", 7).count(), 1U);
   node->start();
   EXPECT_TRUE(eventually([&] { return node->context.stats.counters()["messages_received"] == 1; }));
-  std::latch handled(1);
   node->delivery.subscribe("news", [&](Message& message) {
     EXPECT_EQ(message.payload(), Value(7));
     handled.count_down();
@@ -76,10 +76,10 @@ TEST_F(FailuresTest, an_event_that_came_before_its_subscription_is_handled_t_2) 
 }
 
 TEST_F(FailuresTest, a_handler_that_fails_leaves_a_dead_letter_that_can_be_tried_again_s_18) {
-  Node node("receiver", receiver(OnError::dead_letter));
-  Node sender("sender", root_.options());
   std::atomic<bool> works = false;
   std::atomic<int> handled = 0;
+  Node node("receiver", receiver(OnError::dead_letter));
+  Node sender("sender", root_.options());
   node.on_message([&](Message& message) {
     if (!works) throw std::runtime_error("not today");
     EXPECT_TRUE(message.redelivered());
@@ -100,10 +100,10 @@ TEST_F(FailuresTest, a_handler_that_fails_leaves_a_dead_letter_that_can_be_tried
 }
 
 TEST_F(FailuresTest, a_message_is_tried_again_in_its_place_s_17) {
+  std::latch all(4);
+  std::vector<std::pair<std::int64_t, unsigned>> seen;
   Node node("receiver", receiver(OnError::retry));
   Node sender("sender", root_.options());
-  std::vector<std::pair<std::int64_t, unsigned>> seen;
-  std::latch all(4);
   node.on_message([&](Message& message) {
     const auto number = message.payload().as<std::int64_t>();
     seen.emplace_back(number, message.deliveries());
@@ -122,7 +122,7 @@ TEST_F(FailuresTest, one_that_always_fails_is_dead_in_the_end_s_17) {
   Node node("receiver", receiver(OnError::retry));
   Node sender("sender", root_.options());
   node.on_message([](Message&) { throw std::runtime_error("never"); });
-  EXPECT_THROW(sender.send("receiver", 0, {.timeout_seconds = 60, .ack = true}), ExecutionFailedError);
+  EXPECT_THROW(sender.send("receiver", 0, {.timeout = Seconds(60), .ack = true}), ExecutionFailedError);
   EXPECT_EQ(counter(node, "handler_failures"), 3);
   EXPECT_EQ(dead().size(), 1U);
 }
@@ -174,6 +174,7 @@ TEST_F(FailuresTest, a_message_that_ends_its_process_each_time_is_dead_in_the_en
     while (true) pause();
   };
   const std::array<LaterProcess, 3> lives{LaterProcess(live), LaterProcess(live), LaterProcess(live)};
+  std::atomic<int> handled = 0;
   Node sender("sender", root_.options());
   {
     const auto first = Runtime::make("receiver", receiver(OnError::dead_letter));  // which never reads
@@ -182,7 +183,6 @@ TEST_F(FailuresTest, a_message_that_ends_its_process_each_time_is_dead_in_the_en
   }
   for (int life = 0; life < 3; ++life) EXPECT_EQ(lives[static_cast<std::size_t>(life)].run(), life + 1);
   Node node("receiver", receiver(OnError::dead_letter));
-  std::atomic<int> handled = 0;
   node.on_message([&](Message&) { ++handled; });
   EXPECT_TRUE(eventually([&] { return dead().size() == 1; }));
   EXPECT_EQ(handled, 0);
@@ -191,11 +191,11 @@ TEST_F(FailuresTest, a_message_that_ends_its_process_each_time_is_dead_in_the_en
 }
 
 TEST_F(FailuresTest, what_comes_behind_a_payload_in_segments_is_handled_behind_it_g_14) {
+  std::latch all(20);
+  std::vector<std::size_t> seen;
   Node node("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
   sender.segment("receiver", 1 << 20);
-  std::vector<std::size_t> seen;
-  std::latch all(20);
   node.on_message([&](Message& message) {
     seen.push_back(message.bytes().size());
     all.count_down();
@@ -209,6 +209,7 @@ TEST_F(FailuresTest, what_comes_behind_a_payload_in_segments_is_handled_behind_i
 }
 
 TEST_F(FailuresTest, a_subscriber_that_is_full_or_forbids_holds_up_nobody_and_is_named_s_5) {
+  std::atomic<int> heard = 0;
   const auto deaf = Runtime::make("deaf", root_.options({"sender"}));
   deaf->context.registration->update([](wire::Entry& entry) { entry.subscriptions = {"news"}; });
   Node open("open", root_.options({"sender"}));
@@ -216,7 +217,6 @@ TEST_F(FailuresTest, a_subscriber_that_is_full_or_forbids_holds_up_nobody_and_is
   NodeOptions narrow = root_.options();
   narrow.max_lane_bytes = 100'000;
   Node sender("sender", narrow);
-  std::atomic<int> heard = 0;
   open.subscribe("news", [&](Message&) { ++heard; });
   closed.subscribe("news", [](Message&) {});
   SendOptions options;

@@ -161,7 +161,7 @@ TEST_F(KeySourceTest, a_node_goes_on_with_its_keys_and_says_once_why_w_20) {
     if (text.find("goes on with the keys") != std::string_view::npos) ++said;
   });
   NodeOptions options = root_.options({"analytics"});
-  options.heartbeat_seconds = 0.05;
+  options.heartbeat = Seconds(0.05);
   {
     Node billing("billing", options);
     Node analytics("analytics", root_.options({"billing"}));

@@ -36,7 +36,7 @@ TEST_F(KeyStore, a_private_key_file_is_read_w_14) { EXPECT_EQ(read_key_file(path
 TEST_F(KeyStore, what_is_none_is_refused_with_what_to_do_w_14) {
   EXPECT_NE(refusal(root_.path + "/absent").find("speed init"), std::string::npos);
   EXPECT_NE(refusal(root_.path).find("no regular file"), std::string::npos);
-  for (const mode_t mode : {0644, 0604, 0620, 0660, 0610, 0601}) {
+  for (const mode_t mode : {0644U, 0604U, 0620U, 0660U, 0610U, 0601U}) {
     ASSERT_EQ(chmod(path_.c_str(), mode), 0);
     EXPECT_NE(refusal(path_).find("chmod 600"), std::string::npos) << std::oct << mode;
   }
@@ -80,7 +80,7 @@ TEST_F(KeyStore, a_directory_to_which_others_can_write_is_refused_unless_it_is_s
   std::filesystem::create_directories(open + "/private");
   std::filesystem::copy_file(path_, open + "/private/speed.key");
   std::filesystem::create_symlink(open + "/private/speed.key", root_.path + "/link");
-  for (const mode_t mode : {0777, 0775, 0757}) {
+  for (const mode_t mode : {0777U, 0775U, 0757U}) {
     ASSERT_EQ(chmod(open.c_str(), mode), 0);
     EXPECT_NE(refusal(open + "/private/speed.key").find("chmod go-w " + open), std::string::npos);
     EXPECT_NE(refusal(root_.path + "/link").find("chmod go-w " + open), std::string::npos);

@@ -45,7 +45,7 @@ class OnceTest : public testing::Test {
     const pid_t pid = dying_server(idempotent);
     Node client("client", root_.options());
     client.wait_for("server");
-    std::future<Value> call = client.submit("server", "charge", {}, {.timeout_seconds = 300});
+    std::future<Value> call = client.submit("server", "charge", {}, {.timeout = Seconds(300)});
     waitpid(pid, nullptr, 0);
     try {
       call.get();
@@ -85,12 +85,12 @@ TEST_F(OnceTest, an_idempotent_service_runs_again_and_is_told_s_8) {
 }
 
 TEST_F(OnceTest, what_was_not_begun_runs_in_the_next_life_s_8) {
+  std::atomic<bool> redelivered = false;
   const auto first = Runtime::make("server", root_.options({"client"}));  // which never reads
   Node client("client", root_.options());
-  std::future<Value> call = client.submit("server", "note", {}, {.timeout_seconds = 300});
+  std::future<Value> call = client.submit("server", "note", {}, {.timeout = Seconds(300)});
   first->context.registration->remove();
   Node successor("server", root_.options({"client"}));
-  std::atomic<bool> redelivered = false;
   successor.serve("note", [&](const Request& request) -> Response {
     redelivered = request.redelivered();
     return Value(1);
@@ -122,8 +122,8 @@ void send_request(Runtime& client, const std::string& id, const wire::Deadline& 
 }
 
 TEST_F(OnceTest, a_jump_of_the_wall_clock_ends_no_call_on_one_boot_s_4) {
-  Node server("server", root_.options({"client"}));
   std::atomic<int> noted = 0;
+  Node server("server", root_.options({"client"}));
   server.serve("note", [&](const Request&) -> Response { return Value(++noted); });
   const auto client = Runtime::make("client", root_.options());
   const std::string boot = client->context.registry->observer().boot_id;
@@ -146,6 +146,7 @@ TEST_F(OnceTest, a_large_control_payload_is_refused_and_a_large_request_for_nobo
 }
 
 TEST_F(OnceTest, each_request_is_answered_whatever_the_answer_looks_like_s_3) {
+  std::vector<std::future<Value>> calls;
   Node server("server", root_.options({"client"}));
   server.serve("odd", [](const Request& request) -> Response {
     const auto number = request.get<std::int64_t>("n");
@@ -155,18 +156,13 @@ TEST_F(OnceTest, each_request_is_answered_whatever_the_answer_looks_like_s_3) {
   });
   server.serve("echo", test::echo);
   Node client("client", root_.options());
-  std::vector<std::future<Value>> calls;
   for (int n = 0; n < 6; ++n) {
     calls.push_back(client.submit("server", "odd", {{"n", n}}));
     calls.push_back(client.submit("server", "echo", {{"data", n}}));
   }
   for (int n = 0; n < 6; ++n) {
     std::future<Value>& odd = calls[2 * static_cast<std::size_t>(n)];
-    if (n % 3 == 0) {
-      EXPECT_THROW(odd.get(), InternalError);
-    } else {
-      EXPECT_THROW(odd.get(), ExecutionFailedError);
-    }
+    EXPECT_THROW(odd.get(), ExecutionFailedError);
     EXPECT_EQ(calls[2 * static_cast<std::size_t>(n) + 1].get(), Value(n));
   }
 }
@@ -176,7 +172,7 @@ TEST_F(OnceTest, arguments_and_results_above_an_envelope_travel_in_segments_g_18
   Node client("client", root_.options());
   server.serve("echo", test::echo);
   const Value data = Bytes(wire::limits::max_payload_bytes + 7, std::byte{3});
-  EXPECT_EQ(client.call("server", "echo", {{"data", data}}, {.timeout_seconds = 120}), data);
+  EXPECT_EQ(client.call("server", "echo", {{"data", data}}, {.timeout = Seconds(120)}), data);
 }
 
 TEST_F(OnceTest, what_is_too_large_for_any_call_is_refused_before_it_is_written_g_18) {

@@ -46,7 +46,7 @@ class Protected : public testing::Test {
   std::string refusal() {
     SendOptions options;
     options.ack = true;
-    options.timeout_seconds = 20;
+    options.timeout = Seconds(20);
     try {
       billing_->send("analytics", order(), options);
       return "OK";
@@ -73,7 +73,7 @@ TEST_F(Protected, a_signed_and_encrypted_message_is_read_by_who_it_is_for_m_17_m
   writer_.compression = "zstd";
   open();
   billing_->send("analytics", order());
-  const std::optional<Message> message = analytics_->receive(20);
+  const std::optional<Message> message = analytics_->receive(Seconds(20));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->payload(), order());
   EXPECT_EQ(message->signed_by(), "billing-1");
@@ -91,7 +91,7 @@ TEST_F(Protected, options_of_one_message_count_over_the_settings_of_the_node_m_2
   options.protection.encrypt_to = {"both"};
   options.protection.classification = Classification::restricted;
   billing_->send("analytics", order(), options);
-  const std::optional<Message> message = analytics_->receive(20);
+  const std::optional<Message> message = analytics_->receive(Seconds(20));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->payload(), order());
   EXPECT_EQ(message->data_classification(), "restricted");
@@ -114,7 +114,7 @@ TEST_F(Protected, verify_lets_unsigned_messages_pass_m_18) {
   trust(SignaturePolicy::verify);
   open();
   billing_->send("analytics", order());
-  const std::optional<Message> message = analytics_->receive(20);
+  const std::optional<Message> message = analytics_->receive(Seconds(20));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->signed_by(), std::nullopt);
 }
@@ -128,7 +128,7 @@ TEST_F(Protected, receive_passes_over_what_is_refused_m_18) {
   SendOptions options;
   options.protection.sign_with = "own";
   billing_->send("analytics", "signed", options);
-  const std::optional<Message> message = analytics_->receive(20);
+  const std::optional<Message> message = analytics_->receive(Seconds(20));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->payload(), Value("signed"));
 }
@@ -149,7 +149,7 @@ TEST_F(Protected, events_and_batches_are_checked_alike_m_18) {
     const std::lock_guard guard(lock);
     return seen;
   };
-  billing_->wait_for("analytics", 20);
+  billing_->wait_for("analytics", Seconds(20));
   SendOptions options;
   billing_->send("analytics", "unsigned", options);
   options.protection.sign_with = "own";
@@ -174,8 +174,8 @@ TEST_F(Protected, a_key_that_is_put_later_signs_from_the_next_message_on_m_26) {
   billing_->send("analytics", "first");
   writer_.keys->put("own", {signer_, next});
   billing_->send("analytics", "second");
-  EXPECT_EQ(analytics_->receive(20)->signed_by(), "billing-1");
-  EXPECT_EQ(analytics_->receive(20)->signed_by(), "billing-2");
+  EXPECT_EQ(analytics_->receive(Seconds(20))->signed_by(), "billing-1");
+  EXPECT_EQ(analytics_->receive(Seconds(20))->signed_by(), "billing-2");
 }
 
 TEST_F(Protected, a_signed_message_in_segments_is_verified_whole_m_16) {
@@ -185,9 +185,9 @@ TEST_F(Protected, a_signed_message_in_segments_is_verified_whole_m_16) {
   const Value large = Bytes(20 << 20, std::byte{7});
   billing_->segment("analytics", 4 << 20);
   SendOptions options;
-  options.timeout_seconds = 60;
+  options.timeout = Seconds(60);
   billing_->send("analytics", large, options);
-  const std::optional<Message> message = analytics_->receive(60);
+  const std::optional<Message> message = analytics_->receive(Seconds(60));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->signed_by(), "billing-1");
   EXPECT_EQ(message->payload(), large);

@@ -100,8 +100,8 @@ TEST_F(RestTest, lanes_at_rest_are_read_when_they_ring_l_26) {
 
 // Who polls rings nobody.
 TEST_F(RestTest, lanes_at_rest_that_do_not_ring_are_looked_at_in_turn_l_26) {
-  Node hub("hub", few_files({"etl.*"}));
   std::atomic<int> handled = 0;
+  Node hub("hub", few_files({"etl.*"}));
   hub.on_message([&](const Message&) { ++handled; });
   std::vector<std::unique_ptr<Node>> senders;
   NodeOptions silent = root_.options();
@@ -114,9 +114,9 @@ TEST_F(RestTest, lanes_at_rest_that_do_not_ring_are_looked_at_in_turn_l_26) {
 }
 
 TEST_F(RestTest, what_is_unfinished_in_a_lane_at_rest_is_finished_and_committed_l_26) {
-  Node hub("hub", few_files({"etl.*", "slow"}));
   std::latch begun(1);
   std::latch release(1);
+  Node hub("hub", few_files({"etl.*", "slow"}));
   hub.on_message([&](const Message& message) {
     if (message.source() != "slow") return;
     begun.count_down();
@@ -136,9 +136,9 @@ TEST_F(RestTest, what_is_unfinished_in_a_lane_at_rest_is_finished_and_committed_
 }
 
 TEST_F(RestTest, links_at_rest_go_on_in_their_order_l_26) {
-  Node hub("hub", few_files());
   std::mutex lock;
   std::map<std::string, std::vector<Value>> seen;
+  Node hub("hub", few_files());
   const auto targets = nodes("etl", 10);
   for (const auto& target : targets) {
     target->on_message([&, name = target->name()](const Message& message) {
@@ -249,7 +249,7 @@ class UngrantedTest : public RestTest {
     node->context.policy.deny({"sender"});
     node->start();
     node->delivery.on_message([this](const Message&) { ++handled_; });
-    Node("probe", root_.options()).ping("receiver", 20);
+    Node("probe", root_.options()).ping("receiver", Seconds(20));
     return node;
   }
 
@@ -257,7 +257,7 @@ class UngrantedTest : public RestTest {
   void leave_a_message() const {
     Node before("receiver", root_.options({"sender"}));
     Node("sender", root_.options()).send("receiver", "early");
-    before.close(0);
+    before.close(Seconds(0));
   }
 
   // The lanes of a node that reads none itself as long as this is used.
@@ -287,7 +287,7 @@ TEST_F(UngrantedTest, a_message_without_a_grant_is_discarded_at_once_and_no_late
 TEST_F(UngrantedTest, a_request_without_a_grant_is_answered_at_once_a_6) {
   const auto node = receiver();
   Node sender("sender", root_.options());
-  EXPECT_THROW(sender.call("receiver", "echo", {}, {.timeout_seconds = 20}), AccessDeniedError);
+  EXPECT_THROW(sender.call("receiver", "echo", {}, {.timeout = Seconds(20)}), AccessDeniedError);
   node->leave(0);
 }
 

@@ -99,8 +99,8 @@ class Pool {
 };
 
 TEST(Workers, only_a_worker_waits_for_the_room_of_an_answer_and_others_read_s_5_s_10) {
-  const auto pool = Pool::make(1);
   std::latch ends(1);
+  const auto pool = Pool::make(1);
   pool->answers = 1;
   pool->workers.submit([&] { ends.wait(); });
   EXPECT_TRUE(eventually([&] { return pool->impatient > 2; }));
@@ -116,15 +116,16 @@ TEST(Workers, only_a_worker_waits_for_the_room_of_an_answer_and_others_read_s_5_
 
 TEST_F(RuntimeTest, a_request_whose_deadline_passed_in_the_queue_is_never_invoked_s_4) {
   constexpr int calls = 50;
+  std::atomic<int> invoked = 0;
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  std::atomic<int> invoked = 0;
   server.serve("note", [&](const Request&) -> Response { return Value(++invoked); });
   for (int n = 0; n < calls; ++n) {
-    EXPECT_THROW(client.call("server", "note", {}, {.timeout_seconds = 0}), CallTimeoutError);
+    EXPECT_THROW(client.call("server", "note", {}, {.timeout = Seconds(0)}), CallTimeoutError);
   }
-  EXPECT_TRUE(eventually([&] { return counter(server, "requests_timed_out_queued") == calls; }));
+  EXPECT_TRUE(eventually([&] { return counter(server, "requests_timed_out_queued") >= calls; }));
   EXPECT_EQ(client.call("server", "note"), Value(1));
+  EXPECT_EQ(counter(server, "requests_timed_out_queued"), calls);
   EXPECT_EQ(counter(server, "requests_timed_out_running"), 0);
 }
 
@@ -134,15 +135,15 @@ TEST_F(RuntimeTest, a_sender_waits_no_longer_than_its_own_deadline_behind_anothe
   const auto receiver = deaf("receiver", {"sender"});
   Node sender("sender", narrow());
   sender.send("receiver", Bytes(9000));
-  std::thread patient([&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout_seconds = 60}), InboxFullError); });
+  std::thread patient([&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
   const double began = fs::monotonic_seconds();
   for (int n = 0; n < 20; ++n) {
     usleep(1000);  // or the other might never get the lock that it waits with
-    EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout_seconds = 0.05}), InboxFullError);
-    EXPECT_THROW(sender.call("receiver", "any", {{"data", Bytes(9000)}}, {.timeout_seconds = 0.05}), InboxFullError);
+    EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(0.05)}), InboxFullError);
+    EXPECT_THROW(sender.call("receiver", "any", {{"data", Bytes(9000)}}, {.timeout = Seconds(0.05)}), InboxFullError);
   }
   EXPECT_LT(fs::monotonic_seconds() - began, hang_seconds);
-  sender.close(0);
+  sender.close(Seconds(0));
   patient.join();
 }
 
@@ -155,7 +156,7 @@ TEST_F(RuntimeTest, all_who_waited_for_room_send_once_there_is_some_l_6) {
   std::vector<std::thread> waiting;
   for (int n = 1; n <= senders; ++n) {
     waiting.emplace_back([&] {
-      EXPECT_NO_THROW(sender.send("receiver", Map{{"n", 1}, {"filler", Bytes(9000)}}, {.timeout_seconds = 60}));
+      EXPECT_NO_THROW(sender.send("receiver", Map{{"n", 1}, {"filler", Bytes(9000)}}, {.timeout = Seconds(60)}));
     });
   }
   receiver.resume();
@@ -169,16 +170,16 @@ TEST_F(RuntimeTest, the_reader_waits_for_no_sender_when_a_node_comes_back_l_6) {
   Node other("other", root_.options());
   const auto receiver = deaf("receiver", {"sender"});
   sender.send("receiver", Bytes(9000));
-  std::thread patient([&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout_seconds = 60}), InboxFullError); });
-  EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout_seconds = 0.05}), Error);
+  std::thread patient([&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
+  EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(0.05)}), Error);
   receiver->context.registration->remove();
   const auto successor = deaf("receiver", {"sender"});
   const Bytes ping = wire::pack(Map{{"requestId", "1"}});
   const ByteView one(ping);
   successor->links.granted("sender")->send({wire::EnvelopeType::heartbeat, 0, {&one, 1}});
   EXPECT_TRUE(eventually([&] { return counter(sender, "replies_undelivered") == 1; }));
-  EXPECT_NO_THROW(other.ping("sender", hang_seconds));
-  sender.close(0);
+  EXPECT_NO_THROW(other.ping("sender", Seconds(hang_seconds)));
+  sender.close(Seconds(0));
   patient.join();
 }
 
@@ -204,7 +205,7 @@ TEST_F(RuntimeTest, what_a_node_answered_before_it_left_is_read_before_its_calle
   arrived.wait();
   agent.pause();
   answer.count_down();
-  server.close(hang_seconds);
+  server.close(Seconds(hang_seconds));
   agent.resume();
   calling.join();
   EXPECT_EQ(told["error"], "UNKNOWN_NODE") << told;  // of the call that the agent makes once it has all answers
@@ -213,7 +214,7 @@ TEST_F(RuntimeTest, what_a_node_answered_before_it_left_is_read_before_its_calle
 TEST_F(RuntimeTest, a_killed_server_is_noticed_however_seldom_it_renews_its_lease_s_7_l_9) {
   AgentProcess agent(root_, "agent", {"--allow", "client", "--lease", "3600", "--heartbeat", "1000"});
   Node client("client", root_.options());
-  std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 300}}, {.timeout_seconds = 300});
+  std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 300}}, {.timeout = Seconds(300)});
   agent.kill(SIGKILL);
   ASSERT_EQ(pending.wait_for(std::chrono::duration<double>(hang_seconds)), std::future_status::ready);
   EXPECT_THROW(pending.get(), NodeLeftError);
@@ -224,7 +225,7 @@ TEST_F(RuntimeTest, a_call_to_a_killed_server_ends_although_its_lease_has_not_s_
   AgentProcess agent(root_, "agent", {"--allow", "client", "--lease", "3600", "--heartbeat", "1000"});
   Node client("client", root_.options());
   agent.kill(SIGKILL);
-  std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 300}}, {.timeout_seconds = 300});
+  std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 300}}, {.timeout = Seconds(300)});
   ASSERT_EQ(pending.wait_for(std::chrono::duration<double>(hang_seconds)), std::future_status::ready);
   EXPECT_THROW(pending.get(), NodeLeftError);
 }
@@ -250,7 +251,7 @@ TEST_F(RuntimeTest, a_failure_is_told_whatever_its_text_holds_and_the_next_messa
   });
   const auto told = [&](int number) {
     try {
-      sender.send("receiver", number, {.timeout_seconds = hang_seconds, .ack = true});
+      sender.send("receiver", number, {.timeout = Seconds(hang_seconds), .ack = true});
       return std::string("handled");
     } catch (const ExecutionFailedError& error) {
       return std::string(error.what());
@@ -262,18 +263,18 @@ TEST_F(RuntimeTest, a_failure_is_told_whatever_its_text_holds_and_the_next_messa
 }
 
 TEST_F(RuntimeTest, a_node_tells_of_itself_whatever_its_last_error_holds_s_12) {
+  std::string umlauts;
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  std::string umlauts;
   for (int n = 0; n < 600; ++n) umlauts += "ü";
   server.serve("even", [umlauts](const Request&) -> Response { throw std::runtime_error(umlauts); });
   server.serve("odd", [umlauts](const Request&) -> Response { throw std::runtime_error("x" + umlauts); });
   server.serve("code", [](const Request&) -> Response { return Response::error("\xff", "bad \xff text"); });
   EXPECT_THROW(client.call("server", "even"), ExecutionFailedError);
   EXPECT_THROW(client.call("server", "odd"), ExecutionFailedError);
-  const Map services = client.stats("server", hang_seconds).find("services")->as<Map>();
+  const Map services = client.stats("server", Seconds(hang_seconds)).find("services")->as<Map>();
   EXPECT_EQ(*services.find("odd")->as<Map>().find("numErrors"), Value(1));
-  EXPECT_THROW(client.call("server", "code"), InternalError);
+  EXPECT_THROW(client.call("server", "code"), ExecutionFailedError);
 }
 
 }  // namespace

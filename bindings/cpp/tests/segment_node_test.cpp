@@ -67,9 +67,10 @@ class SegmentNodeTest : public testing::Test {
 
 TEST_F(SegmentNodeTest, a_file_is_streamed_and_read_from_the_store_g_18) {
   const std::string path = file_of((64 << 20) + 1000);
+  std::vector<std::size_t> progress;
+  std::promise<std::string> topic;  // an acknowledgement orders what threads do, but no sanitizer sees it
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
-  std::promise<std::string> topic;  // an acknowledgement orders what threads do, but no sanitizer sees it
   receiver.on_message([&](Message& message) {
     ASSERT_NE(message.large(), nullptr);
     save(*message.large(), root_.path + "/copy");
@@ -78,8 +79,7 @@ TEST_F(SegmentNodeTest, a_file_is_streamed_and_read_from_the_store_g_18) {
   SendOptions options;
   options.ack = true;
   options.topic = "files";
-  options.timeout_seconds = 60;
-  std::vector<std::size_t> progress;
+  options.timeout = Seconds(60);
   const FileSource file(path);
   sender.send_large("receiver", file, options, [&](std::size_t written, std::size_t total) {
     progress.push_back(written);
@@ -99,19 +99,19 @@ TEST_F(SegmentNodeTest, a_value_that_no_envelope_holds_arrives_as_that_value) {
   Node sender("sender", root_.options());
   const Value payload = Map{{"big", Bytes(wire::limits::max_payload_bytes, std::byte{5})}, {"small", 1}};
   SendOptions options;
-  options.timeout_seconds = 60;
+  options.timeout = Seconds(60);
   sender.send("receiver", payload, options);
-  std::optional<Message> message = receiver.receive(60);
+  std::optional<Message> message = receiver.receive(Seconds(60));
   ASSERT_TRUE(message);
   EXPECT_TRUE(message->payload() == payload);
 }
 
 TEST_F(SegmentNodeTest, calls_messages_and_events_work_over_a_link_with_a_segment_size_g_18) {
+  std::mutex lock;
+  std::vector<std::string> topics;
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options({"server"}));
   server.serve("echo", test::echo);
-  std::mutex lock;
-  std::vector<std::string> topics;
   server.subscribe("news", [&](Message& message) {
     const std::lock_guard guard(lock);
     topics.push_back(message.topic());
@@ -125,8 +125,8 @@ TEST_F(SegmentNodeTest, calls_messages_and_events_work_over_a_link_with_a_segmen
   options.ack = true;
   client.send("server", data, options);
   client.send("server", "brief", options);
-  EXPECT_TRUE(server.receive(10)->payload() == data);
-  EXPECT_EQ(server.receive(10)->payload(), Value("brief"));
+  EXPECT_TRUE(server.receive(Seconds(10))->payload() == data);
+  EXPECT_EQ(server.receive(Seconds(10))->payload(), Value("brief"));
   EXPECT_EQ(client.publish("news", data).count(), 1U);
   EXPECT_TRUE(eventually([&] {
     const std::lock_guard guard(lock);
@@ -150,7 +150,7 @@ TEST_F(SegmentNodeTest, what_a_bridge_loses_is_recovered_g_10) {
   const Bytes payload(5000, std::byte{9});
   const std::vector<Bytes> segments = test::segments_of(message_of(payload), 512, 3);
   for (std::size_t slot = 3; slot < segments.size(); ++slot) send_bytes(*runtime, "receiver", segments[slot]);
-  EXPECT_TRUE(receiver.receive(10)->payload() == Value(payload));
+  EXPECT_TRUE(receiver.receive(Seconds(10))->payload() == Value(payload));
 }
 
 TEST_F(SegmentNodeTest, segments_survive_a_restart_and_the_payload_comes_once_g_14) {
@@ -166,21 +166,21 @@ TEST_F(SegmentNodeTest, segments_survive_a_restart_and_the_payload_comes_once_g_
   Node receiver("receiver", root_.options({"sender"}));
   sender.wait_for("receiver");
   for (std::size_t slot = 6; slot < segments.size(); ++slot) send_bytes(*runtime, "receiver", segments[slot]);
-  EXPECT_TRUE(receiver.receive(10));
+  EXPECT_TRUE(receiver.receive(Seconds(10)));
   for (const Bytes& segment : segments) send_bytes(*runtime, "receiver", segment);
-  EXPECT_FALSE(receiver.receive(0.2));
+  EXPECT_FALSE(receiver.receive(Seconds(0.2)));
   EXPECT_TRUE(eventually(
       [&] { return test::counter(receiver, "segments_repeated") == static_cast<std::int64_t>(segments.size()); }));
 }
 
 TEST_F(SegmentNodeTest, a_payload_that_expires_is_reported_to_who_waits_for_it_g_19) {
+  std::promise<core::Outcome> told;
   NodeOptions options = root_.options({"sender"});
-  options.segment_limits.idle_seconds = 0.5;
+  options.segment_limits.idle = Seconds(0.5);
   Node receiver("receiver", options);
   const auto runtime = runtime::Runtime::make("sender", root_.options({"receiver"}));
   Opened sender(runtime);
   const std::vector<Bytes> segments = test::segments_of(message_of(Bytes(5000)), 512, 0);
-  std::promise<core::Outcome> told;
   const ByteView one(segments[0]);
   const auto flags = static_cast<std::uint16_t>(wire::flag_segment | wire::flag_ack_requested);
   runtime->links.granted("receiver")
@@ -215,7 +215,7 @@ TEST_F(SegmentNodeTest, nonsense_in_segments_is_counted_and_the_next_message_unh
   changed.back() ^= std::byte{1};
   send_bytes(*runtime, "receiver", changed);
   for (const Bytes& segment : segments) send_bytes(*runtime, "receiver", segment);
-  EXPECT_TRUE(receiver.receive(10)->payload() == Value(Bytes(5000)));
+  EXPECT_TRUE(receiver.receive(Seconds(10))->payload() == Value(Bytes(5000)));
   EXPECT_EQ(test::counter(receiver, "rejected_bad_segment"), 1);
   EXPECT_EQ(test::counter(receiver, "rejected_segment_conflict"), 1);
 }
@@ -234,8 +234,8 @@ TEST_F(SegmentNodeTest, a_payload_that_is_not_what_its_hash_says_is_never_delive
   }
   EXPECT_TRUE(eventually([&] { return test::counter(receiver, "rejected_segment_hash") == 1; }));
   for (const Bytes& segment : segments) send_bytes(*runtime, "receiver", segment);
-  EXPECT_TRUE(receiver.receive(10));
-  EXPECT_FALSE(receiver.receive(0));
+  EXPECT_TRUE(receiver.receive(Seconds(10)));
+  EXPECT_FALSE(receiver.receive(Seconds(0)));
 }
 
 TEST_F(SegmentNodeTest, a_segment_size_that_cannot_be_is_refused_g_4) {
@@ -253,7 +253,7 @@ TEST_F(SegmentNodeTest, a_message_kept_longer_than_its_node_can_be_finished) {
     Node sender("sender", root_.options());
     sender.segment("receiver", 64);
     sender.send("receiver", Bytes(1000));
-    kept = receiver.receive(10);
+    kept = receiver.receive(Seconds(10));
   }
   ASSERT_TRUE(kept);
   kept->done();

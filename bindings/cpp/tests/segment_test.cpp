@@ -184,7 +184,7 @@ TEST(Segments, bogus_first_segments_are_held_no_further_than_the_limits_g_16) {
     std::memcpy(segment.hash.data(), &number, sizeof number);
     ASSERT_EQ(assembler.receive("flood", write_segment(segment), 0).verdict, Verdict::kept);
   }
-  EXPECT_EQ(assembler.expire(limits.idle_seconds).size(), limits.sender_reconstructions);
+  EXPECT_EQ(assembler.expire(limits.idle.count()).size(), limits.sender_reconstructions);
 }
 
 TEST(Segments, the_default_limits_are_those_of_the_contract_g_15) {
@@ -197,9 +197,9 @@ TEST(Segments, the_default_limits_are_those_of_the_contract_g_15) {
   EXPECT_EQ(limits.sender_buffered_bytes, contract["max_sender_buffered_bytes"]);
   EXPECT_EQ(limits.completions, contract["max_completions"]);
   EXPECT_EQ(limits.sender_completions, contract["max_sender_completions"]);
-  EXPECT_EQ(limits.idle_seconds, contract["reconstruction_idle_seconds"]);
-  EXPECT_EQ(limits.total_seconds, contract["reconstruction_seconds"]);
-  EXPECT_EQ(limits.completion_seconds, contract["completion_seconds"]);
+  EXPECT_EQ(limits.idle.count(), contract["reconstruction_idle_seconds"]);
+  EXPECT_EQ(limits.total.count(), contract["reconstruction_seconds"]);
+  EXPECT_EQ(limits.completion.count(), contract["completion_seconds"]);
 }
 
 TEST(Segments, a_hash_that_is_known_is_not_made_again_g_3) {

@@ -90,9 +90,9 @@ TEST_F(ShortageTest, who_asks_for_a_registry_that_cannot_be_listed_is_told_r_20)
 }
 
 TEST_F(ShortageTest, a_watch_keeps_what_it_saw_while_the_registry_cannot_be_listed_r_20) {
-  Node watcher("watcher", root_.options());
   std::mutex lock;
   std::vector<std::string> events;
+  Node watcher("watcher", root_.options());
   const auto note = [&](const char* what) {
     return [&, what](const NodeInfo&) {
       const std::lock_guard guard(lock);

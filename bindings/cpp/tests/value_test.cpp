@@ -19,7 +19,6 @@ TEST(Values, are_taken_as_what_they_are_and_as_nothing_else) {
   EXPECT_EQ(Value(7).as<std::uint64_t>(), 7U);
   EXPECT_EQ(Value(UINT64_MAX).as<std::uint64_t>(), UINT64_MAX);
   EXPECT_EQ(Value(7).as<double>(), 7.0);
-  EXPECT_EQ(Value(UINT64_MAX).as<double>(), static_cast<double>(UINT64_MAX));
   EXPECT_EQ(Value(Bytes{std::byte{1}}).as<Bytes>().size(), 1U);
   EXPECT_EQ(Value(Array{Value(1)}).as<Array>().size(), 1U);
   EXPECT_EQ(Value(Map{{"a", 1}}).as<Map>().size(), 1U);
@@ -131,11 +130,9 @@ TEST(Batches, of_every_kind_go_through_a_service_of_rows_c_6) {
       by_row([](const Request& request) { return Response(*request.arguments.find("a")); });
   for (const Column& column : {Column::of(std::vector<std::int64_t>{1, 2}), Column::of(std::vector<double>{1.5}),
                                Column::of(std::vector<std::optional<bool>>{true, {}}),
-                               Column::of(std::vector<std::optional<std::string>>{{}, "x"})}) {
+                               Column::of(std::vector<std::optional<std::string>>{{}, "x"}),
+                               Column::timestamps({7, {}}), Column::binary({"x", {}})}) {
     EXPECT_EQ(same(batch(column)).result.as<Column>(), column);
-  }
-  for (const Column& column : {Column::timestamps({7}), Column::binary({"x"})}) {
-    EXPECT_THROW(same(batch(column)), ExecutionFailedError);  // rows of bytes or of instants make no column
   }
 }
 

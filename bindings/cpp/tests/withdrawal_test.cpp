@@ -25,11 +25,12 @@ class WithdrawalTest : public testing::Test {
 };
 
 TEST_F(WithdrawalTest, one_that_waits_never_begins_s_16) {
-  Node server("server", options_);
-  Node client("client", root_.options());
   std::latch entered(1);
   std::latch release(1);
   std::atomic<int> noted = 0;
+  std::vector<std::future<Value>> waiting;
+  Node server("server", options_);
+  Node client("client", root_.options());
   server.serve("block", [&](const Request&) -> Response {
     entered.count_down();
     release.wait();
@@ -39,9 +40,8 @@ TEST_F(WithdrawalTest, one_that_waits_never_begins_s_16) {
   std::future<Value> blocking = client.submit("server", "block");
   entered.wait();
   std::stop_source stop;
-  std::vector<std::future<Value>> waiting;
   for (int n = 0; n < 200; ++n) {
-    waiting.push_back(client.submit("server", "note", {}, {.timeout_seconds = 300, .stop = stop.get_token()}));
+    waiting.push_back(client.submit("server", "note", {}, {.timeout = Seconds(300), .stop = stop.get_token()}));
   }
   stop.request_stop();
   for (std::future<Value>& one : waiting) {
@@ -59,9 +59,9 @@ TEST_F(WithdrawalTest, one_that_waits_never_begins_s_16) {
 }
 
 TEST_F(WithdrawalTest, one_that_runs_is_told_and_may_end_s_16) {
+  std::latch entered(1);
   Node server("server", options_);
   Node client("client", root_.options());
-  std::latch entered(1);
   server.serve("wait", [&](const Request& request) -> Response {
     entered.count_down();
     EXPECT_TRUE(eventually([&] { return request.cancelled(); }));
@@ -69,7 +69,7 @@ TEST_F(WithdrawalTest, one_that_runs_is_told_and_may_end_s_16) {
     return Value(1);
   });
   std::stop_source stop;
-  std::future<Value> call = client.submit("server", "wait", {}, {.timeout_seconds = 300, .stop = stop.get_token()});
+  std::future<Value> call = client.submit("server", "wait", {}, {.timeout = Seconds(300), .stop = stop.get_token()});
   entered.wait();
   stop.request_stop();
   try {
@@ -94,22 +94,45 @@ TEST_F(WithdrawalTest, a_call_whose_token_is_used_up_is_not_written_s_16) {
 }
 
 TEST_F(WithdrawalTest, a_passed_deadline_cancels_what_runs_s_4) {
+  std::atomic<bool> cancelled = false;
   Node server("server", options_);
   Node client("client", root_.options());
-  std::atomic<bool> cancelled = false;
   server.serve("wait", [&](const Request& request) -> Response {
     cancelled = eventually([&] { return request.cancelled(); });
     return Value(1);
   });
-  EXPECT_THROW(client.call("server", "wait", {}, {.timeout_seconds = 0.2}), CallTimeoutError);
+  EXPECT_THROW(client.call("server", "wait", {}, {.timeout = Seconds(0.2)}), CallTimeoutError);
   EXPECT_TRUE(eventually([&] { return cancelled.load(); }));
 }
 
-TEST_F(WithdrawalTest, what_a_dead_caller_asked_for_is_forgotten_t_8) {
-  Node server("server", options_);
-  std::atomic<bool> cancelled = false;
+TEST_F(WithdrawalTest, the_token_of_a_request_withdraws_what_its_service_calls_s_16) {
   std::latch entered(1);
+  std::atomic<bool> withdrawn = false;
+  Node backend("backend", root_.options({"server"}));
+  Node server("server", options_);
+  Node client("client", root_.options());
+  backend.serve("wait", [&](const Request& request) -> Response {
+    entered.count_down();
+    withdrawn = eventually([&] { return request.stop_token().stop_requested(); });
+    request.throw_if_cancelled();
+    return {};
+  });
+  server.serve("relay", [&](const Request& request) -> Response {
+    return server.call("backend", "wait", {}, {.timeout = Seconds(300), .stop = request.stop_token()});
+  });
+  std::stop_source stop;
+  std::future<Value> call = client.submit("server", "relay", {}, {.timeout = Seconds(300), .stop = stop.get_token()});
+  entered.wait();
+  stop.request_stop();
+  EXPECT_THROW(call.get(), CallWithdrawnError);
+  EXPECT_TRUE(eventually([&] { return withdrawn.load(); }));
+}
+
+TEST_F(WithdrawalTest, what_a_dead_caller_asked_for_is_forgotten_t_8) {
+  std::latch entered(1);
+  std::atomic<bool> cancelled = false;
   std::atomic<int> noted = 0;
+  Node server("server", options_);
   server.serve("wait", [&](const Request& request) -> Response {
     entered.count_down();
     cancelled = eventually([&] { return request.cancelled(); });

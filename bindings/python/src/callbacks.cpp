@@ -87,7 +87,7 @@ nb::tuple PythonService::arguments_of(const Request& request) const {
   const nb::object arguments = python::to_object(request.arguments);
   if (is_plain_) return nb::make_tuple(arguments, request.caller, request.traceparent);
   return nb::make_tuple(request.service, arguments, request.caller, request.request_id, request.deadline_ms,
-                        request.traceparent, request.redelivered(), Cancellation(request.cancellation()));
+                        request.traceparent, request.redelivered(), Cancellation(request.stop_token()));
 }
 
 Node::MessageHandler message_handler(Kept handle) {
@@ -105,7 +105,8 @@ Node::BatchHandler batch_handler(Kept handle) {
       for (const Message& message : messages) batch.append(to_tuple(message));
       Node::Refusals refused;
       for (nb::handle pair : call(kept, nb::make_tuple(batch))) {
-        refused.emplace(nb::cast<std::size_t>(pair[0]), nb::cast<std::string>(pair[1]));
+        refused.emplace(nb::cast<std::size_t>(pair[0]),
+                        Node::Refusal(nb::cast<std::string>(pair[1]), nb::cast<std::string>(pair[2])));
       }
       return refused;
     });

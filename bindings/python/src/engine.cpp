@@ -27,7 +27,7 @@ std::string name_in(nb::handle text) {
 }
 
 CallOptions call_options(double timeout, nb::handle traceparent) {
-  CallOptions options{.timeout_seconds = timeout};
+  CallOptions options{.timeout = Seconds(timeout)};
   if (!traceparent.is_none()) options.traceparent = nb::cast<std::string>(traceparent);
   return options;
 }
@@ -114,6 +114,14 @@ void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, co
   });
 }
 
+void Engine::unregister(const std::string& name) {
+  {
+    const Released released;
+    node_->unregister(name);
+  }
+  given_.forget_unshared();
+}
+
 // --- calls ---
 
 nb::object Engine::call(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
@@ -146,13 +154,13 @@ void Engine::withdraw(const std::string& target, const std::string& id) {
 double Engine::ping(nb::handle target, double timeout) {
   check();
   const std::string name = name_in(target);
-  return without_lock([&] { return node_->ping(name, timeout, is_interrupted); });
+  return without_lock([&] { return node_->ping(name, Seconds(timeout), is_interrupted).count(); });
 }
 
 nb::object Engine::discover(nb::handle target, const char* operation, double timeout) {
   check();
   const std::string name = name_in(target);
-  return to_object(Value(without_lock([&] { return node_->discover(name, operation, timeout, is_interrupted); })));
+  return to_object(Value(without_lock([&] { return node_->discover(name, operation, Seconds(timeout), is_interrupted); })));
 }
 
 nb::object Engine::stats() const { return to_object(node_->stats()); }
@@ -209,7 +217,7 @@ void Engine::forward(nb::handle target, const nb::list& messages, bool event, bo
   views.reserve(messages.size());
   for (const nb::handle message : messages) views.push_back(bytes_in(message));
   without_lock([&] {
-    node_->forward(name, views, event, ack, timeout, is_interrupted);
+    node_->forward(name, views, event, ack, Seconds(timeout), is_interrupted);
     return true;
   });
 }
@@ -249,7 +257,7 @@ nb::object Engine::receive(std::optional<double> timeout) {
     std::optional<Message> message;
     {
       const Released released;
-      message = node_->receive(std::clamp(left, 0.0, slice_seconds));
+      message = node_->receive(Seconds(std::clamp(left, 0.0, slice_seconds)));
     }
     if (message) return to_tuple(*message);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -264,7 +272,7 @@ nb::object Engine::fetch(std::optional<double> timeout, nb::handle is_abandoned)
     std::optional<Message> message;
     {
       const Released released;
-      message = node_->fetch(std::clamp(left, 0.0, slice_seconds));
+      message = node_->fetch(Seconds(std::clamp(left, 0.0, slice_seconds)));
     }
     if (message) return to_tuple(*message);
     if (timeout && left <= slice_seconds) break;
@@ -298,7 +306,7 @@ nb::object Engine::nodes() {
 nb::object Engine::wait_for(nb::handle target, double timeout) {
   check();
   const std::string name = name_in(target);
-  return to_object(without_lock([&] { return node_->wait_for(name, timeout, is_interrupted); }));
+  return to_object(without_lock([&] { return node_->wait_for(name, Seconds(timeout), is_interrupted); }));
 }
 
 void Engine::on_join(nb::handle handle) {

@@ -30,6 +30,7 @@ class Engine {
   Names allowed() const { return node_->allowed(); }
   void serve(const std::string& name, nb::handle answer, bool is_plain, const std::optional<Names>& allow,
              bool idempotent);
+  void unregister(const std::string& name);
 
   nb::object call(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent);
   // Its id, by which it is withdrawn.
@@ -71,8 +72,8 @@ class Engine {
   bool polling() const { return node_->polling(); }
   bool closed() const { return node_->closed(); }
   void check() const { node_->check(); }
-  void close(double drain_seconds) { close([&] { node_->close(drain_seconds); }); }
-  void close(double drain_seconds, const PresentWork& work) { close([&] { work.close(*node_, drain_seconds); }); }
+  void close(double drain_seconds) { close([&] { node_->close(Seconds(drain_seconds)); }); }
+  void close(double drain_seconds, const PresentWork& work) { close([&] { work.close(*node_, Seconds(drain_seconds)); }); }
   Given& given() { return given_; }
 
  private:

@@ -43,6 +43,9 @@ nb::object plain(const Error& error) {
   if (const auto* const wire = dynamic_cast<const WireError*>(&error)) {
     return kind(wire->reason(), text.substr(std::min(text.size(), wire->reason().size() + 2)));
   }
+  if (const auto* const own = dynamic_cast<const ApplicationError*>(&error)) {
+    return kind(own->code(), text, to_object(own->details()));
+  }
   if (const auto* const call = dynamic_cast<const CallError*>(&error)) return kind(text, to_object(call->details()));
   nb::object exception = kind(text);
   if (const auto* const storage = dynamic_cast<const StorageError*>(&error)) {

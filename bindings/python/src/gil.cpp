@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace speed::python {
@@ -72,6 +74,12 @@ void Kept::let_go() const { Py_CLEAR(cell_->object); }
 // What goes may come back here.
 void Given::forget() {
   const std::vector<Kept> gone = std::exchange(kept_, {});
+}
+
+void Given::forget_unshared() {
+  const auto unshared = std::partition(kept_.begin(), kept_.end(), [](const Kept& one) { return one.is_shared(); });
+  const std::vector<Kept> gone(std::make_move_iterator(unshared), std::make_move_iterator(kept_.end()));
+  kept_.erase(unshared, kept_.end());
 }
 
 void Given::let_go() {

@@ -27,15 +27,15 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.key = key;
   options.fabrics = fabrics;
   options.allow = allow;
-  options.lease_seconds = lease_seconds;
-  options.heartbeat_seconds = heartbeat_seconds;
+  options.lease = Seconds(lease_seconds);
+  options.heartbeat = Seconds(heartbeat_seconds);
   options.workers = workers;
   options.durable = durable;
   options.polling = polling;
   options.name_space = name_space;
   options.max_lane_bytes = max_lane_bytes;
   options.max_open_files = max_open_files;
-  options.spin_seconds = spin_seconds;
+  options.spin = Seconds(spin_seconds);
   options.segment_limits = segment_limits(limits);
   options.language = "python";
   options.on_error = on_error == "retry" ? OnError::retry : on_error == "drop" ? OnError::drop : OnError::dead_letter;
@@ -138,6 +138,7 @@ NB_MODULE(_native, module) {
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
       .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("is_plain"), arg("allow").none(), arg("idempotent"))
+      .def("unregister", &Engine::unregister)
       .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none())
       .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg())
       .def("withdraw", &Engine::withdraw)

@@ -30,6 +30,12 @@ void take(const nb::dict& options, const char* name, std::optional<T>& into) {
   into = std::move(value);
 }
 
+void take_seconds(const nb::dict& options, const char* name, Seconds& into) {
+  double seconds = into.count();
+  take(options, name, seconds);
+  into = Seconds(seconds);
+}
+
 std::map<std::string, Bytes> extensions_in(const nb::dict& options) {
   std::map<std::string, Bytes> extensions;
   std::map<std::string, nb::bytes> given;
@@ -52,15 +58,15 @@ segment::Limits segment_limits(const nb::dict& limits) {
   take(limits, "sender_buffered_bytes", bounds.sender_buffered_bytes);
   take(limits, "completions", bounds.completions);
   take(limits, "sender_completions", bounds.sender_completions);
-  take(limits, "idle_seconds", bounds.idle_seconds);
-  take(limits, "total_seconds", bounds.total_seconds);
-  take(limits, "completion_seconds", bounds.completion_seconds);
+  take_seconds(limits, "idle_seconds", bounds.idle);
+  take_seconds(limits, "total_seconds", bounds.total);
+  take_seconds(limits, "completion_seconds", bounds.completion);
   return bounds;
 }
 
 SendOptions send_options(const nb::dict& options, double timeout_seconds) {
   SendOptions settings;
-  settings.timeout_seconds = timeout_seconds;
+  settings.timeout = Seconds(timeout_seconds);
   if (options.size() == 0) return settings;
   take(options, "topic", settings.topic);
   take(options, "priority", settings.priority);

@@ -9,6 +9,7 @@ from typing import Any
 
 import speed
 from contenders.root import make_root
+from speed.column_services import by_row
 
 WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
@@ -33,11 +34,16 @@ def echo(data: bytes) -> bytes:
     return data
 
 
+def tax(amount: float) -> float:
+    return amount * 0.18
+
+
 def serve(work: Path, ready: Callable[[], None], stop: Event, kind: str = "") -> None:
     """`kind` has "unread" in it: messages stay where they are."""
     with open_node(work, "server", kind, workers=WORKERS) as node:
         node.allow("client", "crowd.*")
         node.register("echo", echo)
+        node.register("tax", by_row(tax))
         if "unread" not in kind:
             node.on_message(lambda _: None)
         ready()

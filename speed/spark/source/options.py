@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import default_key, default_root
@@ -37,22 +38,24 @@ _READ = {
     "key": "path of the key file, on every executor; without it $SPEED_KEY",
     "journal": "directory of the journal",
     "calls": "true: the call log",
-    "topic": "topic or pattern to read",
+    "topic": "topics or patterns to read, separated by commas",
     "inbox": "inbox to read",
     "source": "sender or pattern to read",
     "payload": "binary or string",
     "payloadSchema": "columns of the payload, as DDL",
     "onError": "raise or null: what a payload that does not fit becomes",
-    "messagesPerPartition": "how many messages a task reads at most",
+    "messagesPerPartition": "how many messages a task reads at most of one lane",
+    "maxPartitions": "how many tasks read at most",
     "maxMessagesPerTrigger": "how many messages a micro-batch has at most",
     "startingOffsets": "earliest or latest",
+    "startingTimestamp": "the first time of recording: Unix ms, or ISO 8601 with its zone",
     "failOnDataLoss": "false: go on where the journal no longer has what comes next",
 }
 
 
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself reads and hands on."""
-_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
+_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets", "startingTimestamp")
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,17 @@ class ReadOptions:
     journal: str
     key: str
     calls: bool
-    topic: str | None
+    topics: tuple[str, ...]
     inbox: str | None
     source: str | None
     payload: str
     payload_schema: str | None
     on_error: str
     messages_per_partition: int
+    max_partitions: int | None
     max_messages_per_trigger: int | None
     starting_offsets: str
+    starting_ms: int | None
     fail_on_data_loss: bool
 
 
@@ -137,15 +142,17 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
         journal=options.text("journal") or names.journal_dir(root),
         key=options.text("key") or default_key(root),
         calls=options.flag("calls", False),
-        topic=options.text("topic"),
+        topics=options.texts("topic"),
         inbox=options.text("inbox"),
         source=options.text("source"),
         payload=options.choice("payload", PAYLOADS),
         payload_schema=options.text("payloadSchema"),
         on_error=options.choice("onError", ON_ERROR),
         messages_per_partition=options.number("messagesPerPartition", 100_000),
+        max_partitions=options.number("maxPartitions", 0) or None,
         max_messages_per_trigger=options.number("maxMessagesPerTrigger", 0) or None,
         starting_offsets=options.choice("startingOffsets", STARTING_OFFSETS),
+        starting_ms=options.time_ms("startingTimestamp"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
     )
     _check_reading(made, options)
@@ -153,7 +160,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
 
 
 def _check_reading(made: ReadOptions, options: _Given) -> None:
-    if made.topic and made.inbox:
+    if made.topics and made.inbox:
         raise ConfigurationError("topic and inbox are both given: read events of topics, or messages to an inbox")
     if made.payload_schema and options.text("payload"):
         raise ConfigurationError("payload and payloadSchema are both given: use payloadSchema for columns")
@@ -161,9 +168,10 @@ def _check_reading(made: ReadOptions, options: _Given) -> None:
     extra = [name for name in unfit if made.calls and options.text(name)]
     if extra:
         raise ConfigurationError(f"{extra[0]} is given with calls: the call log has no messages")
-    for pattern in (made.topic, made.source):
-        if pattern:
-            names.check_topic_pattern(pattern)
+    if made.starting_ms is not None and options.text("startingOffsets"):
+        raise ConfigurationError("startingOffsets and startingTimestamp are both given: a query begins at one place")
+    for pattern in (*made.topics, *([made.source] if made.source else ())):
+        names.check_topic_pattern(pattern)
 
 
 class _Given:
@@ -180,6 +188,26 @@ class _Given:
     def text(self, name: str) -> str | None:
         """None where it is not given, or empty."""
         return self._values.get(name) or None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The parts between commas; none where it is not given."""
+        value = self.text(name)
+        return tuple(part.strip() for part in value.split(",")) if value else ()
+
+    def time_ms(self, name: str) -> int | None:
+        """A time as Unix milliseconds; None where it is not given."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if value.isascii() and value.isdigit() and len(value) < 16:
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+            raise ConfigurationError(f"{name} is {value!r}: use Unix milliseconds, or 2026-01-31T12:00:00+00:00")
+        return int(moment.timestamp() * 1000)
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         """One of ``choices``, of which the first is the default."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import (
@@ -27,6 +26,7 @@ from speed.journal import Block, Journal, LaneInfo
 from speed.spark.source.calls import CallBatches
 from speed.spark.source.columns import MessageBatches
 from speed.spark.source.options import ReadOptions
+from speed.spark.source.parts import ALWAYS, LanePart, LaneParts, cut, pack
 from speed.wire import names
 
 if TYPE_CHECKING:
@@ -36,17 +36,6 @@ log = logger("speed.spark")
 
 T = TypeVar("T")
 BATCH_ROWS = 8192
-_ALWAYS = 1 << 62
-
-
-@dataclass
-class LanePart(InputPartition):  # type: ignore[misc, unused-ignore]
-    """Records ``start`` to ``end`` of one lane, of which those recorded after ``until_ms`` are not wanted."""
-
-    lane: LaneInfo
-    start: int
-    end: int
-    until_ms: int = _ALWAYS
 
 
 class JournalRows:
@@ -58,14 +47,16 @@ class JournalRows:
 
     def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raises JournalExpiredError, JournalDamagedError for lost records, unless the options let it go on."""
-        if not isinstance(part, LanePart):  # Spark's own, where no lane is asked for
-            return iter(())
-        blocks = _until(self._blocks(part), part.until_ms)
-        return self._batches(part.lane).batches(blocks, BATCH_ROWS)
+        if not isinstance(part, LaneParts):  # Spark's own, where no lane is asked for
+            return
+        journal = open_journal(self._options)
+        for one in part.parts:
+            blocks = _until(self._blocks(journal, one), one.until_ms)
+            yield from self._batches(one.lane).batches(blocks, BATCH_ROWS)
 
-    def _blocks(self, part: LanePart) -> Iterator[Block]:
+    def _blocks(self, journal: Journal, part: LanePart) -> Iterator[Block]:
         """The blocks; a warning says how many records could not be read. Raises for those if the options say so."""
-        journal, fail = open_journal(self._options), self._options.fail_on_data_loss
+        fail = self._options.fail_on_data_loss
         following = part.start
         try:
             following = first_kept(journal, part.lane, part.start, part.end, fail)
@@ -101,18 +92,18 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             self._pruning.note(one)
         return filters
 
-    def partitions(self) -> Sequence[LanePart]:
-        """Lanes that are asked for, between the times that are asked for, in parts of about equal size."""
+    def partitions(self) -> Sequence[LaneParts]:
+        """Lanes that are asked for, between the times that are asked for, in tasks of about equal size."""
         journal, options, pruning = open_journal(self._options), self._options, self._pruning
         parts: list[LanePart] = []
         lanes = filter(pruning.takes, wanted_lanes(journal, options, set()))
         offsets = still_there(lanes, lambda lane: pruning.offsets(journal, lane, options.fail_on_data_loss))
         for lane, (start, end) in offsets:
             parts.extend(cut(lane, start, end, options.messages_per_partition, pruning.until_ms))
-        return parts
+        return pack(parts, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task: one part of one lane."""
+        """In a task: its parts of lanes, one after the other."""
         return self._rows.read(partition)
 
 
@@ -121,7 +112,7 @@ class Pruning:
 
     def __init__(self) -> None:
         self.from_ms = 0
-        self.until_ms = _ALWAYS
+        self.until_ms = ALWAYS
         self._wanted: dict[str, set[Any]] = {}
 
     def note(self, one: Filter) -> None:
@@ -171,6 +162,18 @@ _TIMES = frozenset({"recorded_at", "answered_at"})
 _TIME_PATHS = frozenset((name,) for name in _TIMES)
 
 
+def first_recorded_since(journal: Journal, lane: LaneInfo, unix_ms: int, fail: bool) -> int:
+    """The offset of the first record that is not older; the lane's end if all are. Where it is damaged, its first."""
+    try:
+        begin = journal.offset_at(lane.id, unix_ms)
+        records = journal.read(lane.id, begin, journal.end(lane.id, skip_damaged=not fail))
+        return next((one.offset for one in records if one.recorded_at_ms >= unix_ms), begin)
+    except JournalDamagedError:
+        if fail:
+            raise
+        return journal.first(lane.id)
+
+
 def open_journal(options: ReadOptions) -> Journal:
     """The journal, with its keys as they are now."""
     return Journal(options.journal, options.key)
@@ -201,19 +204,13 @@ def still_there(lanes: Iterable[LaneInfo], ask: Callable[[LaneInfo], T]) -> Iter
 def _is_wanted(lane: LaneInfo, options: ReadOptions) -> bool:
     if (lane.kind == "calls") is not options.calls:
         return False
-    if options.topic and not (lane.kind == "topic" and names.matches(options.topic, lane.subject)):
+    if options.topics and not (
+        lane.kind == "topic" and any(names.matches(one, lane.subject) for one in options.topics)
+    ):
         return False
     if options.inbox and (lane.kind, lane.subject) != ("inbox", options.inbox):
         return False
     return not options.source or names.matches(options.source, lane.source)
-
-
-def cut(lane: LaneInfo, start: int, end: int, most: int, until_ms: int = _ALWAYS) -> Iterator[LanePart]:
-    """``start`` to ``end`` in parts of at most ``most`` records, as equal as can be."""
-    count = -(-(end - start) // most)
-    for number in range(count):
-        begin = start + (end - start) * number // count
-        yield LanePart(lane, begin, start + (end - start) * (number + 1) // count, until_ms)
 
 
 def first_kept(journal: Journal, lane: LaneInfo, start: int, end: int, fail: bool) -> int:

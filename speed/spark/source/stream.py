@@ -27,7 +27,15 @@ from speed.errors import (
 )
 from speed.journal import LaneInfo
 from speed.spark.source.options import ReadOptions
-from speed.spark.source.read import JournalRows, LanePart, cut, first_kept, open_journal, still_there, wanted_lanes
+from speed.spark.source.parts import LanePart, LaneParts, cut, pack
+from speed.spark.source.read import (
+    JournalRows,
+    first_kept,
+    first_recorded_since,
+    open_journal,
+    still_there,
+    wanted_lanes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,8 +72,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Where a query begins that has no checkpoint yet."""
         if self._options.starting_offsets == "latest":
             return _offsets({lane: self._place(lane, end) for lane, end in self._ends().items()})
+        since = self._options.starting_ms
+        if since is not None:
+            return _offsets({lane: self._place(lane, first) for lane, first in self._firsts_since(since)})
         firsts = still_there(self._lanes(), lambda lane: self._journal.first(lane.id))
         return _offsets({lane.id: Place(first) for lane, first in firsts})
+
+    def _firsts_since(self, unix_ms: int) -> Iterator[tuple[str, int]]:
+        fail = self._options.fail_on_data_loss
+        found = still_there(self._lanes(), lambda lane: first_recorded_since(self._journal, lane, unix_ms, fail))
+        return ((lane.id, first) for lane, first in found)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         """How far the next micro-batch goes: to the ends of all lanes, or the limit's share of each.
@@ -157,8 +173,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     # --- reading ---
 
-    def partitions(self, start: Offsets, end: Offsets) -> Sequence[LanePart]:
-        """The parts of one micro-batch.
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[LaneParts]:
+        """The tasks of one micro-batch, with about equally much to read.
 
         Raises JournalExpiredError, JournalDamagedError, JournalReplacedError unless ``failOnDataLoss`` is false.
         """
@@ -168,7 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             begin = begins.get(lane_id, Place())
             if begin != stop:
                 parts.extend(self._parts(lane_id, begin, stop.next))
-        return parts
+        return pack(parts, self._options)
 
     def _parts(self, lane_id: str, place: Place, stop: int) -> Sequence[LanePart]:
         options = self._options
@@ -205,7 +221,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             raise JournalReplacedError(f"{error}, which failOnDataLoss=false does") from None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task: one part of one lane."""
+        """In a task: its parts of lanes, one after the other."""
         return self._rows.read(partition)
 
 

@@ -19,8 +19,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 import speed
 from speed.core.access import granted
-from speed.errors import ConfigurationError, NodeLeftError, UnknownNodeError
+from speed.errors import ConfigurationError, NodeLeftError, SpeedError, UnknownNodeError
 from speed.spark.executor import application_id, worker_node
+from speed.spark.hosts import here
 from speed.spark.source.options import WriteOptions
 from speed.spark.source.rows import RowEncoder
 from speed.wire import names
@@ -74,6 +75,13 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ig
 def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
     """Send all rows of the partition at hand; when this returns, all receivers have acknowledged them."""
     node = worker_node(replace(options.settings, application=_application(options)))
+    try:
+        return _send(node, batches, options, *work)
+    except SpeedError as error:
+        raise here(error) from None
+
+
+def _send(node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
     ids = MessageIds(*work, str(_task().partitionId()))
     rows = RowEncoder(ids, options.topic or (DEFAULT_TOPIC if options.node else None), options.content_type, node.name)
     receivers = OneNode(node, options) if options.node else Subscribers(node, options)

@@ -10,7 +10,16 @@ import pytest
 
 from speed.core.outcomes import call_error, execution_of, not_begun, raised
 from speed.core.replies import checked_answer
-from speed.errors import CALL_ERRORS, Execution, InternalError, NodeClosedError, NodeLeftError, WireError, fresh
+from speed.errors import (
+    CALL_ERRORS,
+    ApplicationError,
+    Execution,
+    InternalError,
+    NodeClosedError,
+    NodeLeftError,
+    WireError,
+    fresh,
+)
 
 CODES = json.loads((Path(__file__).parents[3] / "registry_spec" / "codes.json").read_text())["spc"]
 
@@ -32,6 +41,7 @@ CODES = json.loads((Path(__file__).parents[3] / "registry_spec" / "codes.json").
         ("INTERNAL_ERROR", {"phase": "queued"}, Execution.NOT_BEGUN),
         ("EXECUTION_FAILED", {}, Execution.RAN),
         ("OUT_OF_TEA", {}, Execution.MAY_HAVE_RUN),
+        ("app/out of tea", {}, Execution.MAY_HAVE_RUN),
     ],
 )
 def test_an_answer_tells_whether_the_service_ran(code: str, details: dict[str, Any], execution: Execution) -> None:
@@ -40,6 +50,20 @@ def test_an_answer_tells_whether_the_service_ran(code: str, details: dict[str, A
     assert error.execution is execution
     assert type(error) is CALL_ERRORS.get(code, InternalError)
     assert str(error).startswith("billing: why")
+
+
+@pytest.mark.parametrize("code", ["OUT_OF_STOCK", "X", "LEAVING_2", "TIMEOUT", "A" * 64])
+def test_a_code_of_the_service_is_an_application_error_with_that_code(code: str) -> None:
+    error = call_error("stock", f"app/{code}", "none left", {"phase": "queued"})
+    assert (type(error), error.code, error.details) == (ApplicationError, code, {"phase": "queued"})
+    assert error.execution is Execution.RAN
+    copy = fresh(error)
+    assert (type(copy), copy.code, str(copy)) == (ApplicationError, code, "stock: none left")
+
+
+@pytest.mark.parametrize("rest", ["", "x", "1A", "A-B", "A\n", "A" * 65, "ÄRGER", "app/A", "\uff21"])
+def test_a_code_with_another_rest_behind_the_prefix_reads_as_unknown(rest: str) -> None:
+    assert type(call_error("stock", f"app/{rest}", "odd", {})) is InternalError
 
 
 def test_every_code_of_the_contract_has_an_error_of_its_own() -> None:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, Union
 
+import numpy
 import pytest
 
+from speed.core.codes import own_code, travelling
+from speed.core.hints import compile_hint
 from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, run
 from speed.errors import (
     CallTimeoutError,
@@ -231,6 +234,46 @@ def test_a_failed_nested_call_is_a_failure_of_the_service_not_of_its_caller():
     assert answer.details["cause"] == "TIMEOUT"
 
 
+def test_a_failed_nested_call_is_told_with_its_node_and_service():
+    """S-20."""
+
+    def nested() -> None:
+        error = InvalidArgumentsError("missing argument 'n'")
+        error.node, error.service = "behind", "picky"
+        raise error
+
+    answer = invoke(registry_with(nested), request())
+    assert answer.error_code == "EXECUTION_FAILED"
+    assert answer.details == {"cause": "INVALID_ARGUMENTS", "node": "behind", "service": "picky"}
+
+
+def test_a_code_of_its_own_is_told_from_one_of_the_contract():
+    """S-19."""
+    assert Response.error("OUT_OF_STOCK", "none left").has_own_code
+    assert not Response.error("EXECUTION_FAILED", "broken").has_own_code
+    assert not Response(None, "no code", "made by hand").has_own_code
+    assert not Response(1).has_own_code
+
+
+@pytest.mark.parametrize("code", ["", "lower", "1ST", "A B", "A" * 65, "SECRÉT", 7, None])
+def test_a_code_that_cannot_travel_is_refused(code: Any) -> None:
+    """S-19."""
+    with pytest.raises(ConfigurationError, match=r"error code .* cannot be used"):
+        Response.error(code, "none left")
+
+
+@pytest.mark.parametrize(("travelled", "own"), [("app/A_1", "A_1"), ("A_1", None), ("app/", None), ("app/a", None)])
+def test_only_what_travels_as_one_is_a_code_of_a_service(travelled: str, own: str | None) -> None:
+    """S-19."""
+    assert own_code(travelled) == own
+
+
+@pytest.mark.parametrize(("code", "travels_as"), [("A_1", "app/A_1"), ("EXECUTION_FAILED", "EXECUTION_FAILED")])
+def test_only_a_code_of_its_own_is_marked_as_one(code: str, travels_as: str) -> None:
+    """S-19."""
+    assert travelling(code) == travels_as
+
+
 def test_a_service_may_narrow_who_calls_it():
     """A-5."""
     services = registry_with(lambda: 1, allow={"billing", "etl.*"})
@@ -322,20 +365,32 @@ class Colour(enum.Enum):
 @dataclass
 class Order:
     amount: int
+    day: datetime.date | None = None
+
+
+@dataclass
+class Unsound:
+    amount: complex
+
+
+@dataclass
+class Positive:
+    amount: int
+
+    def __post_init__(self) -> None:
+        if self.amount <= 0:
+            raise ValueError("secret")
 
 
 @pytest.mark.parametrize(
     ("annotation", "named"),
     [
-        (Decimal, "Decimal"),
-        (uuid.UUID, "UUID"),
-        (datetime.date, "date"),
-        (Colour, "Colour"),
+        (complex, "complex"),
         (Literal[Colour.RED], "Colour.RED"),
-        (Order, "Order"),
-        (list[Order], "Order"),
-        (dict[str, Decimal], "Decimal"),
-        (Decimal | None, "Decimal"),
+        (list[complex], "complex"),
+        (dict[str, complex], "complex"),
+        (complex | None, "complex"),
+        (Unsound, "complex"),
         (set[int], "set[int]"),
         ([int], "[<class 'int'>]"),
     ],
@@ -350,7 +405,7 @@ def test_an_annotation_that_cannot_be_checked_is_refused_at_registration(annotat
     with pytest.raises(ConfigurationError) as refused:
         registry_with(odd)
     told = str(refused.value)
-    assert told.startswith("service 'f': parameter 'x' has the type hint ")
+    assert told.startswith("service 'f': parameter 'x' has the type hint ") or annotation is Unsound
     assert named in told
     assert "use bool, int, float, str, bytes, datetime" in told
 
@@ -505,3 +560,142 @@ class _Doubling:
 def test_the_hints_of_objects_and_partial_functions_are_read(function: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match="argument 'value' must be int, not str"):
         FunctionService("double", function).call({"value": "2"})
+
+
+DAY = datetime.date(2026, 11, 25)
+SPAN = datetime.timedelta(seconds=-1, microseconds=5)
+NUMBER = uuid.UUID("0f8fad5b-d9cb-469f-a165-70867728950e")
+
+
+def answering(annotation: Any) -> tuple[ServiceRegistry, list[Any]]:
+    """A service of one argument with this hint, which answers with it, and what the service was given."""
+    given: list[Any] = []
+
+    def function(x):  # type: ignore[no-untyped-def]
+        given.append(x)
+        return x
+
+    function.__annotations__["x"] = annotation
+    return registry_with(function), given
+
+
+@pytest.mark.parametrize(
+    ("annotation", "form", "value"),
+    [
+        (Decimal, "-12.50", Decimal("-12.50")),
+        (Decimal, "100", Decimal(100)),
+        (datetime.date, "2026-11-25", DAY),
+        (datetime.time, "23:59:59.000001", datetime.time(23, 59, 59, 1)),
+        (datetime.timedelta, -999_995, SPAN),
+        (uuid.UUID, str(NUMBER), NUMBER),
+        (Colour, "RED", Colour.RED),
+        (Optional[datetime.date], None, None),  # noqa: UP045
+        (datetime.date | None, "2026-11-25", DAY),
+        (list[datetime.date], ["2026-11-25"], [DAY]),
+        (dict[str, Decimal], {"a": "1.5"}, {"a": Decimal("1.5")}),
+        (tuple[str, datetime.date], ["a", "2026-11-25"], ("a", DAY)),
+        (Order, {"amount": 1, "day": "2026-11-25"}, Order(1, DAY)),
+        (list[Order], [{"amount": 1, "day": None}], [Order(1)]),
+        (dict[str, list[uuid.UUID]], {"a": [str(NUMBER)]}, {"a": [NUMBER]}),
+    ],
+)
+def test_a_hint_is_given_the_value_that_it_names_and_the_result_goes_back_in_its_form(
+    annotation: Any, form: Any, value: Any
+) -> None:
+    """V-2."""
+    services, given = answering(annotation)
+    answer = invoke(services, request(x=form))
+    assert given == [value]
+    assert type(given[0]) is type(value)
+    assert answer.result == form
+
+
+def test_what_a_time_or_a_fraction_leaves_out_is_nothing() -> None:
+    """V-2: as other languages write them."""
+    services, given = answering(datetime.time)
+    for text in ("10:15", "10:15:07.5"):
+        assert invoke(services, request(x=text)).ok
+    assert given == [datetime.time(10, 15), datetime.time(10, 15, 7, 500_000)]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "told"),
+    [
+        (Decimal, "1e5", "argument 'x' must be Decimal, not another str"),
+        (Decimal, "NaN", "argument 'x' must be Decimal, not another str"),
+        (Decimal, 1.5, "argument 'x' must be Decimal, not float"),
+        (datetime.date, "2026-02-30", "argument 'x' must be date, not another str"),
+        (datetime.date, "20261125", "argument 'x' must be date, not another str"),
+        (datetime.time, "24:00", "argument 'x' must be time, not another str"),
+        (datetime.timedelta, True, "argument 'x' must be timedelta, not bool"),
+        (datetime.datetime, "2026-11-25T23:59:59", "argument 'x' must be datetime, not str"),
+        (uuid.UUID, str(NUMBER).upper(), "argument 'x' must be UUID, not another str"),
+        (Colour, "secret", "argument 'x' must be the name of a Colour, not another str"),
+        (list[Order], [{"amount": "secret"}], "argument 'x'[0].amount must be int, not str"),
+        (Order, {}, "argument 'x' must be a map with 'amount', not one without it"),
+        (Order, {"amount": 1, "day": "x"}, "argument 'x'.day must be date, not another str"),
+        (Positive, {"amount": 0}, "argument 'x' is no Positive (ValueError)"),
+    ],
+)
+def test_what_has_another_form_is_refused_by_the_name_of_the_argument(annotation: Any, value: Any, told: str) -> None:
+    """V-2, S-9: never what stands there."""
+    services, given = answering(annotation)
+    answer = invoke(services, request(x=value))
+    assert (answer.error_code, answer.error_message) == ("INVALID_ARGUMENTS", f"f: {told}")
+    assert answer.details["argument"] == "x"
+    assert given == []
+
+
+def test_numbers_of_numpy_in_a_result_are_those_of_python() -> None:
+    """V-1."""
+    result = {"n": numpy.int32(7), "rows": [numpy.float32(0.5), numpy.bool_(True)]}
+    answer = invoke(registry_with(lambda: result), request())
+    assert answer.result == {"n": 7, "rows": [0.5, True]}
+    assert [type(one) for one in (answer.result["n"], *answer.result["rows"])] == [int, float, bool]
+
+
+def test_what_has_no_form_stays_in_a_result_and_is_refused_when_it_is_written() -> None:
+    """V-2."""
+    plain = object()
+    assert invoke(registry_with(lambda: {"x": plain}), request()).result == {"x": plain}
+
+
+def test_arguments_without_a_form_are_left_as_they_are_beside_those_with_one() -> None:
+    """V-2."""
+
+    def function(day: datetime.date, amount: int, **rest: Any) -> str:
+        return f"{day.year} {amount} {rest}"
+
+    answer = invoke(registry_with(function), request(day="2026-11-25", amount=7, more="x"))
+    assert answer.result == "2026 7 {'more': 'x'}"
+
+
+def test_a_type_that_fits_as_it_is_needs_no_form() -> None:
+    """V-2: services of columns are given decimals."""
+    hint = compile_hint(Decimal, "the field 'x'", {Decimal: frozenset({Decimal})})
+    assert hint.inside is not None and hint.make is not None
+    assert hint.inside(Decimal("1.5")) is None
+    assert hint.make(Decimal("1.5")) == Decimal("1.5") == hint.make("1.5")
+
+
+def test_a_dataclass_whose_hints_cannot_be_read_is_refused_at_registration() -> None:
+    """S-9."""
+
+    @dataclass
+    class Unreadable:
+        amount: Missing  # type: ignore[name-defined]  # noqa: F821
+
+    with pytest.raises(ConfigurationError, match="the type hints of Unreadable cannot be read"):
+        compile_hint(Unreadable, "the field 'x'")
+
+
+def test_a_result_of_a_response_is_written_like_any_other() -> None:
+    """V-2."""
+    assert invoke(registry_with(lambda: Response({"day": DAY})), request()).result == {"day": "2026-11-25"}
+
+
+def test_a_result_within_itself_is_a_failure_of_its_service() -> None:
+    """W-16: it has no end."""
+    endless: list[Any] = []
+    endless += [endless, endless]
+    assert invoke(registry_with(lambda: endless), request()).error_code == "EXECUTION_FAILED"

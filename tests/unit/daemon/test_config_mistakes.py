@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.daemon.config import Config, JournalSettings, Mistake
+from speed.daemon.config import Config, JournalSettings, Mistake, TopicSettings, TopicsSettings
 from speed.daemon.config_check import check_text
 
 GOOD = """\
@@ -173,3 +173,28 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines() -> None
 def test_lines_are_right_after_values_that_span_lines() -> None:
     text = '[node]\nallow = [\n  "a", # name = "]"\n  "b",\n]\nname = """\n[node]\nname = "x"\n"""\nworkers = 0\n'
     assert [mistake.line for mistake in mistakes_in(text)] == [6, 10]
+
+
+def test_topics_are_read_with_what_single_ones_narrow() -> None:
+    text = '[topics]\npublish = ["shop.*"]\nkeep = "unacknowledged"\n[[topic]]\nname = "orders"\npublish = ["shop.1"]\n'
+    config = config_of(text)
+    assert config.topics == TopicsSettings(publish=("shop.*",), keep="unacknowledged")
+    assert config.each_topic == (TopicSettings("orders", publish=("shop.1",)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[topics]\n", "[topics] allows nobody anything"),
+        ('[[topic]]\nname = "orders"\n', "[[topic]] without [topics]"),
+        ('[topics]\npublish = ["a"]\n[[topic]]\n', "[[topic]] has no name"),
+        ('[topics]\npublish = ["*"]\n', "'*' would allow everyone"),
+        ('[topics]\npublish = ["a"]\nbacklog = "block"\n', "'block' is not possible"),
+        ('[topics]\npublish = ["a"]\nmax_bytes = 5\n', "expected a whole number"),
+        ('[topics]\npublish = ["a"]\n[[topic]]\nname = "../x"\n', "../x"),
+        ('[topics]\npublish = ["a"]\n[[topic]]\nname = "x"\n[[topic]]\nname = "x"\n', "already defined on line 4"),
+        ('[topics]\npublish = ["a"]\n[[process]]\nname = "speedd.topics"\nentry = "a:b"\n', "hosts topics"),
+    ],
+)
+def test_mistakes_about_topics_are_named(text: str, what: str) -> None:
+    assert [mistake for mistake in mistakes_in(text) if what in mistake.what], mistakes_in(text)

@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from speed.errors import ConfigurationError
+from speed.errors import ConfigurationError, InvalidNameError
 from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings
 from speed.spark.calls import MAX_BATCH_BYTES, halved
 from speed.spark.executor import worker_name
@@ -89,3 +89,11 @@ def test_the_name_of_a_worker_keeps_the_naming_rule(application: str) -> None:
 def test_settings_that_contradict_each_other_are_refused(options: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         CallSettings("geo", "distance", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "names", [{"node": "g eo"}, {"node": ""}, {"fallback": "spare/1"}, {"service": "dist*"}], ids=lambda one: str(one)
+)
+def test_what_no_node_or_service_is_called_is_not_waited_for(names: dict[str, str]) -> None:
+    with pytest.raises(InvalidNameError):
+        CallSettings(**{"node": "geo.*", "service": "distance", **names})  # type: ignore[arg-type]

@@ -39,6 +39,12 @@ def test_a_mistake_in_the_options_for_writing_is_named(given: dict[str, str], sa
         ({"root": "/r", "maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger is '0'"),
         ({"root": "/r", "maxMessagesPerTrigger": "1e6"}, "maxMessagesPerTrigger is '1e6'"),
         ({"root": "/r", "startingOffsets": "newest"}, "startingOffsets is 'newest': use earliest or latest"),
+        (
+            {"root": "/r", "startingTimestamp": "yesterday"},
+            "startingTimestamp is 'yesterday': use Unix milliseconds, or",
+        ),
+        ({"root": "/r", "startingTimestamp": "2026-01-31T12:00:00"}, "startingTimestamp is '2026-01-31T12:00:00': use"),
+        ({"root": "/r", "startingTimestamp": "5", "startingOffsets": "latest"}, "both given: a query begins at one"),
         ({"root": "/r", "failOnDataLoss": "no"}, "failOnDataLoss is 'no': use true or false"),
     ],
 )
@@ -61,6 +67,17 @@ def test_names_are_checked_before_anything_runs(given: dict[str, str]) -> None:
 def test_options_may_be_written_in_any_case_and_default_to_the_root() -> None:
     made = read_options({"ROOT": "/r", "MaxMessagesPerTrigger": "7"})
     assert (made.journal, made.max_messages_per_trigger, made.fail_on_data_loss) == ("/r/journal", 7, True)
+
+
+@pytest.mark.parametrize("text", ["1769860800000", "2026-01-31T12:00:00+00:00", "2026-01-31T12:00:00Z"])
+def test_a_time_is_given_as_unix_milliseconds_or_with_its_zone(text: str) -> None:
+    assert read_options({"root": "/r", "startingTimestamp": text}).starting_ms == 1_769_860_800_000
+
+
+def test_several_topics_are_separated_by_commas() -> None:
+    assert read_options({"root": "/r", "topic": "a, b.*"}).topics == ("a", "b.*")
+    with pytest.raises(InvalidNameError):
+        read_options({"root": "/r", "topic": "a,,b"})
 
 
 def test_an_option_that_exists_nowhere_is_refused_by_the_data_source_itself() -> None:

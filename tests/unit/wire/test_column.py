@@ -106,6 +106,7 @@ def test_parts_lie_where_a_processor_wants_them(kind: str) -> None:
         ([Decimal(10) ** 20], None, r"row 0 does not fit into a decimal\(38, 18\)"),
         ([Decimal("NaN")], None, "row 0 does not fit into a column of decimal"),
         ([None], None, "a column of NoneType has no kind: give one"),
+        ([0.5, 2**53 + 1], "float64", "row 1 does not fit into a column of float64"),
         ([1], "int32", "no column is of kind 'int32': use one of int64"),
     ],
 )

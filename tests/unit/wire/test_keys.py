@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from speed.errors import KeyFileError
 from speed.wire.keyfile import format_key_file, parse_key_file, rotate
 from speed.wire.names import node_id
-from speed.wire.seal import Keyring, hkdf, key_id_of, link_key
+from speed.wire.seal import Keyring, Keys, hkdf, key_id_of, link_key
 from tests.vectors import case_name, load
 
 VECTORS = load("keys")
@@ -41,6 +41,13 @@ def test_derived_keys_are_the_published_ones(case: dict[str, Any]) -> None:
     assert link_key(key, source, target, case["generation"], case["target_life"]).hex() == case["link_key"]
     assert Keyring((key,)).lane_key(source, target).hex() == case["lane_key"]
     assert Keyring((key,)).registry_key.hex() == case["registry_key"]
+
+
+def test_derived_keys_are_right_and_few_are_remembered_however_many_are_asked_for() -> None:
+    keys = Keys.of((b"k" * 32,))
+    wanted = [(b"info %d" % n, hkdf(b"k" * 32, b"info %d" % n)) for n in range(1100)]
+    assert [(info, keys.derived(b"k" * 32, info)) for info, _ in wanted] == wanted
+    assert len(keys._derived) <= 1024
 
 
 def test_hkdf_is_that_of_rfc_5869() -> None:

@@ -123,7 +123,7 @@ def test_a_name_that_is_no_text_is_refused() -> None:
 
 
 def test_everything_lies_where_the_layout_says() -> None:
-    """L-1, L-18, R-1, R-4, W-14, J-1, J-9."""
+    """L-1, L-18, R-1, R-4, W-14, J-1, J-9, D-1."""
     assert names.node_dir("/r", "billing") == "/r/billing"
     assert names.inbox_dir("/r", "billing") == "/r/billing/inbox"
     assert names.lane_dir("/r", "billing", "analytics") == "/r/billing/inbox/analytics"
@@ -141,3 +141,5 @@ def test_everything_lies_where_the_layout_says() -> None:
     assert names.daemon_lock("/r") == "/r/.speedd.lock"
     assert names.journal_dir("/r") == "/r/journal"
     assert names.journal_node("host") == "host.journal"
+    assert names.topics_dir("/r") == "/r/topics"
+    assert names.topics_node("host") == "host.topics"

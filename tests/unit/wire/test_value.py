@@ -306,8 +306,6 @@ def test_what_a_service_sees_as_id_is_unique_among_callers() -> None:
 @pytest.mark.parametrize(
     ("code", "message", "details", "told"),
     [
-        ("", "x", None, ("INTERNAL_ERROR", "the service answered an error without a code: x", {})),
-        (7, None, {}, ("INTERNAL_ERROR", "the service answered an error without a code: ", {})),
         ("X", None, None, ("X", "", {})),
         ("X", "y" * 3000, None, ("X", "y" * 2000, {})),
         ("X", "y", {"a": {1}}, ("X", "y (its details have no representation, and are left out)", {})),

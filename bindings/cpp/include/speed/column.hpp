@@ -14,6 +14,10 @@
 
 namespace speed {
 
+// Rows of one kind, any of which may be null.
+//
+//     const auto prices = speed::Column::of(std::vector<std::optional<double>>{9.5, std::nullopt});
+//     const double first = prices.is_null(0) ? 0 : prices.float64()[0];
 class Column {
  public:
   // Numbers as columns.md gives them. A timestamp is microseconds since 1970 UTC.
@@ -31,6 +35,9 @@ class Column {
   static Column of(const std::vector<std::optional<std::string>>& rows);  // UnserialisableError unless UTF-8
   static Column binary(const std::vector<std::optional<std::string>>& rows);
   static Column timestamps(const std::vector<std::optional<std::int64_t>>& microseconds);
+  // Decimals as text, `-12.50`: a sign or none, digits, a point and digits or none. UnserialisableError names the row that is
+  // none, or has more digits than fit; ConfigurationError unless 0 <= scale <= precision, and 1 <= precision <= 38.
+  static Column decimals(const std::vector<std::optional<std::string>>& rows, int precision = 38, int scale = 18);
 
   Kind kind() const noexcept { return kind_; }
   std::string_view kind_name() const noexcept;  // for people: "int64", "utf8", ...
@@ -40,13 +47,14 @@ class Column {
   bool has_nulls() const noexcept;
   bool is_null(std::size_t row) const noexcept;
 
-  // All rows at once, where they lie; what a null row holds has no meaning. InvalidArgumentsError for another kind.
+  // All rows at once, where they lie; what a null row holds has no meaning. WrongKindError for another kind.
   std::span<const std::int64_t> int64() const;      // also timestamps
   std::span<const double> float64() const;
-  // One row, which must be below rows(). InvalidArgumentsError for another kind.
+  // One row, which must be below rows(). WrongKindError for another kind.
   bool boolean(std::size_t row) const;
   std::string_view text(std::size_t row) const;     // utf8 and binary
   std::span<const std::byte, 16> decimal(std::size_t row) const;  // two's complement, little-endian
+  std::string decimal_text(std::size_t row) const;  // with as many digits behind the point as the scale: `-12.50`
 
   std::span<const std::byte> body() const noexcept { return *body_; }
   friend bool operator==(const Column& one, const Column& other) { return *one.body_ == *other.body_; }

@@ -60,9 +60,9 @@ class EmbeddedNode : public Node {
   std::string start(const std::string& target, const std::string& service, const Map& arguments,
                     const CallOptions& options, std::function<void(Answer)> answered);
   void withdraw(const std::string& target, const std::string& id);  // nobody wants its answer any more
-  double ping(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted);
+  Seconds ping(const std::string& target, Seconds timeout, const IsInterrupted& interrupted);
   // What a node says of itself: SERVICES, INFO or STATS.
-  Map discover(const std::string& target, const char* operation, double timeout_seconds,
+  Map discover(const std::string& target, const char* operation, Seconds timeout,
                const IsInterrupted& interrupted);
 
   // --- messages ---
@@ -72,14 +72,14 @@ class EmbeddedNode : public Node {
                   const Progress& progress, const IsInterrupted& interrupted);
   // Sends messages that are encoded already, in their order, many in a write; `ack` awaits that of the last.
   void forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
-               double timeout_seconds, const IsInterrupted& interrupted);
+               Seconds timeout, const IsInterrupted& interrupted);
   // Like `receive`, but nothing finishes the message except its own `done`; null once `wake_receivers` was called too.
-  std::optional<Message> fetch(double timeout_seconds);
+  std::optional<Message> fetch(Seconds timeout);
   void put_back(const Message& message);  // it is fetched again
   void wake_receivers();
 
   // --- other nodes ---
-  NodeInfo wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted);
+  NodeInfo wait_for(const std::string& target, Seconds timeout, const IsInterrupted& interrupted);
 };
 
 // The bytes of a message that are held in memory: all of it, or all but the payload of a large one.
@@ -94,7 +94,7 @@ class PresentWork {
   bool give_place();  // it waits for another node; false if it runs nothing, or too many wait
   void take_place();  // it goes on
   // Closes a node on another thread that the work waits for, as a handler may close its own node.
-  void close(Node& node, double drain_seconds) const;
+  void close(Node& node, Seconds drain) const;
 
  private:
   struct State;

@@ -12,16 +12,18 @@
 // │       UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError
 // │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError
-// │       InternalError SegmentsLostError CallWithdrawnError
+// │       InternalError SegmentsLostError CallWithdrawnError ApplicationError
 // └── WireError
 //
 // Threads: an error is plain data; the one that a call, future or callback throws belongs to whoever catches it.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "speed/value.hpp"
 
@@ -41,13 +43,22 @@ class Error : public std::runtime_error {
   std::string_view code() const noexcept { return code_; }
   std::optional<Execution> execution() const noexcept { return execution_; }  // null unless it ended a call
   void set_execution(Execution execution) noexcept { execution_ = execution; }
+  // The node and service whose call ended with this; empty where it ended no call.
+  const std::string& node() const noexcept { return node_; }
+  const std::string& service() const noexcept { return service_; }
+  void set_called(const std::string& node, const std::string& service) {
+    node_ = node;
+    service_ = service;
+  }
 
  protected:
   Error(std::string_view code, const std::string& message) : std::runtime_error(message), code_(code) {}
 
  private:
-  std::string_view code_;  // a literal
+  std::string_view code_;  // a literal, or kept by the error
   std::optional<Execution> execution_;
+  std::string node_;
+  std::string service_;
 };
 
 // A call failed; `details` is what the other side added.
@@ -275,7 +286,42 @@ class CallWithdrawnError : public CallError {
       : CallError("WITHDRAWN", message, std::move(details)) {}
 };
 
+// The service answered with an error of its own. `code` is the service's code, without the prefix that it travels with;
+// `details` is what the service added.
+class ApplicationError : public CallError {
+ public:
+  explicit ApplicationError(std::string code, const std::string& message, Map details = {})
+      : ApplicationError(std::make_shared<const std::string>(std::move(code)), message, std::move(details)) {}
+
+ private:
+  ApplicationError(std::shared_ptr<const std::string> code, const std::string& message, Map details)
+      : CallError(*code, message, std::move(details)), kept_(std::move(code)) {}
+
+  std::shared_ptr<const std::string> kept_;  // what `code` looks at, shared by all copies
+};
+
 // end of what is generated
+
+// Not generated: a ConversionError is no situation of its own between nodes, and other languages have none. Its code is
+// INVALID_ARGUMENTS. A StorageError counts.
+
+// A value is of another kind than asked for, or has no exact counterpart there (conversion.hpp). `Request::get` tells the
+// caller of its argument; of another value, a service that lets it go has failed itself.
+class ConversionError : public InvalidArgumentsError {
+ public:
+  explicit ConversionError(const std::string& message, Map details = {}) : InvalidArgumentsError(message, std::move(details)) {}
+};
+
+// A column was read as one of another kind. A service that lets it go tells its caller of its argument if the column is
+// one; else it has failed itself.
+class WrongKindError : public ConversionError {
+ public:
+  WrongKindError(const std::string& message, const void* column) : ConversionError(message), column_(column) {}
+  const void* column() const noexcept { return column_; }  // where its body begins, which copies share
+
+ private:
+  const void* column_;
+};
 
 // The filesystem refused a write. `envelopes_written` of a batch were accepted before.
 class StorageError : public DeliveryError {

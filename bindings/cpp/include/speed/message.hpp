@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "speed/conversion.hpp"
 #include "speed/segment.hpp"
 #include "speed/value.hpp"
 

@@ -1,4 +1,12 @@
 // What a node does to its messages, and what it believes of others' (registry_spec/messages.md).
+//   speed::MessageSecurity security;
+//   security.keys->put("own", {speed::MessageKey::parse(own_key)});  // JSON, as `speed message-key` makes it
+//   security.keys->put("analytics", {speed::MessageKey::parse(their_public_key)});
+//   security.sign_with = "own";
+//   security.encrypt_to = {"analytics"};
+//   speed::Node billing("billing", {.allow = {"analytics"}, .security = security});
+// The other side has the public part of `own` among its `trusted` sets and `policy = SignaturePolicy::require`; there
+// `message.signed_by()` and `message.opened_by()` name the keys.
 #pragma once
 
 #include <cstdint>

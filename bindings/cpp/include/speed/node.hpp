@@ -3,21 +3,28 @@
 // threads, which take no signals. They may close the node, which waits for others but not for them. After fork, the child's copy
 // throws ForkedNodeError and does nothing else.
 // Errors: each method that needs the node at work throws NodeClosedError after `close`, and LeaseLostError once another
-// process holds the name; what else it throws stands beside it. Time spans are in seconds; a timeout of 0 does not wait.
+// process holds the name; what else it throws stands beside it.
+// Spans of time are std::chrono durations: `5s`, `250ms`. A timeout of 0, or one below, does not wait; one that is no
+// number, or of 10^9 seconds and more, is a ConfigurationError that names it.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <future>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "speed/large.hpp"
 #include "speed/message.hpp"
 #include "speed/message_security.hpp"
+#include "speed/seconds.hpp"
 #include "speed/service.hpp"
 
 namespace speed {
@@ -38,8 +45,8 @@ struct NodeOptions {
   std::string key = {};   // key file; $SPEED_KEY, else <root>/speed.key
   std::vector<std::string> fabrics = {};  // labels for listing and filtering; they decide nothing
   std::vector<std::string> allow = {};    // grants from the first moment on
-  double lease_seconds = 30.0;            // a silent node is offline after the lease, which exceeds three heartbeats
-  double heartbeat_seconds = 5.0;
+  Seconds lease{30};                      // a silent node is offline after the lease, which exceeds three heartbeats
+  Seconds heartbeat{5};
   unsigned workers = 4;                   // services and handlers at once
   bool durable = false;                   // survive a power cut, not only a killed process; refused on tmpfs
   // The name will not come back: once the node is gone and what it wrote is read, nothing of it stays. For programs that
@@ -47,7 +54,7 @@ struct NodeOptions {
   bool ephemeral = false;
   bool polling = false;                   // never ring, as where there are no FIFOs
   std::string name_space = "default";     // in the metadata of messages
-  double spin_seconds = 60e-6;              // how long a reader polls after activity before it sleeps; 0 to 0.01
+  Seconds spin{60e-6};                    // how long a reader polls after activity before it sleeps; 0 to 10 ms
   std::string language = "c++";            // what the entry says
   OnError on_error = OnError::dead_letter;
   unsigned max_deliveries = 5;            // of one message, before it is given up
@@ -69,7 +76,7 @@ struct ServiceOptions {
 };
 
 struct CallOptions {
-  double timeout_seconds = 30.0;  // the deadline, on both sides
+  Seconds timeout{30};  // the deadline, on both sides
   std::optional<std::string> traceparent = {};
   // Withdraws the call: what waits there never begins, what runs is told. It ends as the other side says: with
   // CallWithdrawnError, or a result that came first. One that is stopped already is not written.
@@ -77,7 +84,7 @@ struct CallOptions {
 };
 
 struct SendOptions {
-  double timeout_seconds = 5.0;  // bounds the wait for room, and for the acknowledgement
+  Seconds timeout{5};  // bounds the wait for room, and for the acknowledgement
   bool ack = false;              // wait until the receiver has it
   std::string topic = "message";
   std::optional<int> priority = {};
@@ -125,10 +132,26 @@ struct NodeInfo {
   bool ephemeral = false;  // its name will not come back
 };
 
+// A participant. It is there until it is closed or destroyed.
+//
+//     speed::Node billing("billing", {.allow = {"analytics"}});
+//     billing.serve("tax", [](const speed::Request& request) { return request.get<double>("amount") * 0.18; });
+//     speed::Node analytics("analytics");
+//     const auto tax = analytics.call("billing", "tax", {{"amount", 1000}}, {.timeout = 5s}).as<double>();
 class Node {
  public:
   using MessageHandler = std::function<void(Message&)>;
-  using Refusals = std::map<std::size_t, std::string>;  // by place in the batch: why its sender is refused
+  // Why a message of a batch is refused. Its sender is told if it asked for an acknowledgement; with a code of the
+  // journal (JOURNAL_FULL, JOURNAL_REFUSED) the publisher of an event is told also unasked, about once a second.
+  struct Refusal {
+    Refusal() = default;
+    Refusal(std::string text) : why(std::move(text)) {}
+    Refusal(const char* text) : why(text) {}
+    Refusal(std::string text, std::string named) : why(std::move(text)), code(std::move(named)) {}
+    std::string why;
+    std::string code;
+  };
+  using Refusals = std::map<std::size_t, Refusal>;  // by place in the batch
   using BatchHandler = std::function<Refusals(std::vector<Message>&)>;
   using NodeHandler = std::function<void(const NodeInfo&)>;
   using LostHandler = std::function<void(const std::exception_ptr&)>;
@@ -140,15 +163,39 @@ class Node {
   ~Node();  // closes
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
+  // One that was moved from is closed, and has no name. What is assigned to closes first.
+  Node(Node&&) noexcept = default;
+  Node& operator=(Node&& other) noexcept;
 
   // --- access: names, or families such as "etl.*"; published before these return. InvalidNameError ---
   void allow(const std::vector<std::string>& patterns);
   void deny(const std::vector<std::string>& patterns);
+  template <std::convertible_to<std::string_view> Pattern>
+  void allow(const Pattern& pattern) {  // one: allow("billing")
+    allow(std::vector<std::string>{std::string(std::string_view(pattern))});
+  }
+  template <std::convertible_to<std::string_view> Pattern>
+  void deny(const Pattern& pattern) {
+    deny(std::vector<std::string>{std::string(std::string_view(pattern))});
+  }
   std::vector<std::string> allowed() const;  // the grants in force, sorted
 
   // --- services. ServiceExistsError, InvalidNameError, ConfigurationError for null ---
   void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options = {});
   void serve(const std::string& name, ServiceFunction function, const ServiceOptions& options = {});
+  // A service that the program keeps: it outlives the node, or at least its `close`.
+  void serve(const std::string& name, Service* service, const ServiceOptions& options = {});
+  // Any of them, for these callers alone: serve("calculateTax", &tax, {"billing", "analytics"}). An empty list narrows
+  // nothing.
+  template <class Offered>
+  void serve(const std::string& name, Offered&& offered, std::initializer_list<std::string_view> callers) {
+    ServiceOptions options;
+    if (callers.size() > 0) options.allow.emplace(callers.begin(), callers.end());
+    serve(name, std::forward<Offered>(offered), options);
+  }
+  // Takes a service back: what runs ends as it would, and who calls it from now on gets ServiceNotFoundError, which is
+  // thrown here as well if there is none.
+  void unregister(const std::string& name);
 
   // --- calls. Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
   // PayloadTooLargeError; not written: InboxFullError, StorageError, NodeLeftError. `submit` throws these as well.
@@ -177,7 +224,7 @@ class Node {
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
   void on_message(MessageHandler handler);  // on the workers, in order for each sender; ConfigurationError: has one
   // The next message, null after the timeout; finishes the one returned before.
-  std::optional<Message> receive(std::optional<double> timeout_seconds = std::nullopt);
+  std::optional<Message> receive(std::optional<Seconds> timeout = std::nullopt);
 
   // --- events. InvalidNameError; `publish` also UnserialisableError ---
   // To those with room at once, then to the others as they find room, within one timeout for all.
@@ -190,14 +237,14 @@ class Node {
   void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
 
   // --- other nodes: asking one fails as a call does ---
-  double ping(const std::string& target, double timeout_seconds = 5.0);  // the round trip in seconds
-  std::vector<std::string> services(const std::string& target, double timeout_seconds = 5.0);
-  Map info(const std::string& target, double timeout_seconds = 5.0);
-  Map stats(const std::string& target, double timeout_seconds = 5.0);
+  Seconds ping(const std::string& target, Seconds timeout = Seconds(5));  // how long the round trip took
+  std::vector<std::string> services(const std::string& target, Seconds timeout = Seconds(5));
+  Map info(const std::string& target, Seconds timeout = Seconds(5));
+  Map stats(const std::string& target, Seconds timeout = Seconds(5));
   Map stats() const;  // of this node
   std::vector<NodeInfo> nodes(const std::optional<std::string>& fabric = std::nullopt);
   // The node once it is live and allows this one; UnknownNodeError says after the timeout which it is not.
-  NodeInfo wait_for(const std::string& target, double timeout_seconds = 10.0);
+  NodeInfo wait_for(const std::string& target, Seconds timeout = Seconds(10));
   void on_join(NodeHandler handler);
   void on_leave(NodeHandler handler);
   // Told once if the lease is lost, with the LeaseLostError, on a thread of its own.
@@ -210,7 +257,7 @@ class Node {
   std::uint32_t generation() const;
   bool closed() const;  // closed, or its lease is lost
   // Leaves in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
-  void close(double drain_seconds = 10.0);
+  void close(Seconds drain = Seconds(10));
 
  protected:
   explicit Node(std::shared_ptr<runtime::Runtime> runtime);  // one that does not read yet: it starts here

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "speed/seconds.hpp"
 #include "speed/value.hpp"
 
 namespace speed::segment {
@@ -107,9 +108,9 @@ struct Limits {
   std::size_t sender_buffered_bytes = 1'140'850'688;
   std::size_t completions = 65'536;
   std::size_t sender_completions = 4'096;
-  double idle_seconds = 60;
-  double total_seconds = 3'600;
-  double completion_seconds = 600;
+  Seconds idle{60};
+  Seconds total{3'600};
+  Seconds completion{600};
 };
 
 // Whose payload it is: sender, type of its envelopes, hash.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "speed/conversion.hpp"
 #include "speed/error.hpp"
 #include "speed/value.hpp"
 
@@ -19,7 +21,8 @@ namespace speed {
 
 using Columns = std::vector<std::pair<std::string, Column>>;
 
-// One call as a service sees it. `caller` is an authenticated node name; `request_id` is unique across callers.
+// One call as a service sees it: `request.get<int>("amount")`. `caller` is an authenticated node name; `request_id` is
+// unique across callers.
 struct Request {
   std::string service;
   Map arguments;
@@ -34,26 +37,29 @@ struct Request {
   bool redelivered() const noexcept { return is_redelivered; }
   // Nobody waits for the answer any more: the caller withdrew the call or is gone, or its deadline passed.
   bool cancelled() const noexcept { return stop.stop_requested(); }
-  std::stop_token cancellation() const { return stop; }
+  // The same for what takes one: a std::condition_variable_any, a std::stop_callback, a call that the service makes
+  // (CallOptions::stop).
+  std::stop_token stop_token() const { return stop; }
   // Ends the service if so, as its answer should then be.
   void throw_if_cancelled() const {
     if (cancelled()) throw CallWithdrawnError(service + ": the call was withdrawn", {{"phase", "running"}});
   }
 
-  // The argument of that name as a T; InvalidArgumentsError names it when it is missing or of another kind.
+  // The argument of that name as a T, exactly: `request.get<int>("amount")`; conversion.hpp lists what T may be.
+  // InvalidArgumentsError names it when it is missing, of another kind, or has no exact T. A std::optional is empty where
+  // the argument is missing or nil.
   template <class T>
   T get(std::string_view name) const {
     const Value* const value = arguments.find(name);
-    if (value == nullptr) throw InvalidArgumentsError(service + ": missing argument '" + std::string(name) + "'");
-    if constexpr (std::is_same_v<T, Value>) {
-      return *value;
-    } else {
-      try {
-        return value->as<T>();
-      } catch (const InvalidArgumentsError& error) {
-        throw InvalidArgumentsError(service + ": argument '" + std::string(name) + "': " + error.what(),
-                                    {{"argument", name}});
-      }
+    if (value == nullptr) {
+      if constexpr (requires(T empty) { empty = std::nullopt; }) return {};
+      throw InvalidArgumentsError(service + ": missing argument '" + std::string(name) + "'", {{"argument", name}});
+    }
+    try {
+      return value->as<T>();
+    } catch (const ConversionError& error) {
+      throw InvalidArgumentsError(service + ": argument '" + std::string(name) + "': " + error.what(),
+                                  {{"argument", name}});
     }
   }
 
@@ -65,6 +71,7 @@ struct Request {
   T get_or(std::string_view name, T otherwise) const {
     return arguments.find(name) == nullptr ? otherwise : get<T>(name);
   }
+  std::string get_or(std::string_view name, const char* otherwise) const { return get_or(name, std::string(otherwise)); }
 
   // InvalidArgumentsError names an argument that is none of these.
   void allow_only(std::initializer_list<std::string_view> names) const {
@@ -77,16 +84,24 @@ struct Request {
   }
 };
 
-// What a service answers: a result, or an `spc` code of codes.json with a message and details.
+// What a service answers: a result, which whatever makes a Value is, or an error with a message and
+// details: an `spc` code of codes.json, or a code of its own, A to Z, then also 0 to 9 and _, at most 64 in all. The caller
+// gets that in an ApplicationError. Another code is a failure of the service. A map needs no name: `return {{"tax", amount * 0.18}};`
 struct Response {
   Value result;
   bool failed = false;
-  std::string error_code;  // one that is empty reads as INTERNAL_ERROR
+  std::string error_code;
   std::string error_message;
   Map details;
 
   Response() = default;
   Response(Value value) : result(std::move(value)) {}
+  Response(std::initializer_list<Member> members) : result(Map(members)) {}
+  template <class T>
+    requires(std::convertible_to<T, Value> && !std::same_as<std::remove_cvref_t<T>, Value> &&
+             !std::same_as<std::remove_cvref_t<T>, Response>)
+  Response(T&& result_of_any_kind) : result(std::forward<T>(result_of_any_kind)) {}
+  //   return Response::error("OUT_OF_STOCK", "none left", {{"article", 7}});
   static Response error(std::string_view code, std::string message, Map details = {}) {
     Response response;
     response.failed = true;
@@ -98,18 +113,28 @@ struct Response {
   bool ok() const noexcept { return !failed && error_code.empty(); }
 };
 
-// The RFC's interface. An InvalidArgumentsError answers INVALID_ARGUMENTS, any other exception EXECUTION_FAILED.
+// The RFC's interface. An InvalidArgumentsError that the service or `Request::get` throws answers INVALID_ARGUMENTS, an
+// ApplicationError its code, any other exception EXECUTION_FAILED; so does whatever ended a call that the service made: no
+// argument of this call was wrong.
 class Service {
  public:
   virtual ~Service() = default;
   virtual Response invoke(const Request& request) = 0;
 };
 
+// The names of the RFC.
+using SpeedRequest = Request;
+using SpeedResponse = Response;
+using SpeedService = Service;
+
 // A function as a service.
 using ServiceFunction = std::function<Response(const Request&)>;
 
 // A function of one row as a service of batches, and of single calls, which it answers as before: columns among the
-// arguments are handed to it row by row, and its results make a column. The first row that fails is named.
-ServiceFunction by_row(ServiceFunction row);
+// arguments are handed to it row by row, and its results make a column, of the kind of the first that is not nil: integers,
+// floats, booleans, text, bytes or instants. Maps make a column for each key. The first row that fails is named, whatever
+// it threw. A decimal arrives as text, `-12.50`. `kind` is that of the results where the first does not tell it: integers as
+// float64, text or integers as decimal(38, 18).
+ServiceFunction by_row(ServiceFunction row, std::optional<Column::Kind> kind = std::nullopt);
 
 }  // namespace speed

@@ -4,6 +4,7 @@
 
 #include "speed/access_policy.hpp"
 #include "speed/column.hpp"
+#include "speed/conversion.hpp"
 #include "speed/error.hpp"
 #include "speed/large.hpp"
 #include "speed/log.hpp"
@@ -12,6 +13,7 @@
 #include "speed/message_key.hpp"
 #include "speed/message_security.hpp"
 #include "speed/node.hpp"
+#include "speed/root.hpp"
 #include "speed/segment.hpp"
 #include "speed/service.hpp"
 #include "speed/value.hpp"

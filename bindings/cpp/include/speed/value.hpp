@@ -7,9 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,11 +25,23 @@ inline constexpr std::size_t max_value_depth = 32;  // of arrays and maps within
 
 class Value;
 struct Member;
+template <class T>
+struct Conversion;  // conversion.hpp
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 using Array = std::vector<Value>;
 using Instant = std::chrono::sys_time<std::chrono::microseconds>;  // years 1 to 9999, which nanoseconds would not hold
+
+namespace detail {
+
+// The text or number that a value travels as which the wire has no kind for; UnserialisableError for one beyond the range.
+std::string text_of(std::chrono::year_month_day date);
+std::string text_of(std::chrono::hh_mm_ss<std::chrono::microseconds> time);
+std::string text_of(std::chrono::local_time<std::chrono::microseconds> moment);
+std::int64_t whole_microseconds(long double microseconds);
+
+}  // namespace detail
 
 // Pairs in the order in which they were set; a key is text or an integer and occurs once.
 class Map {
@@ -40,6 +56,10 @@ class Map {
 
   void set(Value key, Value value);  // replaces the value of an equal key
   const Value* find(std::string_view key) const;  // null when absent
+  // The value of that key; ConversionError, which names the key, when it is absent.
+  const Value& at(std::string_view key) const;
+  const Value& operator[](std::string_view key) const { return at(key); }
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
   std::size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   const Member* begin() const noexcept;
@@ -54,6 +74,9 @@ class Map {
 };
 
 // One value. Text and bytes are different kinds; so are 1 and 1.0.
+//
+//     const speed::Value answer = node.call("shop", "orders");
+//     for (const speed::Value& row : answer["rows"].items()) sum += row["price"].as<double>();
 class Value {
  public:
   using Storage = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array, Map,
@@ -74,6 +97,30 @@ class Value {
   Value(Map map) : storage_(std::move(map)) {}
   Value(Instant instant) : storage_(instant) {}
   Value(Column column) : storage_(std::move(column)) {}
+  // What is finer than microseconds is cut off, towards the past.
+  template <class Duration>
+    requires(!std::same_as<Duration, std::chrono::microseconds>)
+  Value(std::chrono::sys_time<Duration> instant) : storage_(std::chrono::floor<std::chrono::microseconds>(instant)) {}
+  // A date, a time of day and a moment without a zone are text of ISO 8601; a duration is an integer of microseconds. What
+  // is finer is cut off, towards the past. UnserialisableError beyond the years 1 to 9999, a day, or 64 bits.
+  Value(std::chrono::year_month_day date) : storage_(detail::text_of(date)) {}
+  template <class Duration>
+  Value(std::chrono::hh_mm_ss<Duration> time)
+      : storage_(detail::text_of(std::chrono::hh_mm_ss(std::chrono::floor<std::chrono::microseconds>(time.to_duration())))) {}
+  template <class Duration>
+  Value(std::chrono::local_time<Duration> moment)
+      : storage_(detail::text_of(std::chrono::floor<std::chrono::microseconds>(moment))) {}
+  template <class Number, class Period>
+  Value(std::chrono::duration<Number, Period> span)
+      : storage_(detail::whole_microseconds(std::chrono::duration<long double, std::micro>(span).count())) {}
+  // Nil, an array, a map, of whatever makes a Value.
+  template <class T>
+  Value(const std::optional<T>& value) : Value(value ? Value(*value) : Value()) {}
+  template <class T>
+    requires(!std::same_as<T, Value> && !std::same_as<T, std::byte>)
+  Value(const std::vector<T>& items) : storage_(array_of(items)) {}
+  template <class T>
+  Value(const std::map<std::string, T>& members) : storage_(map_of(members)) {}
 
   bool is_nil() const noexcept { return storage_.index() == 0; }
   const Storage& storage() const noexcept { return storage_; }
@@ -83,9 +130,28 @@ class Value {
   const T* get_if() const noexcept {
     return std::get_if<T>(&storage_);
   }
-  // The value as T (one of Storage, or double from an integer). InvalidArgumentsError if it is of another kind.
+  // The value as a T, exactly: `value.as<int>()`, `value.as<std::vector<std::string>>()`. conversion.hpp lists what T may
+  // be; another one does not compile. ConversionError if the value is of another kind, or has no exact T.
   template <class T>
-  T as() const;
+  T as() const {
+    return Conversion<T>::from(*this);
+  }
+
+  // The member of a map, the item of an array: `answer["tax"].as<double>()`. It lives as long as this value.
+  // ConversionError if this is no map or array, or has no such member or item.
+  const Value& at(std::string_view key) const;
+  const Value& at(std::size_t place) const;
+  const Value& operator[](std::string_view key) const { return at(key); }
+  const Value& operator[](std::size_t place) const { return at(place); }
+  // How many items or members there are, and whether there is one of that name. ConversionError for another kind.
+  std::size_t size() const;
+  bool contains(std::string_view key) const;
+  // The items of an array, the members of a map: `for (const Value& item : answer["rows"].items())`. ConversionError for
+  // another kind.
+  const Array& items() const&;
+  const Map& members() const&;
+  const Array& items() const&& = delete;  // they would not live as long as the loop
+  const Map& members() const&& = delete;
 
   std::string_view kind() const noexcept;  // for people: "text", "integer", ...
   friend bool operator==(const Value&, const Value&) = default;
@@ -100,6 +166,10 @@ class Value {
     }
     return static_cast<std::int64_t>(value);
   }
+  template <class T>
+  static Array array_of(const std::vector<T>& items);
+  template <class T>
+  static Map map_of(const std::map<std::string, T>& members);
 
   Storage storage_;
 };
@@ -110,14 +180,28 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
+template <class T>
+Array Value::array_of(const std::vector<T>& items) {
+  Array array;
+  array.reserve(items.size());
+  for (const auto& item : items) array.push_back(Value(static_cast<const T&>(item)));
+  return array;
+}
+
+template <class T>
+Map Value::map_of(const std::map<std::string, T>& members) {
+  std::vector<Member> pairs;
+  pairs.reserve(members.size());
+  for (const auto& [name, value] : members) pairs.push_back({Value(name), Value(value)});
+  return Map::from_pairs(std::move(pairs));
+}
+
 template <>
 bool Value::as<bool>() const;
 template <>
 std::int64_t Value::as<std::int64_t>() const;
 template <>
 std::uint64_t Value::as<std::uint64_t>() const;
-template <>
-double Value::as<double>() const;
 template <>
 std::string Value::as<std::string>() const;
 template <>

@@ -1,11 +1,19 @@
 // Batches: columns among the arguments of a call (C-6, C-7).
+#include <map>
+
+#include "core/fault.hpp"
 #include "speed/service.hpp"
+#include "wire/decimal.hpp"
+#include "wire/spc.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed {
 
 namespace {
 
 using Kind = Column::Kind;
+
+constexpr int default_scale = 18;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -21,27 +29,9 @@ Value cell(const Column& column, std::size_t row) {
     case Kind::utf8: return column.text(row);
     case Kind::binary: return bytes_of(column.text(row));
     case Kind::timestamp: return Instant(std::chrono::microseconds(column.int64()[row]));
-    case Kind::decimal: break;
+    case Kind::decimal: return column.decimal_text(row);
   }
-  throw InvalidArgumentsError("a decimal is no value of one row: take the column whole");
-}
-
-template <class T>
-Column rows_of(const std::vector<Value>& results) {
-  std::vector<std::optional<T>> rows;
-  rows.reserve(results.size());
-  for (const Value& result : results) rows.push_back(result.is_nil() ? std::nullopt : std::optional<T>(result.as<T>()));
-  return Column::of(rows);
-}
-
-// The kind is that of the first value; nulls alone are float64.
-Column column_of(const std::vector<Value>& results) {
-  const auto first = std::ranges::find_if(results, [](const Value& result) { return !result.is_nil(); });
-  if (first == results.end() || first->get_if<double>() != nullptr) return rows_of<double>(results);
-  if (first->get_if<bool>() != nullptr) return rows_of<bool>(results);
-  if (first->get_if<std::int64_t>() != nullptr) return rows_of<std::int64_t>(results);
-  if (first->get_if<std::string>() != nullptr) return rows_of<std::string>(results);
-  throw ExecutionFailedError("rows of " + std::string(first->kind()) + " make no column");
+  return {};
 }
 
 Map with_row(Map details, std::size_t row) {
@@ -49,21 +39,155 @@ Map with_row(Map details, std::size_t row) {
   return details;
 }
 
+std::string at(std::size_t row) { return "row " + std::to_string(row) + ": "; }
+
+[[noreturn]] void misfit(std::size_t row, const std::string& why) {
+  throw ExecutionFailedError(at(row) + "the result" + why, with_row({}, row));
+}
+
+// Each result as a T, or as nothing; one of another kind is the failure of its row.
+template <class T>
+std::vector<std::optional<T>> rows_of(const std::vector<Value>& results) {
+  std::vector<std::optional<T>> rows;
+  rows.reserve(results.size());
+  for (const Value& result : results) {
+    try {
+      rows.push_back(result.as<std::optional<T>>());
+    } catch (const ConversionError& error) {
+      misfit(rows.size(), std::string(": ") + error.what());
+    }
+  }
+  return rows;
+}
+
+std::optional<std::string> raw(const std::optional<Bytes>& bytes) {
+  if (!bytes) return std::nullopt;
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+Column bytes_column(const std::vector<Value>& results) {
+  std::vector<std::optional<std::string>> rows;
+  for (const auto& bytes : rows_of<Bytes>(results)) rows.push_back(raw(bytes));
+  return Column::binary(rows);
+}
+
+Column text_column(const std::vector<Value>& results) {
+  const auto rows = rows_of<std::string>(results);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row] && !wire::is_utf8(*rows[row])) misfit(row, " is text that is not UTF-8");
+  }
+  return Column::of(rows);
+}
+
+// An integer is a decimal as well.
+std::optional<std::string> decimal_in(const Value& result) {
+  if (result.get_if<std::string>() != nullptr || result.is_nil()) return result.as<std::optional<std::string>>();
+  if (result.get_if<std::uint64_t>() != nullptr) return std::to_string(result.as<std::uint64_t>());
+  return std::to_string(result.as<std::int64_t>());
+}
+
+Column decimals_column(const std::vector<Value>& results) {
+  std::vector<std::optional<std::string>> rows;
+  for (const Value& result : results) {
+    try {
+      rows.push_back(decimal_in(result));
+    } catch (const ConversionError& error) {
+      misfit(rows.size(), std::string(": ") + error.what());
+    }
+    if (rows.back() && !wire::unscaled(*rows.back(), wire::max_precision, default_scale)) {
+      misfit(rows.size() - 1, " does not fit into a column of decimal(38, 18)");
+    }
+  }
+  return Column::decimals(rows, wire::max_precision, default_scale);
+}
+
+Column instants_column(const std::vector<Value>& results) {
+  std::vector<std::optional<std::int64_t>> rows;
+  for (const auto& instant : rows_of<Instant>(results)) {
+    rows.push_back(instant ? std::optional(instant->time_since_epoch().count()) : std::nullopt);
+  }
+  return Column::timestamps(rows);
+}
+
+bool is_there(const Value& result) { return !result.is_nil(); }
+
+// That of the first value; nulls alone are float64.
+Kind kind_of(const std::vector<Value>& results) {
+  const auto first = std::ranges::find_if(results, is_there);
+  if (first == results.end() || first->get_if<double>() != nullptr) return Kind::float64;
+  if (first->get_if<bool>() != nullptr) return Kind::boolean;
+  if (first->get_if<std::int64_t>() != nullptr || first->get_if<std::uint64_t>() != nullptr) return Kind::int64;
+  if (first->get_if<std::string>() != nullptr) return Kind::utf8;
+  if (first->get_if<Bytes>() != nullptr) return Kind::binary;
+  if (first->get_if<Instant>() != nullptr) return Kind::timestamp;
+  misfit(static_cast<std::size_t>(first - results.begin()),
+         ": a value is " + std::string(first->kind()) + ", of which there is no column");
+}
+
+Column column_of(const std::vector<Value>& results, std::optional<Kind> kind) {
+  switch (kind ? *kind : kind_of(results)) {
+    case Kind::int64: return Column::of(rows_of<std::int64_t>(results));
+    case Kind::float64: return Column::of(rows_of<double>(results));
+    case Kind::boolean: return Column::of(rows_of<bool>(results));
+    case Kind::utf8: return text_column(results);
+    case Kind::binary: return bytes_column(results);
+    case Kind::timestamp: return instants_column(results);
+    case Kind::decimal: return decimals_column(results);
+  }
+  throw ConfigurationError("there is no such kind of column");
+}
+
+// A column for each key that any row has; null where a row has it not.
+Map columns_of(const std::vector<Value>& results) {
+  const auto rows = rows_of<Map>(results);
+  std::map<std::string, std::vector<Value>> cells;
+  std::vector<std::string> order;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (const Member& member : rows[row].value_or(Map())) {
+      const auto* const name = member.key.get_if<std::string>();
+      if (name == nullptr) misfit(row, " has a key that is no text");
+      const auto [column, is_new] = cells.try_emplace(*name, rows.size());
+      if (is_new) order.push_back(*name);
+      column->second[row] = member.value;
+    }
+  }
+  Map columns;
+  for (const std::string& name : order) columns.set(name, column_of(cells[name], std::nullopt));
+  return columns;
+}
+
+Value answer_of(const std::vector<Value>& results, std::optional<Kind> kind) {
+  const auto first = std::ranges::find_if(results, is_there);
+  if (first != results.end() && first->get_if<Map>() != nullptr) return columns_of(results);
+  return column_of(results, kind);
+}
+
+[[noreturn]] void fail(std::string_view code, const std::string& text, Map details, std::size_t row) {
+  details = with_row(std::move(details), row);
+  if (code == "INVALID_ARGUMENTS") throw InvalidArgumentsError(at(row) + text, std::move(details));
+  if (wire::is_application_code(code) && !wire::is_call_code(code)) {
+    throw ApplicationError(std::string(code), at(row) + text, std::move(details));
+  }
+  const bool is_known = wire::is_call_code(code);
+  throw ExecutionFailedError(at(row) + (is_known ? text : wire::refused_code(code)), std::move(details));
+}
+
 // The answer to one row; what it throws or answers as an error names the row.
 Value answer(const ServiceFunction& service, const Request& request, std::size_t row) {
-  const std::string at = "row " + std::to_string(row) + ": ";
+  Response response;
   try {
-    Response response = service(request);
-    if (response.ok()) return std::move(response.result);
-    if (response.error_code == "INVALID_ARGUMENTS") throw InvalidArgumentsError(response.error_message, response.details);
-    throw ExecutionFailedError(response.error_message, response.details);
-  } catch (const InvalidArgumentsError& error) {
-    throw InvalidArgumentsError(at + error.what(), with_row(error.details(), row));
-  } catch (const CallError& error) {
-    throw ExecutionFailedError(at + error.what(), with_row(error.details(), row));
+    response = service(request);
+  } catch (const CallWithdrawnError&) {
+    if (request.cancelled()) throw;  // no row is to blame
+    fail("EXECUTION_FAILED", "a call that it made was withdrawn", {}, row);
   } catch (const std::exception& error) {
-    throw ExecutionFailedError(at + error.what(), with_row({}, row));
+    const core::Fault fault = core::fault_of(error);
+    fail(fault.code, error.what(), fault.details, row);
+  } catch (...) {
+    fail("EXECUTION_FAILED", "the service threw what is no std::exception", {}, row);
   }
+  if (!response.ok()) fail(response.error_code, response.error_message, response.details, row);
+  return std::move(response.result);
 }
 
 }  // namespace
@@ -82,8 +206,8 @@ Columns Request::columns() const {
   return batch;
 }
 
-ServiceFunction by_row(ServiceFunction row_service) {
-  return [service = std::move(row_service)](const Request& request) -> Response {
+ServiceFunction by_row(ServiceFunction row_service, std::optional<Column::Kind> kind) {
+  return [service = std::move(row_service), kind](const Request& request) -> Response {
     const Columns batch = request.columns();
     if (batch.empty()) return service(request);
     std::vector<Value> results;
@@ -92,7 +216,7 @@ ServiceFunction by_row(ServiceFunction row_service) {
       for (const auto& [name, column] : batch) one.arguments.set(name, cell(column, row));
       results.push_back(answer(service, one, row));
     }
-    return Response(column_of(results));
+    return answer_of(results, kind);
   };
 }
 

@@ -1,36 +1,46 @@
 #include "core/service_table.hpp"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <typeinfo>
 #include <utility>
 
+#include "core/fault.hpp"
+#include "wire/limits.hpp"
 #include "wire/names.hpp"
+#include "wire/spc.hpp"
 #include "wire/value_codec.hpp"
 
 namespace speed::core {
 
 namespace {
 
-constexpr std::size_t max_error_bytes = 2000;
-
-// The class of an exception for people, such as `std::runtime_error`.
-std::string kind_of(const std::exception& error) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> readable(
-      abi::__cxa_demangle(typeid(error).name(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? readable.get() : "exception";
+std::string text_of(const std::exception& error) {
+  const std::string kind = kind_of(error);
+  const std::string what = wire::readable(error.what(), wire::limits::max_error_characters);
+  return what.empty() ? kind : kind + ": " + what;
 }
 
-// EXECUTION_FAILED with the kind and text of the failure; never a stack trace, which may show payloads and paths.
-Response failed(const std::exception& error, std::string& thrown) {
-  const std::string kind = kind_of(error);
-  Map details{{"exception", kind}};
-  if (const auto* const cause = dynamic_cast<const CallError*>(&error)) details.set("cause", cause->code());
-  const std::string what = wire::readable(error.what(), max_error_bytes);
-  thrown = what.empty() ? kind : kind + ": " + what;
-  return Response::error("EXECUTION_FAILED", thrown, std::move(details));
+// An error whose code is none that a service may give is a failure of the service (S-19).
+Response checked(Response response) {
+  const std::string& code = response.error_code;
+  if (response.ok() || wire::is_call_code(code) || wire::is_application_code(code)) return response;
+  return Response::error("EXECUTION_FAILED", wire::refused_code(code));
+}
+
+Response failure(const std::exception& error, std::string& thrown) {
+  Fault fault = fault_of(error);
+  thrown = text_of(error);
+  return Response::error(fault.code, fault.is_own ? error.what() : thrown, std::move(fault.details));
+}
+
+// What an argument was read as that it is not is told to the caller, like any wrong argument (S-20).
+Response wrong_kind(const WrongKindError& error, const Request& request, std::string& thrown) {
+  for (const auto& [key, value] : request.arguments) {
+    const auto* const column = value.get_if<Column>();
+    if (column == nullptr || column->body().data() != error.column()) continue;
+    const auto name = key.as<std::string>();
+    return Response::error("INVALID_ARGUMENTS", request.service + ": argument '" + name + "': " + error.what(),
+                           {{"argument", name}});
+  }
+  return failure(error, thrown);
 }
 
 }  // namespace
@@ -42,8 +52,18 @@ void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service
   Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent};
   const std::lock_guard guard(lock_);
   if (!rows_.try_emplace(name, std::move(row)).second) {
-    throw ServiceExistsError("service '" + name + "' is already registered on this node: choose another name");
+    throw ServiceExistsError("service '" + name + "' is already registered; unregister it first");
   }
+}
+
+// Its destructor, which may be the program's, runs outside of the lock.
+void ServiceTable::remove(const std::string& name) {
+  std::map<std::string, Row>::node_type gone;
+  {
+    const std::lock_guard guard(lock_);
+    gone = rows_.extract(name);
+  }
+  if (gone.empty()) throw ServiceNotFoundError("no service '" + name + "' is registered");
 }
 
 // Their destructors, which may be the program's, run outside of the lock.
@@ -82,18 +102,18 @@ ServiceTable::Found ServiceTable::find(const std::string& name, const std::strin
   return {known->service, known->idempotent, std::nullopt};
 }
 
+// Never a stack trace, which may show payloads and paths.
 Response ServiceTable::run(Service& service, const Request& request, std::string& thrown) {
   try {
-    return service.invoke(request);
-  } catch (const InvalidArgumentsError& error) {
-    return Response::error(error.code(), error.what(), error.details());
-  } catch (const ExecutionFailedError& error) {
-    return Response::error(error.code(), error.what(), error.details());
+    return checked(service.invoke(request));
   } catch (const CallWithdrawnError& error) {
     if (request.cancelled()) return Response::error(error.code(), error.what(), {{"phase", "running"}});
-    return failed(error, thrown);
+    thrown = text_of(error);
+    return Response::error("EXECUTION_FAILED", thrown, fault_of(error).details);
+  } catch (const WrongKindError& error) {
+    return wrong_kind(error, request, thrown);
   } catch (const std::exception& error) {
-    return failed(error, thrown);
+    return failure(error, thrown);
   } catch (...) {
     thrown = "the service threw what is no std::exception";
     return Response::error("EXECUTION_FAILED", thrown);

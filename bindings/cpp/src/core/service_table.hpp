@@ -19,6 +19,8 @@ class ServiceTable {
   void add(const std::string& name, std::shared_ptr<Service> service,
            const std::optional<std::vector<std::string>>& allow, bool idempotent = false);
 
+  void remove(const std::string& name);  // what runs ends as it would; ServiceNotFoundError
+
   void let_go();  // of all services, since nobody calls them any more; their names stay
 
   // The names that `caller` may call, sorted.

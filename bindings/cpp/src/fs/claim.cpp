@@ -179,12 +179,12 @@ void Claims::release(std::uint32_t generation) const noexcept {
   [[maybe_unused]] const int failed = chmod(path.c_str(), status.st_mode & 0440);
 }
 
-bool Claims::is_released(std::uint32_t generation) const {
+std::optional<bool> Claims::is_released(std::uint32_t generation) const {
   struct stat status {};
   const std::string path = wire::claim_path(root_, name_, generation);
   if (::stat(path.c_str(), &status) != 0) {
     if (errno != ENOENT) throw_errno(path);
-    return true;
+    return std::nullopt;
   }
   return (status.st_mode & S_IWUSR) == 0;
 }

@@ -26,6 +26,7 @@ struct Claimant {
   bool holds(const Identity& observer, std::int64_t now_ms) const {
     return process_alive(identity, observer).value_or(!is_expired(now_ms));
   }
+  friend bool operator==(const Claimant&, const Claimant&) = default;
 };
 
 // The two lines of a claim's file.
@@ -49,7 +50,7 @@ class Claims {
   bool is_ephemeral(std::uint32_t generation) const;                    // it says that the name will not come back
   bool may_be_ephemeral() const;  // the newest one says so, or tells nothing now: one that somebody holds may be gone
   void release(std::uint32_t generation) const noexcept;                // read-only: no entry follows any more
-  bool is_released(std::uint32_t generation) const;
+  std::optional<bool> is_released(std::uint32_t generation) const;      // null if the claim is gone
   bool exists(std::uint32_t generation) const;
   void remove(std::uint32_t generation) const;        // one that nothing was published under
   void remove_older(std::uint32_t generation) const;  // as far as they can be

@@ -30,19 +30,20 @@ class Claiming {
   Won win(const Claimant& claimant) {
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
       const std::uint32_t newest = claims_.newest();
+      const std::optional<Claimant> judged = newest > 0 ? claims_.read(newest) : std::nullopt;
       const EntryPtr entry = wait_until_stale();
-      if (newest > 0 && (entry == nullptr || entry->generation < newest)) respect(newest);
+      if (newest > 0 && (entry == nullptr || entry->generation < newest) && !is_free(newest)) continue;
       const EntryPtr again = registry_.read(name_);
       const bool same = entry == nullptr ? again == nullptr : again != nullptr && *again == *entry;
       if (!same || newest != claims_.newest()) continue;  // a node may have published in between
-      if (const std::optional<Won> won = take(newest, claimant)) return *won;
+      if (const std::optional<Won> won = take(newest, judged, claimant)) return *won;
     }
     throw NameTakenError("'" + name_ + "' is being claimed by others again and again: try later");
   }
 
  private:
-  // The first claim above `newest` and the floor; null if others were quicker.
-  std::optional<Won> take(std::uint32_t newest, Claimant claimant) const {
+  // The first claim above `newest`, which `judged` made, and the floor; null if others were quicker.
+  std::optional<Won> take(std::uint32_t newest, const std::optional<Claimant>& judged, Claimant claimant) const {
     check_reachable(registry_.root(), name_);
     const std::uint32_t floor = floor_now();
     const std::optional<Claimant> former = claims_.newest_told();
@@ -52,10 +53,14 @@ class Claiming {
     if (claimant.sweeps) claimant.ephemeral = former && former->ephemeral;
     if (!claims_.take(generation, claimant)) return std::nullopt;
     // Others may have been quicker, or forgotten the name meanwhile: look again.
-    const bool is_kept = newest == 0 || claims_.exists(newest);
-    if (is_kept && claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
+    if (is_still(newest, judged) && claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
     claims_.remove(generation);
     return std::nullopt;
+  }
+
+  // Whether claim `newest` is the one that was judged: another sweep may have begun under the same number.
+  bool is_still(std::uint32_t newest, const std::optional<Claimant>& judged) const {
+    return newest == 0 || (claims_.exists(newest) && claims_.read(newest) == judged);
   }
 
   // Up to which generation nothing of the name is accepted any more. The lane of an ephemeral life may be gone before its
@@ -87,22 +92,27 @@ class Claiming {
     }
   }
 
-  // A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2). Returns when it
-  // need not be respected any longer. One that says nothing may be just being written: it is read again.
-  void respect(std::uint32_t generation) {
+  // Judges a claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2). True once
+  // it need not be respected any longer; false where it ended, and another may follow under the same number. One that
+  // says nothing may be just being written: it is read again.
+  bool is_free(std::uint32_t generation) {
     const std::int64_t began = monotonic_ms();
     bool has_told = false;
     while (true) {
       const std::optional<Claimant> claimant = claims_.read(generation);
-      if (claims_.is_released(generation) || (claimant && claimant->is_dead(registry_.observer()))) return;
+      const std::optional<bool> is_released = claims_.is_released(generation);
+      if (!is_released) return false;
+      if (*is_released || (claimant && claimant->is_dead(registry_.observer()))) return true;
       if (claimant && claimant->identity.boot_id == registry_.observer().boot_id) {
-        return claimant->sweeps && waiting_.allowed ? wait_for_sweeper(generation, *claimant) : respect_neighbour(*claimant);
+        const bool waits = claimant->sweeps && waiting_.allowed && claimant->holds(registry_.observer(), monotonic_ms());
+        waits ? wait_for_sweeper(generation, *claimant) : respect_neighbour(*claimant);
+        return !waits;
       }
       if (!waiting_.allowed) throw NameTakenError("'" + name_ + "' is claimed by a process that cannot be seen from here");
       const EntryPtr entry = registry_.read(name_);
-      if (entry != nullptr && entry->generation >= generation) return;
+      if (entry != nullptr && entry->generation >= generation) return true;
       const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
-      if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return;
+      if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return true;
       std::this_thread::sleep_for(watch_pause);
       if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms) tell_of_wait(generation, claimant, lease_ms);
     }

@@ -195,13 +195,15 @@ std::string unique_name(const std::string& token) {
   return wire::temporary_name(token + "-" + std::to_string(getpid()) + "-" + wire::to_hex(random));
 }
 
-Fd replace_file(int dir_fd, const std::string& name, ByteView data) {
+Fd replace_file(int dir_fd, const std::string& name, ByteView data, bool durable) {
   const std::string temporary = wire::temporary_name(name);
   unlink_quietly(dir_fd, temporary);  // left by a killed predecessor of the same role
   Fd fd = create_file(dir_fd, temporary, false);
   try {
     write_all(fd.get(), data);
+    if (durable && fsync(fd.get()) != 0) throw_errno(name);
     put_in_place(dir_fd, temporary, name);
+    if (durable && fsync(dir_fd) != 0) throw_errno(name);
   } catch (const std::system_error&) {
     unlink_quietly(dir_fd, temporary);
     throw;

@@ -88,8 +88,9 @@ void put_in_place(int dir_fd, const std::string& temporary, const std::string& n
 // A temporary name that nobody else has, whatever the process, its threads and its namespace.
 std::string unique_name(const std::string& token);
 
-// Puts data in place under `name` by a temporary file and a rename; the descriptor stays with the new file.
-Fd replace_file(int dir_fd, const std::string& name, ByteView data);
+// Puts data in place under `name` by a temporary file and a rename; the descriptor stays with the new file. Durable: the
+// file is flushed before the rename, or a power cut may keep the name without the data, and the directory after it.
+Fd replace_file(int dir_fd, const std::string& name, ByteView data, bool durable = false);
 bool unlink_quietly(int dir_fd, const std::string& name);
 Bytes read_small(int dir_fd, const std::string& name, const Owners& owners, std::size_t limit);
 

@@ -1,7 +1,5 @@
 #include "fs/floor.hpp"
 
-#include <unistd.h>
-
 #include "fs/claim.hpp"
 #include "fs/files.hpp"
 #include "fs/lock.hpp"
@@ -27,8 +25,7 @@ wire::Floors read_floors(const std::string& root, const std::vector<wire::Key>& 
 // The lock is held.
 void write_floors(const std::string& root, const wire::Floors& floors, const wire::Key& registry_key) {
   const Fd directory = open_directory(wire::claims_dir(root));
-  const Fd fd = replace_file(directory.get(), wire::floor_name, wire::encode_floors(floors, registry_key));
-  if (fsync(fd.get()) != 0 || fsync(directory.get()) != 0) throw_errno(wire::floor_name);
+  replace_file(directory.get(), wire::floor_name, wire::encode_floors(floors, registry_key), true);
 }
 
 std::size_t bucket_of(const std::string& name) { return std::to_integer<std::size_t>(wire::node_id(name)[0]); }

@@ -14,6 +14,8 @@ struct Identity {
   std::string pid_namespace;
   std::string host;
   std::string boot_id;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
 };
 
 Identity own_identity();  // RegistrationError where the system does not let it see itself

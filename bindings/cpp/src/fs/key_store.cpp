@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <optional>
 
 #include "fs/files.hpp"
+#include "fs/lock.hpp"
 #include "fs/root.hpp"
 #include "fs/way.hpp"
 #include "speed/error.hpp"
@@ -16,6 +19,8 @@ namespace speed::fs {
 namespace {
 
 constexpr std::size_t max_bytes = 4096;
+constexpr double lock_seconds = 10;  // how long a change of the file by another process is waited for
+constexpr mode_t group_reads = 0640;
 
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
@@ -60,6 +65,48 @@ Fd open_trusted(const std::string& path) {
   }
 }
 
+// Whether something is there, be it a link to nothing.
+bool is_taken(const std::string& path) {
+  struct stat status = {};
+  return lstat(path.c_str(), &status) == 0;
+}
+
+[[noreturn]] void cannot_write(const std::string& path, const std::error_code& why) {
+  throw KeyFileError("cannot write " + path + ": " + why.message() + ": make room, or name another place");
+}
+
+// In the root of a group its members read the key.
+void give_rights(const Fd& fd, const std::string& directory) {
+  const bool shared = is_taken(wire::registry_dir(directory)) && is_groups(directory);
+  if (shared && fchmod(fd.get(), group_reads) != 0) throw_errno("fchmod");
+}
+
+// Writes beside and renames: the file is whole at every moment. What a killed process left is taken away.
+void put(const std::string& path, const std::vector<wire::Key>& keys) {
+  const std::string temporary = wire::beside(path);
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  unlink_quietly(AT_FDCWD, temporary);
+  try {
+    const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, private_file));
+    if (!fd) throw_errno(temporary);
+    give_rights(fd, directory);
+    write_all(fd.get(), wire::view(wire::format_key_file(keys)));
+    if (fsync(fd.get()) != 0) throw_errno("fsync");
+    if (rename(temporary.c_str(), path.c_str()) != 0) throw_errno("rename");
+    sync_directory(directory);
+  } catch (const std::system_error&) {
+    unlink_quietly(AT_FDCWD, temporary);
+    throw;
+  }
+}
+
+// The lock of a key file, held as long as it is changed; the same that Python and Java take.
+Lock alone_with(const std::string& path, const std::string& target) {
+  std::optional<Lock> lock = Lock::take(wire::lock_beside(target), lock_seconds);
+  if (!lock) throw KeyFileError("another process changes " + path + ": try again when it is done");
+  return std::move(*lock);
+}
+
 }  // namespace
 
 std::string default_root() {
@@ -92,6 +139,19 @@ void write_key_file(const std::string& path, const std::vector<wire::Key>& keys)
   if (!fd) throw KeyFileError("cannot write " + path + ": " + reason());
   write_all(fd.get(), wire::view(wire::format_key_file(keys)));
   if (fsync(fd.get()) != 0) throw KeyFileError("cannot write " + path + ": " + reason());
+}
+
+bool ensure_key_file(const std::string& path, const std::vector<wire::Key>& keys) {
+  if (is_taken(path)) return false;
+  try {
+    const std::string target = std::filesystem::weakly_canonical(path).string();
+    const Lock lock = alone_with(path, target);
+    if (is_taken(path)) return false;
+    put(target, keys);
+    return true;
+  } catch (const std::system_error& error) {  // that of <filesystem> is one as well
+    cannot_write(path, error.code());
+  }
 }
 
 }  // namespace speed::fs

@@ -15,5 +15,7 @@ std::string default_key_path(const std::string& root);
 // KeyFileError says what is wrong with the file and what to do.
 std::vector<wire::Key> read_key_file(const std::string& path);
 void write_key_file(const std::string& path, const std::vector<wire::Key>& keys);
+// Writes a private one unless there is one; whether it was written. Of many processes one does.
+bool ensure_key_file(const std::string& path, const std::vector<wire::Key>& keys);
 
 }  // namespace speed::fs

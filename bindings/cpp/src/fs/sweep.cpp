@@ -15,7 +15,7 @@ namespace speed::fs {
 
 namespace {
 
-bool is_there(const std::string& path) {
+bool may_be_there(const std::string& path) {
   struct stat status {};
   return lstat(path.c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -63,7 +63,7 @@ bool is_forgettable(Registry& registry, const std::string& name) {
     return judged.verdict == core::LeaseVerdict::stale || registry.is_gone(*judged.entry);
   }
   const std::optional<Claimant> claimant = claims.read(newest);
-  return claims.is_released(newest) || (claimant && claimant->is_dead(registry.observer()));
+  return claims.is_released(newest).value_or(true) || (claimant && claimant->is_dead(registry.observer()));
 }
 
 bool forget(Registry& registry, const std::string& name) {
@@ -74,7 +74,7 @@ bool forget(Registry& registry, const std::string& name) {
   if (!remove_directory(wire::node_dir(registry.root(), name)) || has_lanes(registry.root(), name)) return false;
   raise_floor(registry.root(), name, last, registry.keyring());
   registry.remove_stale_entry(name);
-  if (is_there(wire::entry_path(registry.root(), name))) return false;
+  if (may_be_there(wire::entry_path(registry.root(), name))) return false;
   claims.remove_older(held.won().generation);
   return true;
 }
@@ -83,7 +83,7 @@ bool has_lanes(const std::string& root, const std::string& name) {
   bool found = false;
   const Fd directory = open_directory(root);
   for_each_name(directory.get(), [&](const char* target) {
-    found = found || (wire::is_node_name(target) && is_there(wire::lane_dir(root, target, name)));
+    found = found || (wire::is_node_name(target) && may_be_there(wire::lane_dir(root, target, name)));
   });
   return found;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +21,11 @@ using Way = std::vector<std::string>;  // the names still to walk, the next one 
 
 void put_before(Way& way, std::string_view path) {
   Way names;
-  for (const auto name : std::views::split(path, '/')) names.emplace_back(name.begin(), name.end());
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    names.emplace_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
   way.insert(way.end(), names.rbegin(), names.rend());
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "fs/clock.hpp"
 #include "runtime/opening.hpp"
+#include "wire/limits.hpp"
 #include "wire/names.hpp"
 #include "wire/value_codec.hpp"
 
@@ -13,7 +15,6 @@ namespace {
 constexpr std::size_t batch_messages = 1024;
 constexpr std::size_t batch_bytes = 4 << 20;
 constexpr double again_seconds = 0.25;  // pause before a batch is handed over again
-constexpr std::size_t max_error_bytes = 2000;
 
 }  // namespace
 
@@ -85,8 +86,12 @@ void Batches::handle(const std::vector<Arrival>& batch) {
   while (!leaving_ && !context_.stop.requested()) {
     try {
       return finish(batch, handler_(messages));
+    } catch (const Unavailable& error) {  // it is tried again until it can
+      context_.stats.count("batches_failed");
+      context_.log.rarely(LogLevel::warning, "speed.messages", "batches_failed", std::string("a batch waits: ") + error.what());
     } catch (...) {
       context_.stats.count("batches_failed");
+      context_.callback_failed("the handler of a batch of '" + batch.front()->lane->source() + "'");
     }
     context_.stop.wait_for(again_seconds);
   }
@@ -98,14 +103,24 @@ void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& re
     Message::State& message = *batch[place];
     const auto refusal = refused.find(place);
     const bool wants_answer = message.wants_answer.exchange(false);
-    if (refusal != refused.end()) context_.stats.count("messages_refused");
-    if (wants_answer && refusal == refused.end()) replies_.acknowledge(message, false);
-    if (wants_answer && refusal != refused.end()) {
-      replies_.refuse(message, "EXECUTION_FAILED", wire::readable(refusal->second, max_error_bytes));
+    if (refusal != refused.end()) {
+      refuse(message, refusal->second, wants_answer);
+    } else if (wants_answer) {
+      replies_.acknowledge(message, false);
     }
     if (!message.finished.exchange(true)) lanes[message.lane].push_back(message.sequence);
   }
   for (const auto& [lane, sequences] : lanes) lane->finish(sequences);
+}
+
+void Batches::refuse(const Message::State& message, const Node::Refusal& refusal, bool wants_answer) {
+  context_.stats.count("messages_refused");
+  if (wants_answer) {
+    replies_.refuse(message, "EXECUTION_FAILED", wire::readable(refusal.why, wire::limits::max_error_characters));
+  } else if (message.is_event && is_unrecorded(refusal.code)) {
+    const auto text = refused_events_.report(message.source(), refusal, fs::monotonic_seconds());
+    if (text) replies_.refuse(message, refusal.code, wire::readable(*text, wire::limits::max_error_characters));
+  }
 }
 
 }  // namespace speed::runtime

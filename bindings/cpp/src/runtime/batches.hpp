@@ -10,6 +10,7 @@
 
 #include "runtime/arrival.hpp"
 #include "runtime/context.hpp"
+#include "runtime/refused_events.hpp"
 #include "runtime/workers.hpp"
 #include "speed/node.hpp"
 
@@ -36,6 +37,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   bool opened(Message::State& message) const;
   void handle(const std::vector<Arrival>& batch);
   void finish(const std::vector<Arrival>& batch, const Node::Refusals& refused);
+  void refuse(const Message::State& message, const Node::Refusal& refusal, bool wants_answer);
 
   Context& context_;
   Workers& workers_;
@@ -43,6 +45,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   const std::vector<std::string> patterns_;
   const Node::BatchHandler handler_;
   std::atomic<bool> leaving_ = false;
+  RefusedEvents refused_events_;  // used by the batch that is handled
   std::mutex lock_;  // guards what follows
   std::deque<Arrival> waiting_;
   bool running_ = false;

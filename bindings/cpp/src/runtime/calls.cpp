@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "fs/clock.hpp"
+#include "runtime/refused_events.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
@@ -54,6 +55,11 @@ std::exception_ptr call_error(const std::string& code, const std::string& said, 
   if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
   if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
   if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
+  if (const std::optional<std::string> own = wire::application_code(code)) {
+    ApplicationError error(*own, message, details);
+    error.set_execution(ran);
+    return std::make_exception_ptr(error);
+  }
   return failure_of<InternalError>(message, details, may_have_run);
 }
 
@@ -242,8 +248,6 @@ void Calls::forget(const std::string& key) {
 }
 
 namespace {
-
-bool is_unrecorded(std::string_view code) { return code == "JOURNAL_FULL" || code == "JOURNAL_REFUSED"; }
 
 // An error that names nothing somebody waits for.
 std::string_view counted_as(std::string_view code) {

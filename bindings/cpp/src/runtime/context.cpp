@@ -1,5 +1,7 @@
 #include "runtime/context.hpp"
 
+#include "core/fault.hpp"
+
 namespace speed::runtime {
 
 void Context::callback_failed(const std::string& callback) {
@@ -8,10 +10,10 @@ void Context::callback_failed(const std::string& callback) {
   try {
     throw;
   } catch (const std::exception& error) {
-    text = error.what();
+    text = core::kind_of(error) + ": " + error.what();
   } catch (...) {  // said above
   }
-  log.rarely(LogLevel::error, "speed.protocol", callback, callback + " threw: " + text);
+  log.always(LogLevel::error, "speed.protocol", callback + " threw: " + text);
 }
 
 }  // namespace speed::runtime

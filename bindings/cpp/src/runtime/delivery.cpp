@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "core/fault.hpp"
 #include "fs/clock.hpp"
 #include "runtime/opening.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
+#include "wire/limits.hpp"
 #include "wire/names.hpp"
 #include "wire/value_codec.hpp"
 
@@ -13,7 +15,6 @@ namespace speed::runtime {
 
 namespace {
 
-constexpr std::size_t max_error_bytes = 2000;
 constexpr const char* too_often = "its handling ended its process too often";
 constexpr double look_seconds = 0.5;  // between two looks for a subscription to an event of many segments
 
@@ -385,17 +386,23 @@ bool Delivery::handle(const DeliveredPtr& work) {
     refuse(*arrival, "INVALID_ARGUMENTS", error.what());
     return true;
   } catch (const std::exception& error) {
-    return failed(work, "EXECUTION_FAILED", wire::readable(error.what(), max_error_bytes));
+    log_failure(work, core::kind_of(error) + ": " + error.what());
+    return failed(work, "EXECUTION_FAILED", wire::readable(error.what(), wire::limits::max_error_characters));
   } catch (...) {
+    log_failure(work, "what is no std::exception");
     return failed(work, "EXECUTION_FAILED", "the handler threw what is no std::exception");
   }
+}
+
+void Delivery::log_failure(const DeliveredPtr& work, const std::string& thrown) {
+  context_.log.always(LogLevel::error, "speed.messages",
+                      "the handler failed for message '" + std::string(work->arrival->view.message_id()) + "' of '" +
+                          work->sender + "': " + thrown);
 }
 
 bool Delivery::failed(const DeliveredPtr& work, std::string_view code, const std::string& text) {
   context_.stats.count("handler_failures");
   const bool again = context_.on_error == OnError::retry && work->begun < context_.max_deliveries;
-  context_.log.rarely(LogLevel::error, "speed.messages", "handler_failures",
-                      "the handler failed for a message of '" + work->sender + "': " + text);
   return again ? retry(work) : give_up(work, code, text);
 }
 

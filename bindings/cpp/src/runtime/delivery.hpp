@@ -62,6 +62,7 @@ class Delivery {
   bool handle(const DeliveredPtr& work);
   void call_handlers(const Arrival& arrival);
   void tell_subscribers(const Arrival& arrival);
+  void log_failure(const DeliveredPtr& work, const std::string& thrown);
   bool failed(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool retry(const DeliveredPtr& work);

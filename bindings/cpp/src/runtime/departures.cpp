@@ -8,8 +8,8 @@ namespace speed::runtime {
 namespace {
 
 // First and longest pause between two looks at a process.
-constexpr double first_pause_seconds = 0.001;
-constexpr double longest_pause_seconds = 0.3;
+constexpr double first_look_seconds = 0.001;
+constexpr double longest_look_seconds = 0.3;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ void Departures::put_back(const std::string& name, std::uint64_t entered) {
 
 bool Departures::suspect(const std::string& name) {
   const std::lock_guard guard(lock_);
-  if (!silent_.try_emplace(name, Look{0, first_pause_seconds}).second) return false;
+  if (!silent_.try_emplace(name, Look{0, first_look_seconds}).second) return false;
   next_look_ = 0;
   return true;
 }
@@ -63,7 +63,7 @@ std::vector<std::string> Departures::look(fs::Registry& registry, double now) {
   for (const auto& [name, look] : take_due(now)) {
     if (registry.surely_live(name) == nullptr) {
       gone.push_back(name);
-    } else if (look.pause <= longest_pause_seconds) {
+    } else if (look.pause <= longest_look_seconds) {
       look_later(name, {now + look.pause, 2 * look.pause});
     }
   }

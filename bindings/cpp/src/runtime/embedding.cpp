@@ -5,16 +5,19 @@
 #include "runtime/message_state.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/sending.hpp"
+#include "runtime/span.hpp"
 #include "wire/control.hpp"
 
 namespace speed {
 
+using runtime::in_seconds;
 using runtime::Runtime;
 using runtime::Waiter;
 using runtime::Workers;
 using wire::EnvelopeType;
 
 struct Answer::State {
+  explicit State(core::Outcome ended) : outcome(std::move(ended)) {}  // Clang 14 makes no aggregate by parentheses
   core::Outcome outcome;
 };
 
@@ -33,10 +36,10 @@ std::shared_ptr<Runtime> prepared(const std::string& name, const NodeOptions& op
   return node;
 }
 
-Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, double timeout_seconds,
+Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, Seconds timeout,
           const IsInterrupted& interrupted) {
   Waiter waiter;
-  node.calls.ask(target, type, std::move(body), timeout_seconds, waiter.completion());
+  node.calls.ask(target, type, std::move(body), in_seconds("timeout", timeout), waiter.completion());
   return waiter.result(node.workers, interrupted);
 }
 
@@ -55,12 +58,15 @@ Value EmbeddedNode::call(const std::string& target, const std::string& service, 
                          const CallOptions& options, const IsInterrupted& interrupted) {
   Runtime& node = open();
   Waiter waiter;
-  const std::string id = node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent},
+  const std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
                                           waiter.completion());
   try {
     return waiter.result(node.workers, interrupted);
   } catch (const Interrupted&) {
     withdraw(target, id);
+    throw;
+  } catch (Error& error) {
+    error.set_called(target, service);
     throw;
   }
 }
@@ -71,7 +77,7 @@ std::string EmbeddedNode::start(const std::string& target, const std::string& se
   auto completion = [answered = std::move(answered)](core::Outcome outcome) {
     answered(Answer(std::make_shared<Answer::State>(std::move(outcome))));
   };
-  std::string id = node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent},
+  std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
                                     std::move(completion));
   node.workers.ensure_reader();
   return id;
@@ -82,15 +88,15 @@ void EmbeddedNode::withdraw(const std::string& target, const std::string& id) {
   runtime_->workers.ensure_reader();
 }
 
-double EmbeddedNode::ping(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted) {
+Seconds EmbeddedNode::ping(const std::string& target, Seconds timeout, const IsInterrupted& interrupted) {
   const double began = fs::monotonic_seconds();
-  ask(open(), target, EnvelopeType::heartbeat, {}, timeout_seconds, interrupted);
-  return fs::monotonic_seconds() - began;
+  ask(open(), target, EnvelopeType::heartbeat, {}, timeout, interrupted);
+  return Seconds(fs::monotonic_seconds() - began);
 }
 
-Map EmbeddedNode::discover(const std::string& target, const char* operation, double timeout_seconds,
+Map EmbeddedNode::discover(const std::string& target, const char* operation, Seconds timeout,
                            const IsInterrupted& interrupted) {
-  Value answer = ask(open(), target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds, interrupted);
+  Value answer = ask(open(), target, EnvelopeType::discovery, {{"op", operation}}, timeout, interrupted);
   return wire::checked_answer(operation, std::move(answer));
 }
 
@@ -107,9 +113,9 @@ Sent EmbeddedNode::send_large(const std::string& target, const segment::Source& 
 }
 
 void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
-                           double timeout_seconds, const IsInterrupted& interrupted) {
+                           Seconds timeout, const IsInterrupted& interrupted) {
   Runtime& node = open();
-  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", timeout);
   const auto type = as_events ? EnvelopeType::event : EnvelopeType::message;
   const bool acknowledged = ack && !messages.empty();
   auto left = messages.first(messages.size() - (acknowledged ? 1 : 0));
@@ -125,12 +131,12 @@ void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> 
   waiter.result(node.workers, interrupted);
 }
 
-std::optional<Message> EmbeddedNode::fetch(double timeout_seconds) { return open().delivery.fetch(timeout_seconds); }
+std::optional<Message> EmbeddedNode::fetch(Seconds timeout) { return open().delivery.fetch(in_seconds("timeout", timeout)); }
 void EmbeddedNode::put_back(const Message& message) { runtime_->delivery.put_back(message); }
 void EmbeddedNode::wake_receivers() { runtime_->delivery.wake_receivers(); }
 
-NodeInfo EmbeddedNode::wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted) {
-  return open().wait_for(target, timeout_seconds, interrupted);
+NodeInfo EmbeddedNode::wait_for(const std::string& target, Seconds timeout, const IsInterrupted& interrupted) {
+  return open().wait_for(target, in_seconds("timeout", timeout), interrupted);
 }
 
 ByteView held_bytes(const Message& message) { return message.state().view.bytes(); }
@@ -152,9 +158,9 @@ bool PresentWork::give_place() {
 
 void PresentWork::take_place() { state_->here.workers->take_place(state_->here.job); }
 
-void PresentWork::close(Node& node, double drain_seconds) const {
+void PresentWork::close(Node& node, Seconds drain) const {
   const Workers::As as(state_->here);
-  node.close(drain_seconds);
+  node.close(drain);
 }
 
 struct PlaceGiven::State {

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <memory>
 #include <thread>
@@ -26,17 +28,29 @@ struct Line {
   std::string text;
 };
 
+// One write for a line, so that those of several processes do not mix; "2026-01-31T12:00:00Z error speed.spc: ...".
+void write_on_stderr(LogLevel level, std::string_view logger, std::string_view text) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::array<char, 32> time{};
+  if (gmtime_r(&now, &utc) != nullptr) std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  std::string line = time.data();
+  line.append(" ").append(name_of(level)).append(" ").append(logger).append(": ").append(text).append("\n");
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // there is nowhere to say so
+}
+
 // The lines of this process on their way to its sink.
 class Outlet {
  public:
-  void set(LogSink sink) {
+  void set(LogSink sink, LogLevel least) {
     const std::lock_guard guard(lock_);
     sink_ = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;
+    least_ = least;
   }
 
   void put(Line line) {
     const std::lock_guard guard(lock_);
-    if (sink_ == nullptr || lines_.size() >= max_waiting) return;
+    if (sink_ == nullptr || line.level < least_ || lines_.size() >= max_waiting) return;
     lines_.push_back(std::move(line));
     if (!std::exchange(writes_, true)) begin();
     there_.notify_one();
@@ -69,6 +83,7 @@ class Outlet {
   std::mutex lock_;  // guards what follows
   std::condition_variable there_;
   std::shared_ptr<const LogSink> sink_;
+  LogLevel least_ = LogLevel::debug;
   std::deque<Line> lines_;
   bool writes_ = false;
 };
@@ -76,6 +91,7 @@ class Outlet {
 // Never destroyed: its thread goes on while the process ends.
 std::atomic<Outlet*> made = nullptr;
 pid_t maker = -1;
+std::atomic<bool> is_set = false;  // the program chose: a forked child of it stays silent until it chooses again
 
 // A forked child begins with an outlet of its own: the lock of its parent's may be held by a thread that stayed there.
 Outlet& outlet() {
@@ -88,14 +104,24 @@ Outlet& outlet() {
   const std::lock_guard guard(*lock);
   if (made == nullptr || maker != getpid()) {
     maker = getpid();
-    made = new Outlet;  // NOLINT: kept for ever on purpose
+    auto* const fresh = new Outlet;  // NOLINT: kept for ever on purpose
+    if (!is_set) fresh->set(write_on_stderr, LogLevel::warning);
+    made = fresh;
   }
   return *made;
 }
 
 }  // namespace
 
-void set_log(LogSink sink) { outlet().set(std::move(sink)); }
+void set_log(LogSink sink, LogLevel least) {
+  is_set = true;
+  outlet().set(std::move(sink), least);
+}
+
+std::string_view name_of(LogLevel level) noexcept {
+  constexpr std::array<std::string_view, 4> names{"debug", "info", "warning", "error"};
+  return names[static_cast<std::size_t>(level)];
+}
 
 namespace runtime {
 

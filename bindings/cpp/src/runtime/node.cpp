@@ -6,12 +6,14 @@
 #include "runtime/publishing.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/sending.hpp"
+#include "runtime/span.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
 #include "wire/message.hpp"
 
 namespace speed {
 
+using runtime::in_seconds;
 using runtime::Runtime;
 using runtime::Waiter;
 using wire::EnvelopeType;
@@ -30,10 +32,26 @@ class FunctionService : public Service {
   ServiceFunction function_;
 };
 
-void settle(std::promise<Value>& promise, core::Outcome outcome) {
+// Who was called: what ends a call says so.
+struct Called {
+  std::string node;
+  std::string service;
+};
+
+std::exception_ptr with(const std::exception_ptr& thrown, const Called& called) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (Error& error) {
+    error.set_called(called.node, called.service);
+  } catch (...) {  // nothing that knows of calls
+  }
+  return thrown;
+}
+
+void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& called) {
   outcome = runtime::read(std::move(outcome));
   if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
-    promise.set_exception(*error);
+    promise.set_exception(with(*error, called));
   } else {
     promise.set_value(std::move(std::get<Value>(outcome)));
   }
@@ -65,7 +83,7 @@ class Withdrawing {
   std::optional<Callback> callback_;
 };
 
-void start_call(Runtime& node, const runtime::Calls::Call& call, const std::stop_token& stop,
+void begin_call(Runtime& node, const runtime::Calls::Call& call, const std::stop_token& stop,
                 core::Completion completion) {
   if (stop.stop_requested()) {
     CallWithdrawnError error("it was withdrawn before it was written", {{"phase", "queued"}});
@@ -87,16 +105,26 @@ void start_call(Runtime& node, const runtime::Calls::Call& call, const std::stop
   });
 }
 
+void start_call(Runtime& node, const runtime::Calls::Call& call, const std::stop_token& stop,
+                core::Completion completion) {
+  try {
+    begin_call(node, call, stop, std::move(completion));
+  } catch (Error& error) {
+    error.set_called(call.target, call.service);
+    throw;
+  }
+}
+
 // Asks a node about itself, or whether it answers at all.
-Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, double timeout_seconds) {
+Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, Seconds timeout) {
   Waiter waiter;
-  node.calls.ask(target, type, std::move(body), timeout_seconds, waiter.completion());
+  node.calls.ask(target, type, std::move(body), in_seconds("timeout", timeout), waiter.completion());
   return waiter.result(node.workers);
 }
 
-Map discover(Runtime& node, const std::string& target, const char* operation, double timeout_seconds) {
+Map discover(Runtime& node, const std::string& target, const char* operation, Seconds timeout) {
   return wire::checked_answer(operation,
-                              ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds));
+                              ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout));
 }
 
 // Sends the messages in `encoded`, which end at `ends`.
@@ -118,6 +146,7 @@ Node::Node(const std::string& name, const NodeOptions& options) : Node(Runtime::
 Node::Node(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) { runtime_->start(); }
 
 Node::~Node() {
+  if (runtime_ == nullptr) return;  // moved from
   if (runtime_->is_forked()) {
     // Threads and locks stayed with the parent: nothing of this copy can be ended or destroyed.
     new std::shared_ptr<Runtime>(std::move(runtime_));  // NOLINT: kept for ever on purpose
@@ -126,7 +155,14 @@ Node::~Node() {
   close();
 }
 
+Node& Node::operator=(Node&& other) noexcept {
+  Node ends(std::move(*this));
+  runtime_ = std::move(other.runtime_);
+  return *this;
+}
+
 Runtime& Node::open() const {
+  if (runtime_ == nullptr) throw NodeClosedError("the node was moved to another object: use that one");
   runtime_->check_usable();
   return *runtime_;
 }
@@ -169,8 +205,16 @@ void Node::serve(const std::string& name, std::shared_ptr<Service> service,
 
 void Node::serve(const std::string& name, ServiceFunction function,
                  const ServiceOptions& options) {
-  serve(name, std::make_shared<FunctionService>(std::move(function)), options);
+  std::shared_ptr<Service> service;  // null for no function, as for no object
+  if (function) service = std::make_shared<FunctionService>(std::move(function));
+  serve(name, std::move(service), options);
 }
+
+void Node::serve(const std::string& name, Service* service, const ServiceOptions& options) {
+  serve(name, std::shared_ptr<Service>(std::shared_ptr<void>(), service), options);  // owned by nobody here
+}
+
+void Node::unregister(const std::string& name) { open().serving.services.remove(name); }
 
 // --- calls ---
 
@@ -178,9 +222,14 @@ Value Node::call(const std::string& target, const std::string& service, const Ma
                  const CallOptions& options) {
   Runtime& node = open();
   Waiter waiter;
-  start_call(node, {target, service, arguments, options.timeout_seconds, options.traceparent}, options.stop,
+  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
              waiter.completion());
-  return waiter.result(node.workers);
+  try {
+    return waiter.result(node.workers);
+  } catch (Error& error) {
+    error.set_called(target, service);
+    throw;
+  }
 }
 
 std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
@@ -188,11 +237,11 @@ std::future<Value> Node::submit(const std::string& target, const std::string& se
   Runtime& node = open();
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
-  start_call(node, {target, service, arguments, options.timeout_seconds, options.traceparent}, options.stop,
-             [&node, promise](core::Outcome outcome) {
-                     if (!is_large(outcome)) return settle(*promise, std::move(outcome));
-                     node.workers.submit([promise, outcome = std::move(outcome)] { settle(*promise, outcome); });
-                   });
+  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
+             [&node, promise, called = Called{target, service}](core::Outcome outcome) {
+               if (!is_large(outcome)) return settle(*promise, std::move(outcome), called);
+               node.workers.submit([promise, called, outcome = std::move(outcome)] { settle(*promise, outcome, called); });
+             });
   node.workers.ensure_reader();
   return future;
 }
@@ -201,18 +250,18 @@ void Node::submit(const std::string& target, const std::string& service, const M
                   const CallOptions& options) {
   Runtime& node = open();
   // The outcome comes on the thread that reads; the handler may take its time on another.
-  auto deliver = [&node, handler = std::move(handler)](core::Outcome outcome) {
-    node.workers.submit([&node, handler, outcome = std::move(outcome)] {
+  auto deliver = [&node, handler = std::move(handler), called = Called{target, service}](core::Outcome outcome) {
+    node.workers.submit([&node, handler, called, outcome = std::move(outcome)] {
       std::promise<Value> promise;
-      settle(promise, outcome);
+      settle(promise, outcome, called);
       try {
         handler(promise.get_future());
       } catch (...) {
-        node.context.callback_failed("the handler of a call's result");
+        node.context.callback_failed("the handler of a call of '" + called.service + "' at '" + called.node + "'");
       }
     });
   };
-  start_call(node, {target, service, arguments, options.timeout_seconds, options.traceparent}, options.stop,
+  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
              std::move(deliver));
   node.workers.ensure_reader();
 }
@@ -241,7 +290,7 @@ void Node::segment(const std::string& target, std::optional<std::size_t> segment
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
   if (options.ack) throw ConfigurationError("send_all gets no acknowledgements: ask for one with a send behind it");
-  const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
+  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
   wire::Buffer encoded = node.context.buffers.take();
   std::vector<std::size_t> ends;
   wire::MessageFields fields = node.fields_of(options);
@@ -259,8 +308,8 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
 
 void Node::on_message(MessageHandler handler) { open().delivery.on_message(std::move(handler)); }
 
-std::optional<Message> Node::receive(std::optional<double> timeout_seconds) {
-  return open().delivery.receive(timeout_seconds);
+std::optional<Message> Node::receive(std::optional<Seconds> timeout) {
+  return open().delivery.receive(timeout ? std::optional(in_seconds("timeout", *timeout)) : std::nullopt);
 }
 
 // --- events ---
@@ -290,25 +339,25 @@ void Node::subscribe(const std::string& pattern, MessageHandler handler) {
 
 // --- other nodes ---
 
-double Node::ping(const std::string& target, double timeout_seconds) {
+Seconds Node::ping(const std::string& target, Seconds timeout) {
   const double began = fs::monotonic_seconds();
-  ask(open(), target, EnvelopeType::heartbeat, {}, timeout_seconds);
-  return fs::monotonic_seconds() - began;
+  ask(open(), target, EnvelopeType::heartbeat, {}, timeout);
+  return Seconds(fs::monotonic_seconds() - began);
 }
 
-std::vector<std::string> Node::services(const std::string& target, double timeout_seconds) {
-  const Map answer = discover(open(), target, "SERVICES", timeout_seconds);
+std::vector<std::string> Node::services(const std::string& target, Seconds timeout) {
+  const Map answer = discover(open(), target, "SERVICES", timeout);
   std::vector<std::string> names;
   for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;
 }
 
-Map Node::info(const std::string& target, double timeout_seconds) {
-  return discover(open(), target, "INFO", timeout_seconds);
+Map Node::info(const std::string& target, Seconds timeout) {
+  return discover(open(), target, "INFO", timeout);
 }
 
-Map Node::stats(const std::string& target, double timeout_seconds) {
-  return discover(open(), target, "STATS", timeout_seconds);
+Map Node::stats(const std::string& target, Seconds timeout) {
+  return discover(open(), target, "STATS", timeout);
 }
 
 Map Node::stats() const { return *runtime_->introspection.answer("STATS", runtime_->context.name); }
@@ -324,8 +373,8 @@ std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
   return found;
 }
 
-NodeInfo Node::wait_for(const std::string& target, double timeout_seconds) {
-  return open().wait_for(target, timeout_seconds);
+NodeInfo Node::wait_for(const std::string& target, Seconds timeout) {
+  return open().wait_for(target, in_seconds("timeout", timeout));
 }
 
 void Node::on_join(NodeHandler handler) { open().registrar->on_join(std::move(handler)); }
@@ -338,10 +387,10 @@ std::vector<std::string> Node::remove_stale() { return open().context.registry->
 const std::string& Node::name() const { return runtime_->context.name; }
 const std::string& Node::root() const { return runtime_->context.root; }
 std::uint32_t Node::generation() const { return runtime_->context.generation; }
-bool Node::closed() const { return runtime_->context.stop.requested() || runtime_->is_forked(); }
+bool Node::closed() const { return runtime_ == nullptr || runtime_->context.stop.requested() || runtime_->is_forked(); }
 
-void Node::close(double drain_seconds) {
-  if (!runtime_->is_forked()) runtime_->leave(drain_seconds);
+void Node::close(Seconds drain) {
+  if (runtime_ != nullptr && !runtime_->is_forked()) runtime_->leave(in_seconds("drain", drain));
 }
 
 }  // namespace speed

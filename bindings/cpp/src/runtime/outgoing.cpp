@@ -14,9 +14,6 @@ namespace speed::runtime {
 
 namespace {
 
-// First and longest pause between two looks at a full lane; no bell announces room.
-constexpr double first_pause_seconds = 0.001;
-constexpr double longest_pause_seconds = 0.05;
 constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 4 << 20;
 constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)

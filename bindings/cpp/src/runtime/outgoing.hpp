@@ -16,6 +16,10 @@
 
 namespace speed::runtime {
 
+// First and longest pause between two looks at a full lane; no bell announces room.
+inline constexpr double first_pause_seconds = 0.001;
+inline constexpr double longest_pause_seconds = 0.05;
+
 // What is sent: several payloads (at most 64) leave in one write and one ring, all of them or none.
 struct Outgoing {
   wire::EnvelopeType type;

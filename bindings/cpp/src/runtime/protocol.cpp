@@ -17,8 +17,8 @@ constexpr std::size_t read_envelopes = 128;
 constexpr std::size_t read_bytes = 4 << 20;
 
 // Between two looks where there is no bell: often after activity, seldom when idle (L-22).
-constexpr double shortest_pause_seconds = 0.0005;
-constexpr double longest_pause_seconds = 0.02;
+constexpr double shortest_idle_seconds = 0.0005;
+constexpr double longest_idle_seconds = 0.02;
 
 constexpr std::size_t most_left = wire::limits::max_unfinished - 4;  // messages that stay in a lane that was read on
 constexpr double bell_seconds = 0.0005;   // how long busy lanes may keep the reader from the bell
@@ -38,7 +38,7 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
              [this](const wire::NodeId& id) { resume(id); }),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       polling_(context.spin_seconds),
-      idle_seconds_(shortest_pause_seconds),
+      idle_seconds_(shortest_idle_seconds),
       waits_until_(HUGE_VAL) {
   if (!epoll_) fs::throw_errno("epoll");
   if (bell_ == nullptr) return;
@@ -149,7 +149,7 @@ fs::Rings Protocol::wait_for_rings(bool wait) {
   if (bell_ == nullptr) {
     unread_.clear();  // each turn looks at all lanes
     if (wait && !context_.stop.wait_for(idle_seconds_)) {
-      idle_seconds_ = std::min(idle_seconds_ * 1.5, longest_pause_seconds);
+      idle_seconds_ = std::min(idle_seconds_ * 1.5, longest_idle_seconds);
     }
     return {{}, true};
   }
@@ -285,7 +285,7 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
 }
 
 void Protocol::was_busy(const InboundLanePtr& lane) {
-  idle_seconds_ = shortest_pause_seconds;
+  idle_seconds_ = shortest_idle_seconds;
   if (!busy_.empty() && busy_.front() == lane) return;
   std::erase(busy_, lane);
   busy_.insert(busy_.begin(), lane);

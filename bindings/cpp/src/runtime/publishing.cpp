@@ -3,19 +3,14 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/outgoing.hpp"
+#include "runtime/span.hpp"
 #include "speed/error.hpp"
 
 namespace speed::runtime {
 
-namespace {
-
-constexpr double first_pause_seconds = 0.001;
-constexpr double longest_pause_seconds = 0.05;
-
-}  // namespace
-
 Published Publishing::publish() {
-  const double deadline = fs::monotonic_seconds() + options_.timeout_seconds;
+  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options_.timeout);
   std::deque<std::string> full;
   const bool is_large = event_.size() > wire::limits::max_payload_bytes;
   for (const wire::Entry& entry : node_.context.registry->live_entries()) {
@@ -67,7 +62,7 @@ void Publishing::wait_for_room(std::deque<std::string> full, double deadline) {
 
 void Publishing::send_large(const std::string& target) {
   try {
-    node_.large.send(target, wire::EnvelopeType::event, segment::MemorySource(event_), options_.timeout_seconds, {},
+    node_.large.send(target, wire::EnvelopeType::event, segment::MemorySource(event_), in_seconds("timeout", options_.timeout), {},
                      options_.unordered);
     result_.delivered.push_back(target);
   } catch (const Error& error) {

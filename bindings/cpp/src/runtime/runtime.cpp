@@ -10,6 +10,7 @@
 #include "fs/key_store.hpp"
 #include "fs/probe.hpp"
 #include "fs/root.hpp"
+#include "runtime/span.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
@@ -33,10 +34,12 @@ void check(const std::string& name, const NodeOptions& options) {
   if (options.workers < 1 || options.workers > max_workers) {
     throw ConfigurationError("workers is " + std::to_string(options.workers) + "; use 1 to 256");
   }
-  if (!(options.spin_seconds >= 0 && options.spin_seconds <= max_spin_seconds)) {
-    throw ConfigurationError("spin_seconds is " + std::to_string(options.spin_seconds) +
-                             "; use 0 (sleep at once) to 0.01");
+  const double spin = options.spin.count();
+  if (!(spin >= 0 && spin <= max_spin_seconds)) {
+    throw ConfigurationError("spin is " + std::to_string(spin) + " s; use 0 (sleep at once) to 10 ms");
   }
+  in_seconds("lease", options.lease);
+  in_seconds("heartbeat", options.heartbeat);
   if (options.max_deliveries < 1) throw ConfigurationError("max_deliveries is 0; use 1 or more");
   if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
 }
@@ -84,7 +87,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.root = std::filesystem::absolute(root).lexically_normal().string();
   context.name_space = options.name_space;
   context.window_bytes = options.max_lane_bytes;
-  context.spin_seconds = options.spin_seconds;
+  context.spin_seconds = options.spin.count();
   context.max_open_files = options.max_open_files > 0 ? options.max_open_files : default_open_files();
   context.segment_limits = options.segment_limits;
   context.on_error = options.on_error;
@@ -115,7 +118,7 @@ void Runtime::claim(const NodeOptions& options) {
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
-  const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),
+  const fs::Registration::Wish wish{context.name, to_ms(options.lease.count()), to_ms(options.heartbeat.count()),
                                     options.fabrics, context.policy.allowed(), options.language,
                                     {"segments", "withdraw"},
                                     [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
@@ -126,9 +129,9 @@ void Runtime::claim(const NodeOptions& options) {
     dead = std::make_shared<DeadLetters>(context, workers);
     delivery.bury_in(*dead);
     protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox), [this] { dead->look(); });
-    sweeper = std::make_unique<Sweeper>(context, options.lease_seconds, options.ephemeral,
+    sweeper = std::make_unique<Sweeper>(context, options.lease.count(), options.ephemeral,
                                         [this] { links.let_go_of_gone(); });
-    registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
+    registrar = std::make_unique<Registrar>(context, workers, options.heartbeat.count());
   } catch (const std::system_error& error) {
     context.registration->remove();
     throw not_started(context.name, error);
@@ -366,7 +369,7 @@ Sent Runtime::send_large(const std::string& target, const segment::Source& paylo
 bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                            const Progress& progress, const IsInterrupted& interrupted) {
   constexpr auto type = wire::EnvelopeType::message;
-  const double timeout = options.timeout_seconds;
+  const double timeout = in_seconds("timeout", options.timeout);
   if (message.size() > wire::limits::max_payload_bytes) {
     if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, interrupted, options.unordered);
     large.send(target, type, message, timeout, progress, options.unordered);

@@ -128,7 +128,9 @@ void Serving::serve(const AskedPtr& asked) {
   wire::Buffer reply = answer(asked, error);
   workers_.begun();  // where it did not come to that
   const bool is_large = reply.size() > large_answer_bytes;
-  if (!workers_.settle(asked)) {
+  const bool in_time = workers_.settle(asked);  // else it was told as overdue, and counted
+  if (in_time && !asked->entered && error == "TIMEOUT") context_.stats.count("requests_timed_out_queued");
+  if (!in_time) {
     context_.stats.count("answers_too_late");
   } else if (asked->forgotten && !asked->begun) {
     lane_of(asked)->finish({&asked->sequence, 1});
@@ -163,7 +165,6 @@ wire::Buffer Serving::answer(const AskedPtr& asked, std::string& error) {
 std::optional<Response> Serving::unwanted(const Asked& asked) const {
   if (asked.withdrawn || asked.forgotten) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
-  context_.stats.count("requests_timed_out_queued");
   return never_begun("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time");
 }
 
@@ -195,9 +196,11 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
   const TraceScope trace(head.traceparent);
   std::string thrown;
   Response response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
-  if (!thrown.empty()) {
-    context_.log.always(LogLevel::error, "speed.spc",
-                        "service '" + head.service + "' failed for '" + asked->sender + "': " + thrown);
+  if (!thrown.empty()) {  // what the caller did wrong is no trouble of this node
+    const bool is_callers = response.error_code == "INVALID_ARGUMENTS";
+    context_.log.always(is_callers ? LogLevel::info : LogLevel::error, "speed.spc",
+                        "service '" + head.service + "' failed for '" + asked->sender + "', request '" +
+                            request.request_id + "': " + thrown);
   }
   return response;
 }
@@ -232,8 +235,10 @@ wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string
     }
     reply.clear();
   }
-  error = wire::is_call_code(response.error_code) ? response.error_code : "INTERNAL_ERROR";
-  wire::encode_error(asked.key, response.error_code, response.error_message, response.details, reply);
+  const bool is_known = wire::is_call_code(response.error_code);
+  error = is_known ? response.error_code : "INTERNAL_ERROR";  // as others see it: nothing that a service made (S-14)
+  wire::encode_error(asked.key, is_known ? error : wire::travelling(response.error_code), response.error_message,
+                     response.details, reply);
   return reply;
 }
 

@@ -90,13 +90,13 @@ void Reassembly::discard(const Key& key) {
 Reassembly::Expired Reassembly::expire(double now) {
   Expired expired;
   std::erase_if(gathering_, [&](const Reconstruction& one) {
-    const bool is_late = now - one.touched >= limits_.idle_seconds || now - one.begun >= limits_.total_seconds;
+    const bool is_late = now - one.touched >= limits_.idle.count() || now - one.begun >= limits_.total.count();
     if (is_late) expired.incomplete.push_back(one.key);
     return is_late;
   });
   for (const auto& [sender, list] : done_of_) {
     for (const Done& done : list) {
-      if (now - done.since < limits_.completion_seconds) break;
+      if (now - done.since < limits_.completion.count()) break;
       expired.completions.push_back(done.key);
     }
   }

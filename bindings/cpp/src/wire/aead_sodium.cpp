@@ -6,6 +6,7 @@ namespace speed::wire {
 
 struct Aead::State {
   Key key;
+  explicit State(const Key& of) : key(of) {}
   ~State() { sodium_memzero(key.data(), key.size()); }
 };
 

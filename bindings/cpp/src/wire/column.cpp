@@ -8,6 +8,7 @@
 #include "speed/error.hpp"
 #include "wire/bytes.hpp"
 #include "wire/column_layout.hpp"
+#include "wire/decimal.hpp"
 #include "wire/value_codec.hpp"
 
 namespace speed {
@@ -22,7 +23,6 @@ using wire::column_header_bytes;
 using wire::filled;
 
 constexpr std::size_t decimal_bytes = 16;
-constexpr int max_precision = 38;
 constexpr std::array<std::string_view, 8> names{"", "int64", "float64", "bool", "utf8", "binary", "timestamp", "decimal"};
 
 constexpr bool has_offsets(Kind kind) { return kind == Kind::utf8 || kind == Kind::binary; }
@@ -95,7 +95,7 @@ void check_header(ByteView body) {
   if (body.size() < column_header_bytes) refuse("is shorter than its header");
   const int number = byte_at(body, 0), precision = byte_at(body, 2), scale = byte_at(body, 3);
   const bool is_decimal = number == static_cast<int>(Kind::decimal);
-  const bool is_scaled = is_decimal ? precision >= 1 && precision <= max_precision && scale <= precision
+  const bool is_scaled = is_decimal ? precision >= 1 && precision <= wire::max_precision && scale <= precision
                                     : precision == 0 && scale == 0;
   if (number < 1 || number > static_cast<int>(Kind::decimal) || byte_at(body, 1) > 1 || !is_scaled) {
     refuse("is of an unknown kind");
@@ -172,6 +172,12 @@ std::span<const std::byte, 16> Column::decimal(std::size_t row) const {
   return std::span<const std::byte, 16>(data() + row * decimal_bytes, decimal_bytes);
 }
 
+std::string Column::decimal_text(std::size_t row) const {
+  wire::Int128 unscaled = 0;
+  std::memcpy(&unscaled, decimal(row).data(), sizeof unscaled);
+  return wire::decimal_text(unscaled, scale_);
+}
+
 const std::byte* Column::validity() const noexcept { return body_->data() + column_header_bytes; }
 
 const std::uint32_t* Column::offsets() const noexcept {
@@ -186,7 +192,7 @@ const std::byte* Column::data() const noexcept {
 
 void Column::expect(Kind kind, std::string_view wanted) const {
   if (kind_ == kind) return;
-  throw InvalidArgumentsError("a column is of " + std::string(kind_name()) + ", not " + std::string(wanted));
+  throw WrongKindError("a column is of " + std::string(kind_name()) + ", not " + std::string(wanted), body_->data());
 }
 
 }  // namespace speed

@@ -5,6 +5,7 @@
 #include "speed/column.hpp"
 #include "speed/error.hpp"
 #include "wire/column_layout.hpp"
+#include "wire/decimal.hpp"
 #include "wire/value_codec.hpp"
 
 namespace speed {
@@ -38,6 +39,11 @@ class Writer {
       bits[row / 8] = static_cast<std::uint8_t>(bits[row / 8] | unsigned{bit(row)} << row % 8);
     }
     append(std::span<const std::uint8_t>(bits));
+  }
+
+  void scale_by(int precision, int scale) {
+    body_[2] = static_cast<std::byte>(precision);
+    body_[3] = static_cast<std::byte>(scale);
   }
 
   std::vector<std::byte> take() { return std::move(body_); }
@@ -86,6 +92,19 @@ std::vector<std::byte> strings(Kind kind, const std::vector<std::optional<std::s
   return writer.take();
 }
 
+void check_scale(int precision, int scale) {
+  if (precision >= 1 && precision <= wire::max_precision && scale >= 0 && scale <= precision) return;
+  throw ConfigurationError("there is no decimal(" + std::to_string(precision) + ", " + std::to_string(scale) + ")");
+}
+
+// The decimal of one row; 0 for a null.
+wire::Int128 unscaled(const std::vector<std::optional<std::string>>& rows, std::size_t row, int precision, int scale) {
+  if (!rows[row]) return 0;
+  if (const auto number = wire::unscaled(*rows[row], precision, scale)) return *number;
+  throw UnserialisableError("row " + std::to_string(row) + " does not fit into a decimal(" + std::to_string(precision) +
+                            ", " + std::to_string(scale) + ")");
+}
+
 }  // namespace
 
 Column Column::of(std::span<const std::int64_t> rows) { return Column(plain(Kind::int64, rows)); }
@@ -114,6 +133,16 @@ Column Column::binary(const std::vector<std::optional<std::string>>& rows) {
 
 Column Column::timestamps(const std::vector<std::optional<std::int64_t>>& microseconds) {
   return Column(numbers(Kind::timestamp, microseconds));
+}
+
+Column Column::decimals(const std::vector<std::optional<std::string>>& rows, int precision, int scale) {
+  check_scale(precision, scale);
+  Writer writer = begin(Kind::decimal, rows);
+  writer.scale_by(precision, scale);
+  std::vector<wire::Int128> numbers(rows.size());
+  for (std::size_t row = 0; row < rows.size(); ++row) numbers[row] = unscaled(rows, row, precision, scale);
+  writer.append(std::span<const wire::Int128>(numbers));
+  return Column(writer.take());
 }
 
 }  // namespace speed

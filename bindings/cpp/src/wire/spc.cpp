@@ -108,6 +108,34 @@ bool is_call_code(std::string_view code) {
   return std::ranges::find(known, code) != known.end();
 }
 
+namespace {
+
+constexpr std::string_view application_prefix = "app/";
+constexpr std::size_t max_application_code = 64;
+constexpr std::size_t max_shown_code = 80;
+
+bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
+
+}  // namespace
+
+bool is_application_code(std::string_view code) {
+  if (code.empty() || code.size() > max_application_code || !is_capital(code.front())) return false;
+  return std::ranges::all_of(code, [](char c) { return is_capital(c) || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+std::string travelling(std::string_view code) { return std::string(application_prefix).append(code); }
+
+std::string refused_code(std::string_view code) {
+  return "error code '" + readable_characters(code, max_shown_code) +
+         "' cannot be used: take a capital letter, then up to 63 of A-Z, 0-9 and _, or one of SPEED's";
+}
+
+std::optional<std::string> application_code(std::string_view travelled) {
+  if (!travelled.starts_with(application_prefix)) return std::nullopt;
+  travelled.remove_prefix(application_prefix.size());
+  return is_application_code(travelled) ? std::optional<std::string>(travelled) : std::nullopt;
+}
+
 void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,
                   Buffer& out) {
   std::string left_out;

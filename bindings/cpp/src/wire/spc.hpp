@@ -42,8 +42,15 @@ void encode_request(const std::string& request_id, const std::string& service, c
                     const std::string& caller, const Deadline& deadline, const std::optional<std::string>& traceparent,
                     Buffer& out);
 void encode_success(const std::string& request_id, const Value& result, Buffer& out);
-// Whether a code is one that callers know; they read another as INTERNAL_ERROR (S-8).
+// Whether a code is one that callers know (S-8).
 bool is_call_code(std::string_view code);
+// A service's own code, as the service writes it (S-19). It travels behind a prefix, where it meets no other code.
+bool is_application_code(std::string_view code);
+std::string travelling(std::string_view application_code);
+// What is said of a code that is neither.
+std::string refused_code(std::string_view code);
+// The own code in one that travelled; null if there is none, which reads as an unknown code.
+std::optional<std::string> application_code(std::string_view travelled);
 // Whatever it is given, this is an answer: a code that is empty is INTERNAL_ERROR, a long text is cut, and details that
 // cannot be written or are too large are left out, which the text says (S-2).
 void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "speed/conversion.hpp"
 #include "speed/error.hpp"
 #include "wire/bytes.hpp"
 
@@ -48,10 +49,25 @@ bool has_equal_keys(const std::vector<Member>& pairs) {
 template <class T>
 const T& expect(const Value& value, std::string_view wanted) {
   if (const T* content = value.get_if<T>()) return *content;
-  throw InvalidArgumentsError("a value is " + std::string(value.kind()) + ", not " + std::string(wanted));
+  detail::refuse_kind(value, wanted);
 }
 
 }  // namespace
+
+namespace detail {
+
+void refuse_kind(const Value& value, std::string_view wanted) {
+  throw ConversionError("a value is " + std::string(value.kind()) + ", not " + std::string(wanted));
+}
+
+void refuse_integer(bool is_signed, int bits) {
+  throw ConversionError("a value is an integer beyond " + std::to_string(bits) + " bits " +
+                        (is_signed ? "with a sign" : "without a sign"));
+}
+
+void refuse_inexact(std::string_view why) { throw ConversionError("a value is " + std::string(why)); }
+
+}  // namespace detail
 
 Map::Map() = default;
 Map::Map(const Map&) = default;
@@ -79,6 +95,11 @@ const Value* Map::find(std::string_view key) const {
   return nullptr;
 }
 
+const Value& Map::at(std::string_view key) const {
+  if (const Value* const value = find(key)) return *value;
+  throw ConversionError("a map has no member '" + std::string(key) + "'");
+}
+
 std::size_t Map::size() const noexcept { return members_.size(); }
 const Member* Map::begin() const noexcept { return members_.data(); }
 const Member* Map::end() const noexcept { return members_.data() + members_.size(); }
@@ -99,6 +120,24 @@ Map Map::from_pairs(std::vector<Member> pairs) {
 
 bool operator==(const Map& one, const Map& other) { return one.members_ == other.members_; }
 
+const Value& Value::at(std::string_view key) const { return expect<Map>(*this, "map").at(key); }
+
+const Value& Value::at(std::size_t place) const {
+  const Array& items = expect<Array>(*this, "array");
+  if (place < items.size()) return items[place];
+  throw ConversionError("an array of " + std::to_string(items.size()) + " has no item " + std::to_string(place));
+}
+
+const Array& Value::items() const& { return expect<Array>(*this, "array"); }
+const Map& Value::members() const& { return expect<Map>(*this, "map"); }
+
+std::size_t Value::size() const {
+  const Array* const array = get_if<Array>();
+  return array != nullptr ? array->size() : expect<Map>(*this, "array or map").size();
+}
+
+bool Value::contains(std::string_view key) const { return members().contains(key); }
+
 std::string_view Value::kind() const noexcept { return kinds[storage_.index()]; }
 
 template <>
@@ -115,15 +154,8 @@ template <>
 std::uint64_t Value::as<std::uint64_t>() const {
   if (const auto* large = get_if<std::uint64_t>()) return *large;
   const std::int64_t number = expect<std::int64_t>(*this, "integer");
-  if (number < 0) throw InvalidArgumentsError("a value is negative, not a count");
+  if (number < 0) throw ConversionError("a value is negative, not a count");
   return static_cast<std::uint64_t>(number);
-}
-
-template <>
-double Value::as<double>() const {
-  if (const auto* number = get_if<std::int64_t>()) return static_cast<double>(*number);
-  if (const auto* number = get_if<std::uint64_t>()) return static_cast<double>(*number);
-  return expect<double>(*this, "float");
 }
 
 template <>

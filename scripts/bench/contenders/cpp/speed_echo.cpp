@@ -1,13 +1,17 @@
 // SPEED's blocking call, its futures and its messages: encrypted, authorised, through files.
 #include <speed/speed.hpp>
 
+#include <chrono>
+
 #include "contender.hpp"
 
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::size_t kBatch = 64;
-constexpr double kWaitSeconds = 60;
-constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped, or a shared machine stands still
+constexpr std::chrono::seconds kWait = 60s;
+constexpr std::chrono::seconds kLease = 300s;  // longer than any case keeps a server stopped, or a shared machine stands still
 
 bool has(const std::string& kind, const char* word) { return kind.find(word) != std::string::npos; }
 
@@ -17,15 +21,16 @@ speed::NodeOptions options_in(const std::string& work, const std::string& kind) 
   options.root = work + "/root";
   options.key = work + "/speed.key";
   options.allow = {"client", "crowd.*"};
-  options.lease_seconds = kLeaseSeconds;
+  options.lease = kLease;
   options.durable = has(kind, "disk");
-  if (has(kind, "blocking")) options.spin_seconds = 0;
+  if (has(kind, "blocking")) options.spin = 0s;
   return options;
 }
 
 void serve(const std::string& work, const std::string& kind, const bench::Lifetime& lifetime) {
   speed::Node node("server", options_in(work, kind));
   node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
+  node.serve("tax", speed::by_row([](const speed::Request& row) -> speed::Response { return row.get<double>("amount") * 0.18; }));
   if (!has(kind, "unread")) node.on_message([](speed::Message&) {});
   lifetime.ready();
   lifetime.wait();
@@ -65,7 +70,7 @@ class Client final : public bench::Client {
   void send(const std::string& data, std::size_t count, bool batch) override {
     const speed::Value payload = bytes_of(data);
     speed::SendOptions options;
-    options.timeout_seconds = kWaitSeconds;
+    options.timeout = kWait;
     std::size_t sent = 0;
     if (batch) {
       const std::vector<speed::Value> payloads(kBatch, payload);

@@ -3,6 +3,9 @@ package speed;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import speed.errors.Execution;
+import speed.errors.WireException;
+import speed.wire.Given;
 
 /**
  * Calls services of other nodes: what a program takes that needs nothing else of a {@link Node}.
@@ -25,6 +28,49 @@ public interface Caller {
      */
     default Object call(String target, String service, Map<String, Object> arguments) {
         return call(target, service, arguments, CALL_TIMEOUT);
+    }
+
+    /**
+     * Calls a service of another node with the usual deadline, for a result of one type.
+     *
+     * @param <T> the type
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @param result as {@link Value#as} takes it
+     * @return its result
+     * @throws speed.errors.WireException when the result is of another kind; the service ran
+     * @throws speed.errors.CallException what the other side reported
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default <T> T call(String target, String service, Map<String, Object> arguments, Class<T> result) {
+        return call(target, service, arguments, result, CALL_TIMEOUT);
+    }
+
+    /**
+     * Calls a service of another node, for a result of one type.
+     *
+     * @param <T> the type
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @param result as {@link Value#as} takes it
+     * @param timeout the deadline, on both sides
+     * @return its result
+     * @throws speed.errors.WireException when the result is of another kind; the service ran
+     * @throws speed.errors.CallException what the other side reported
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default <T> T call(String target, String service, Map<String, Object> arguments, Class<T> result, Duration timeout) {
+        Given.value("result", result);
+        Object answer = call(target, service, arguments, timeout);
+        try {
+            return Value.as(answer, result, "BAD_PAYLOAD", "the result of '" + service + "'");
+        } catch (WireException misfit) {
+            misfit.about(Execution.RAN);
+            misfit.about(target, service);
+            throw misfit;
+        }
     }
 
     /**

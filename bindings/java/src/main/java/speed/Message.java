@@ -96,6 +96,18 @@ public final class Message {
     }
 
     /**
+     * The value that the sender gave, as a type of the program.
+     *
+     * @param <T> the type
+     * @param type as {@link Value#as} takes it
+     * @return the value
+     * @throws speed.errors.WireException when it is of another kind, or as {@link #payload()} says
+     */
+    public <T> T payload(Class<T> type) {
+        return Value.as(payload(), type, "BAD_MESSAGE", "payload");
+    }
+
+    /**
      * The payload's bytes: as the publisher had them where this node opened it, else as they travelled.
      *
      * @return a copy

@@ -26,7 +26,9 @@ import speed.wire.Limits;
  *
  * <p>Values are null, Boolean, whole numbers (received as Long, above 2^63−1 as BigInteger), Double, String, byte[],
  * List, Map with keys of text or whole numbers, Instant, and
- * {@link speed.columns.Column}. Nothing is converted silently.
+ * {@link speed.columns.Column}. Records travel as maps by the names of their components, sets and arrays as lists, UUID,
+ * BigDecimal, LocalDate, LocalTime, LocalDateTime and enums as text, Duration as whole microseconds, and Optional as what
+ * it holds, or null. {@link Value#as} reads them: nothing is converted that no type asks for.
  *
  * <p>All methods are thread-safe, and throw {@link NodeClosedException} once the node is closed. Threads are daemons:
  * they never keep a program alive.
@@ -106,7 +108,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ConfigurationException when there is no implementation
      */
     default void register(String service, Service implementation, List<String> allow) {
-        register(service, implementation, new ServiceOptions(allow, false));
+        register(service, implementation, new ServiceOptions(Given.value("allow", allow), false));
     }
 
     /**
@@ -186,6 +188,15 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return a running node
          */
         Node start(Options options);
+
+        /**
+         * Makes a root and its key where they are missing, for {@link Root#init()}.
+         *
+         * @param root the directory; null for the one of the environment
+         * @param key the key file; null for the one of the environment, else the root's
+         * @return the absolute path of the root
+         */
+        Path makeRoot(Path root, Path key);
     }
 
     /** The settings of a node, checked by {@link #open}. Not thread-safe. */
@@ -242,7 +253,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder fabrics(String... labels) {
-            fabrics = List.of(labels);
+            fabrics = Given.list("fabrics", labels);
             return this;
         }
 
@@ -253,7 +264,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder allow(String... patterns) {
-            allow = List.of(patterns);
+            allow = Given.list("allow", patterns);
             return this;
         }
 
@@ -405,7 +416,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
         }
 
         /** The one beside this interface, whatever class loader the program's thread has. */
-        private static Engine engine() {
+        static Engine engine() {
             return ServiceLoader.load(Engine.class, Engine.class.getClassLoader()).findFirst().orElseThrow(
                     () -> new ConfigurationException("no engine is on the class path: META-INF/services of speed is missing"));
         }

@@ -2,8 +2,11 @@ package speed;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
 import speed.columns.Column;
 import speed.errors.InvalidArgumentsException;
+import speed.wire.Conversion;
+import speed.wire.Misfit;
 
 /**
  * One call as a service sees it. Immutable, but for what the arguments hold; one thread handles it.
@@ -43,24 +46,56 @@ public record Request(
     }
 
     /**
-     * An argument of the expected type. An integer is accepted for a {@code Double}; nothing else is converted.
+     * An argument of the expected type, exactly: what does not fit is refused.
      *
      * @param <T> the expected type
      * @param name of the argument
-     * @param type Boolean, Long, Double, String, byte[], List, Map, Instant or Column
+     * @param type as {@link Value#as} takes it
      * @return its value, never null
-     * @throws InvalidArgumentsException when it is missing or of another type
+     * @throws InvalidArgumentsException naming the argument that is missing, null, or of another type
+     * @throws speed.errors.ConfigurationException for a type that no value is taken as
      */
     public <T> T get(String name, Class<T> type) {
-        Object value = arguments.get(name);
-        if (type == Double.class && value instanceof Long whole) {
-            value = whole.doubleValue();
+        if (!arguments.containsKey(name) && type != Optional.class) {
+            throw refused(name, "is missing");
         }
-        if (!type.isInstance(value)) {
-            throw refused(name, value == null ? "is missing" : "must be " + type.getSimpleName() + ", not "
-                    + value.getClass().getSimpleName());
+        return read(name, type);
+    }
+
+    /**
+     * The same of an argument that a caller may leave out.
+     *
+     * @param <T> the expected type
+     * @param name of the argument
+     * @param type as {@link Value#as} takes it
+     * @param otherwise what a missing argument means
+     * @return its value, or the other
+     * @throws InvalidArgumentsException naming the argument that is null or of another type
+     */
+    public <T> T getOr(String name, Class<T> type, T otherwise) {
+        return arguments.containsKey(name) ? read(name, type) : otherwise;
+    }
+
+    /**
+     * The same of an argument that may be missing or null.
+     *
+     * @param <T> the expected type
+     * @param name of the argument
+     * @param type as {@link Value#as} takes it
+     * @return its value, or nothing
+     * @throws InvalidArgumentsException naming the argument that is of another type
+     */
+    public <T> Optional<T> find(String name, Class<T> type) {
+        return arguments.get(name) == null ? Optional.empty() : Optional.of(read(name, type));
+    }
+
+    private <T> T read(String name, Class<T> type) {
+        try {
+            return Conversion.to(type, arguments.get(name), "argument '" + name + "'");
+        } catch (Misfit misfit) {
+            throw new InvalidArgumentsException(service + ": " + misfit.getMessage(),
+                    Map.of("argument", name, "expected", misfit.expected(), "given", misfit.given()));
         }
-        return type.cast(value);
     }
 
     /**

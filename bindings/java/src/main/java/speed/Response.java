@@ -3,11 +3,11 @@ package speed;
 import java.util.Map;
 
 /**
- * What a service answers: a result, or an error code of {@code codes.json} with a message and details. Immutable, but
+ * What a service answers: a result, or an error with a code, a message and details. Immutable, but
  * for what it holds, which must not change once it is returned.
  *
  * @param result any value, meaningless with an error
- * @param errorCode an SPC code, null for a result
+ * @param errorCode a code, null for a result
  * @param errorMessage what happened
  * @param details further values, text keys
  */
@@ -25,19 +25,20 @@ public record Response(Object result, String errorCode, String errorMessage, Map
     /**
      * An error.
      *
-     * @param code an SPC code; none is INTERNAL_ERROR
+     * @param code one of SPEED's codes, or the service's own: a capital letter, then up to 63 of A-Z, 0-9 and _. The
+     *         caller gets the latter as an ApplicationException. Another one ends the call with EXECUTION_FAILED.
      * @param message what happened; null for nothing
      * @param details further values; null for none
      * @return the answer
      */
     public static Response error(String code, String message, Map<String, Object> details) {
-        return new Response(null, code == null ? "INTERNAL_ERROR" : code, message, details);
+        return new Response(null, code == null ? "" : code, message, details);
     }
 
     /**
      * An error without details.
      *
-     * @param code an SPC code
+     * @param code one of SPEED's codes, or the service's own
      * @param message what happened
      * @return the answer
      */

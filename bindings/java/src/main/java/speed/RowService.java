@@ -4,22 +4,12 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.concurrent.CancellationException;
 import speed.columns.Column;
 import speed.columns.Kind;
-import speed.errors.ExecutionFailedException;
-import speed.errors.InvalidArgumentsException;
 
 /** Answers a batch row by row, by what answers one row. See {@code Service.byRow}. */
 final class RowService {
-    private static final Map<Class<?>, Kind> KINDS = Map.of(
-            Long.class, Kind.INT64,
-            Double.class, Kind.FLOAT64,
-            Boolean.class, Kind.BOOL,
-            String.class, Kind.UTF8,
-            byte[].class, Kind.BINARY,
-            java.time.Instant.class, Kind.TIMESTAMP);
-
     /** What answers one row. */
     interface Row {
         Object answer(Request request) throws Exception;
@@ -27,8 +17,8 @@ final class RowService {
 
     private RowService() {}
 
-    /** A column of answers to the columns of a request; one answer where it has none. */
-    static Object answer(Request request, Row row) throws Exception {
+    /** Columns of answers to the columns of a request, of a kind unless it is null; one answer where it has none. */
+    static Object answer(Request request, Row row, Kind kind) throws Exception {
         Map<String, Column> batch = request.columns();
         if (batch.isEmpty()) {
             return row.answer(request);
@@ -38,35 +28,33 @@ final class RowService {
         for (int number = 0; number < rows; number++) {
             answers.add(answerOne(request, row, batch, number));
         }
-        return Column.of(kindOf(answers), answers);
+        return RowAnswers.columns(answers, kind);
     }
 
-    private static Object answerOne(Request request, Row row, Map<String, Column> batch, int number) {
+    private static Object answerOne(Request request, Row row, Map<String, Column> batch, int number) throws Exception {
         Map<String, Object> arguments = new LinkedHashMap<>(request.arguments());
         batch.forEach((name, column) -> arguments.put(name, column.get(number)));
+        Object answer;
         try {
-            return row.answer(request.withArguments(arguments));
-        } catch (InvalidArgumentsException error) {
-            throw new InvalidArgumentsException("row " + number + ": " + error.getMessage(), named(error.details(), number));
-        } catch (Exception error) {
-            throw new ExecutionFailedException(
-                    "row " + number + ": " + error.getClass().getName() + ": " + error.getMessage(), named(Map.of(), number));
+            answer = row.answer(request.withArguments(arguments));
+        } catch (Throwable error) { // whatever a row throws, it is named
+            if (request.cancellation().isCancelled() && isCancellation(error)) {
+                throw error; // no row is to blame
+            }
+            throw RowAnswers.thrown(error, number);
         }
+        return answer instanceof Response response ? resultOf(response, number) : answer;
     }
 
-    private static Map<String, Object> named(Map<String, Object> details, int number) {
-        Map<String, Object> named = new LinkedHashMap<>(details);
-        named.put("row", (long) number);
-        return named;
+    private static boolean isCancellation(Throwable error) {
+        return error instanceof CancellationException || error instanceof InterruptedException;
     }
 
-    /** The kind of the first value; nulls alone are FLOAT64. */
-    private static Kind kindOf(List<Object> answers) {
-        Object first = answers.stream().filter(Objects::nonNull).findFirst().orElse(0.0);
-        Kind kind = KINDS.get(first.getClass());
-        if (kind == null) {
-            throw new ExecutionFailedException("rows of " + first.getClass().getName() + " make no column", Map.of());
+    private static Object resultOf(Response answer, int number) {
+        if (answer.errorCode() == null) {
+            return answer.result();
         }
-        return kind;
+        Map<String, Object> details = answer.details() == null ? Map.of() : answer.details();
+        throw RowAnswers.failed(answer.errorCode(), answer.errorMessage() == null ? "" : answer.errorMessage(), details, number);
     }
 }

@@ -46,7 +46,7 @@ public record SendOptions(
         boolean unordered,
         boolean dropIfFull) {
     /**
-     * Checks the timeout; one that is too long to be counted is for ever.
+     * Checks what is null; a timeout that is too long to be counted is for ever.
      *
      * @param acknowledged whether {@code send} waits until the receiver has the message
      * @param timeout longest wait for room in the receiver's lane, and for the acknowledgement
@@ -64,10 +64,17 @@ public record SendOptions(
      * @param schema of its payload
      * @param unordered whether what is sent later need not wait for this, if it goes in segments
      * @param dropIfFull whether an event is not waited for where a subscriber has no room
-     * @throws speed.errors.ConfigurationException for a timeout of null
+     * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public SendOptions {
         timeout = Given.timeout(timeout);
+        Given.value("topic", topic);
+        Given.value("labels", labels);
+        Given.value("baggage", baggage);
+        Given.value("extensions", extensions);
+        Given.value("progress", progress);
+        Given.value("protection", protection);
+        Given.value("schema", schema);
     }
 
     /** No acknowledgement, five seconds, no metadata but what every message has. */
@@ -120,7 +127,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTtl(Duration ttl) {
-        return with(draft -> draft.ttlSeconds = ttl.toSeconds());
+        return with(draft -> draft.ttlSeconds = Given.value("ttl", ttl).toSeconds());
     }
 
     /**

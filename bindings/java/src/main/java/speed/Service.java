@@ -1,5 +1,8 @@
 package speed;
 
+import speed.columns.Kind;
+import speed.wire.Given;
+
 /**
  * What a node offers to others. It must be thread-safe: it runs on the node's worker threads, several requests at
  * a time.
@@ -18,12 +21,30 @@ public interface Service {
 
     /**
      * Makes a service of one row a service of batches too: columns among the arguments are handed to it row by row, and
-     * its answers make a column. The first row that fails ends the call; its number is the detail {@code row}.
+     * its answers make a column of the kind of the first, or one for each key where they are maps or records. The first row
+     * that fails, or does not fit, ends the call; its number is the detail {@code row}.
      *
-     * @param row answers one row with a value, or null
-     * @return a service that answers a batch with a column, and a single call as before
+     * @param row answers one row with a value, a map, a record, or null
+     * @return a service that answers a batch with columns, and a single call as before
+     * @throws speed.errors.ConfigurationException for null
      */
     static Service byRow(Service row) {
-        return request -> RowService.answer(request, row::invoke);
+        Service known = Given.value("row", row);
+        return request -> RowService.answer(request, known::invoke, null);
+    }
+
+    /**
+     * The same for answers whose first does not tell the kind of their column: whole numbers among floats, or among
+     * decimals, which become decimal(38, 18). Columns of maps and records have the kind of their own first value.
+     *
+     * @param row answers one row with a value, a map, a record, or null
+     * @param kind of the column of answers
+     * @return a service that answers a batch with columns, and a single call as before
+     * @throws speed.errors.ConfigurationException for null
+     */
+    static Service byRow(Service row, Kind kind) {
+        Service known = Given.value("row", row);
+        Kind declared = Given.value("kind", kind);
+        return request -> RowService.answer(request, known::invoke, declared);
     }
 }

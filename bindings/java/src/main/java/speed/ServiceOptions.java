@@ -1,6 +1,7 @@
 package speed;
 
 import java.util.List;
+import speed.wire.Given;
 
 /**
  * How a service is offered. Immutable: each method returns other options.
@@ -20,7 +21,7 @@ public record ServiceOptions(List<String> allow, boolean idempotent) {
      * @return such options
      */
     public ServiceOptions withAllow(String... patterns) {
-        return new ServiceOptions(List.of(patterns), idempotent);
+        return new ServiceOptions(Given.list("allow", patterns), idempotent);
     }
 
     /**

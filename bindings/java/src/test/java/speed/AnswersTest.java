@@ -15,10 +15,11 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import speed.columns.Column;
+import speed.errors.ApplicationException;
 import speed.errors.CallException;
 import speed.errors.Execution;
 import speed.errors.ExecutionFailedException;
-import speed.errors.InternalException;
 import speed.errors.NodeLeftException;
 import speed.errors.ServiceNotFoundException;
 import speed.errors.UnknownNodeException;
@@ -29,6 +30,14 @@ class AnswersTest extends TwoNodes {
     private static final class Unreadable extends AbstractMap<String, Object> {
         @Override
         public Set<Entry<String, Object>> entrySet() {
+            throw new IllegalStateException("not now");
+        }
+    }
+
+    /** A record that cannot be read. */
+    private record Sealed(int amount) {
+        @Override
+        public int amount() {
             throw new IllegalStateException("not now");
         }
     }
@@ -71,7 +80,18 @@ class AnswersTest extends TwoNodes {
             Object told = answer(odd.get(call));
             codes.merge(told instanceof CallException error ? error.code() : "SUCCESS", 1, Integer::sum);
         }
-        assertEquals(Map.of("SUCCESS", 50, "INTERNAL_ERROR", 200, "EXECUTION_FAILED", 250), codes);
+        assertEquals(Map.of("SUCCESS", 50, "INTERNAL_ERROR", 50, "EXECUTION_FAILED", 400), codes);
+    }
+
+    @Test
+    void aRecordThatFailsWhileItIsReadIsAFailureOfItsService() {
+        billing.register("result", request -> Response.of(Map.of("receipts", List.of(new Sealed(1)))));
+        billing.register("rows", Service.byRow(row -> row.get("n", int.class) == 0 ? null : new Sealed(1)));
+        ExecutionFailedException failed = assertThrows(ExecutionFailedException.class, () -> call("result"));
+        assertTrue(failed.getMessage().endsWith("IllegalStateException: not now"), failed.getMessage());
+        ExecutionFailedException row = assertThrows(ExecutionFailedException.class,
+                () -> analytics.call("billing", "rows", Map.of("n", Column.of(0, 1))));
+        assertEquals(1L, row.details().get("row"));
     }
 
     @Test
@@ -97,11 +117,11 @@ class AnswersTest extends TwoNodes {
         billing.register("fail", request -> {
             throw new IllegalStateException("no luck");
         });
-        billing.register("odd", request -> Response.error("SOMETHING", "unknown"));
+        billing.register("odd", request -> Response.error("LATER", "nothing yet"));
         assertEquals(Execution.NOT_BEGUN,
                 assertThrows(ServiceNotFoundException.class, () -> call("missing")).execution());
         assertEquals(Execution.RAN, assertThrows(ExecutionFailedException.class, () -> call("fail")).execution());
-        assertEquals(Execution.MAY_HAVE_RUN, assertThrows(InternalException.class, () -> call("odd")).execution());
+        assertEquals(Execution.RAN, assertThrows(ApplicationException.class, () -> call("odd")).execution());
         assertEquals(Execution.NOT_BEGUN, assertThrows(UnknownNodeException.class,
                 () -> analytics.call("nobody", "x", Map.of())).execution());
         assertEquals(null, assertThrows(UnknownNodeException.class, () -> analytics.send("nobody", 1)).execution());

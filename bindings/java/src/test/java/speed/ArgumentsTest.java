@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -48,10 +49,33 @@ class ArgumentsTest extends TwoNodes {
     }
 
     @Test
+    void aCancellationIsAwaitedForEver() throws Exception {
+        Cancellation cancellation = new Cancellation();
+        cancellation.onCancel(() -> { });
+        CompletableFuture.runAsync(cancellation::raise);
+        assertTrue(cancellation.await(FOR_EVER));
+    }
+
+    @Test
+    void aTimeThatIsOverEndsAtOnce() {
+        billing.register("one", request -> 1);
+        Duration before = Duration.ofSeconds(Long.MIN_VALUE);
+        assertThrows(SpeedException.class, () -> analytics.call("billing", "absent", Map.of(), before));
+        assertThrows(UnknownNodeException.class, () -> analytics.waitFor("absent", before));
+    }
+
+    @Test
+    void aRateThatIsNoneIsRefused() {
+        for (double rate : new double[] {Double.NaN, Double.POSITIVE_INFINITY, -1}) {
+            assertThrows(ConfigurationException.class, () -> analytics.segment("billing", 64, rate));
+        }
+    }
+
+    @Test
     void nullIsToldAndDoesNothing() {
         Stream.<Executable>of(
                 () -> analytics.call("billing", "one", null),
-                () -> analytics.call("billing", "one", Map.of(), null),
+                () -> analytics.call("billing", "one", Map.of(), (Duration) null),
                 () -> analytics.call("billing", null, Map.of()),
                 () -> analytics.call(null, "one", Map.of()),
                 () -> analytics.send("billing", 1, null),
@@ -68,6 +92,26 @@ class ArgumentsTest extends TwoNodes {
                 () -> billing.onLost(null),
                 () -> Node.builder(null).root(root.path()).open(),
                 () -> Node.builder("other").root(null).open(),
+                () -> analytics.call("billing", "one", Map.of(), (Class<?>) null),
+                () -> analytics.segment(null, 64, 0),
+                () -> billing.register("one", null),
+                () -> billing.register("one", request -> 1, (List<String>) null),
+                () -> billing.register("one", request -> 1, (ServiceOptions) null),
+                () -> billing.unregister(null),
+                () -> billing.onMessage(null),
+                () -> billing.onBatch(null),
+                () -> billing.onBatch(messages -> null, (String) null),
+                () -> billing.close(null),
+                () -> ServiceOptions.DEFAULT.withAllow((String) null),
+                () -> SendOptions.DEFAULT.withTtl(null),
+                () -> SendOptions.DEFAULT.withTopic(null),
+                () -> SendOptions.DEFAULT.withLabels(null),
+                () -> SendOptions.DEFAULT.withProgress(null),
+                () -> new Cancellation().await(null),
+                () -> new Cancellation().onCancel(null),
+                () -> Value.as(1L, null),
+                () -> Node.builder("other").allow((String) null),
+                () -> Node.builder("other").fabrics((String[]) null),
                 () -> Node.builder("other").lease(null, SOON).root(root.path()).open())
                 .forEach(mistake -> {
                     String said = assertThrows(SpeedException.class, mistake).getMessage();

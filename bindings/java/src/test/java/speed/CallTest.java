@@ -15,7 +15,9 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import speed.columns.Column;
 import speed.errors.AccessDeniedException;
+import speed.errors.ApplicationException;
 import speed.errors.CallTimeoutException;
 import speed.errors.Execution;
 import speed.errors.ExecutionFailedException;
@@ -152,6 +154,62 @@ class CallTest extends TwoNodes {
         assertEquals(1L, ((Map<?, ?>) services.get("open")).get("numRequests"));
     }
 
+    /** S-19 */
+    @Test
+    void aCodeOfTheServicesOwnReachesItsCaller() {
+        billing.register("stock", request -> Response.error("OUT_OF_STOCK", "none left", Map.of("item", "A7")));
+        billing.register("thrown", request -> {
+            throw new ApplicationException("OUT_OF_STOCK", "none left", Map.of());
+        });
+        ApplicationException error = assertThrows(ApplicationException.class, () -> call("stock"));
+        assertEquals("OUT_OF_STOCK", error.code());
+        assertEquals(Map.of("item", "A7"), error.details());
+        assertEquals(Execution.RAN, error.execution());
+        assertEquals("billing/stock", error.node() + "/" + error.service());
+        assertEquals("OUT_OF_STOCK", assertThrows(ApplicationException.class, () -> call("thrown")).code());
+    }
+
+    /** S-19 */
+    @Test
+    void aCodeThatNoServiceMayGiveEndsTheCallAndIsNamed() {
+        for (String code : List.of("", "out of stock", "app/X", "A".repeat(65))) {
+            billing.register("odd" + code.length(), request -> Response.error(code, "x"));
+            ExecutionFailedException error =
+                    assertThrows(ExecutionFailedException.class, () -> call("odd" + code.length()));
+            assertTrue(error.getMessage().contains("cannot be used"), error.getMessage());
+        }
+    }
+
+    /** S-20 */
+    @Test
+    void whatACallOfAServiceEndedWithIsNotItsCallersFault() {
+        analytics.allow("billing");
+        analytics.register("strict", request -> request.get("n", Long.class));
+        billing.register("asks", request -> billing.call("analytics", "strict", Map.of()));
+        billing.register("joins", request -> billing.submit("analytics", "strict", Map.of()).join());
+        for (String service : List.of("asks", "joins")) {
+            ExecutionFailedException error = assertThrows(ExecutionFailedException.class, () -> call(service));
+            assertEquals("INVALID_ARGUMENTS", error.details().get("cause"));
+            assertEquals("analytics", error.details().get("node"));
+            assertEquals("strict", error.details().get("service"));
+        }
+    }
+
+    /** S-20 */
+    @Test
+    void aColumnOfAnotherKindIsTheFaultOfTheCallerThatGaveItAndOfNoOther() {
+        analytics.allow("billing");
+        analytics.register("counts", request -> Column.of(1, 2));
+        billing.register("given", request -> request.columns().get("a").doubles().get(0));
+        billing.register("asked", request -> ((Column) billing.call("analytics", "counts", Map.of())).doubles().get(0));
+        Map<String, Object> arguments = Map.of("a", Column.of(1, 2));
+        InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class,
+                () -> analytics.call("billing", "given", arguments));
+        assertEquals("billing: argument 'a' must be FLOAT64, not INT64", refused.getMessage());
+        assertEquals(Map.of("argument", "a", "expected", "FLOAT64", "given", "INT64"), refused.details());
+        assertThrows(ExecutionFailedException.class, () -> analytics.call("billing", "asked", arguments));
+    }
+
     /** S-14: who asks may be another than who caused it. */
     @Test
     void statsTellTheCodeOfTheLastErrorAndNotWhatACallerSent() {
@@ -160,7 +218,7 @@ class CallTest extends TwoNodes {
         });
         billing.register("own", request -> Response.error("NO_ACCOUNT_DE89", "x"));
         assertThrows(ExecutionFailedException.class, () -> call("odd"));
-        assertThrows(InternalException.class, () -> call("own"));
+        assertThrows(ApplicationException.class, () -> call("own"));
         Map<?, ?> services = (Map<?, ?>) analytics.stats("billing").get("services");
         assertEquals("EXECUTION_FAILED", ((Map<?, ?>) services.get("odd")).get("lastError"));
         assertEquals("INTERNAL_ERROR", ((Map<?, ?>) services.get("own")).get("lastError"));

@@ -12,7 +12,6 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import speed.errors.InvalidArgumentsException;
 
 /**
  * Many values of one kind side by side, as they travel (registry_spec/columns.md). Immutable, so that threads may share
@@ -133,7 +132,7 @@ public final class Column {
      * All rows of INT64 or TIMESTAMP (microseconds since 1970), where they lie.
      *
      * @return a read-only view
-     * @throws InvalidArgumentsException for another kind
+     * @throws WrongKindException for another kind
      */
     public LongBuffer longs() {
         if (parts.kind != Kind.TIMESTAMP) {
@@ -146,7 +145,7 @@ public final class Column {
      * All rows of FLOAT64, where they lie.
      *
      * @return a read-only view
-     * @throws InvalidArgumentsException for another kind
+     * @throws WrongKindException for another kind
      */
     public DoubleBuffer doubles() {
         expect(Kind.FLOAT64);
@@ -216,7 +215,7 @@ public final class Column {
 
     private void expect(Kind kind) {
         if (parts.kind != kind) {
-            throw new InvalidArgumentsException("a column is of " + parts.kind + ", not " + kind, java.util.Map.of());
+            throw new WrongKindException(this, kind, parts.kind);
         }
     }
 

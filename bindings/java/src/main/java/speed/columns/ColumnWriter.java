@@ -11,7 +11,6 @@ import java.nio.LongBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
-import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Objects;
 import speed.errors.UnserialisableException;
@@ -75,7 +74,7 @@ final class ColumnWriter {
             case BOOL -> Objects.requireNonNull((Boolean) row);
             case UTF8 -> StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap((String) row));
             case BINARY -> Objects.requireNonNull((byte[]) row);
-            case TIMESTAMP -> ChronoUnit.MICROS.between(Instant.EPOCH, (Instant) row);
+            case TIMESTAMP -> microseconds(row);
             case DECIMAL -> {
                 if (((BigDecimal) row).setScale(scale).precision() > precision) {
                     throw new ArithmeticException("more digits than " + precision);
@@ -101,8 +100,16 @@ final class ColumnWriter {
         return row == null ? new byte[0] : row.getBytes(StandardCharsets.UTF_8);
     }
 
+    /** Rounded down. */
     private static long microseconds(Object row) {
-        return row == null ? 0 : ChronoUnit.MICROS.between(Instant.EPOCH, (Instant) row);
+        if (row == null) {
+            return 0;
+        }
+        Instant instant = (Instant) row;
+        long microseconds = instant.getNano() / 1000;
+        return instant.getEpochSecond() >= 0
+                ? Math.addExact(Math.multiplyExact(instant.getEpochSecond(), 1_000_000L), microseconds)
+                : Math.addExact(Math.multiplyExact(instant.getEpochSecond() + 1, 1_000_000L), microseconds - 1_000_000);
     }
 
     private ColumnWriter bits(List<Boolean> bits) {

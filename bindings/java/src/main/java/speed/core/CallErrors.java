@@ -2,6 +2,7 @@ package speed.core;
 
 import java.util.Map;
 import speed.errors.AccessDeniedException;
+import speed.errors.ApplicationException;
 import speed.errors.CallException;
 import speed.errors.CallTimeoutException;
 import speed.errors.CallWithdrawnException;
@@ -11,6 +12,7 @@ import speed.errors.InternalException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.SegmentsLostException;
 import speed.errors.ServiceNotFoundException;
+import speed.wire.ServiceCode;
 
 /** Makes exceptions of the errors that answer a call. */
 public final class CallErrors {
@@ -18,6 +20,12 @@ public final class CallErrors {
 
     /** The exception of a code as received; an unknown code reads as INTERNAL_ERROR. */
     public static CallException of(String code, String message, Map<String, Object> details) {
+        String own = ServiceCode.own(code);
+        if (own != null) {
+            ApplicationException error = new ApplicationException(own, message, details);
+            error.about(Execution.RAN);
+            return error;
+        }
         CallException error = switch (code) {
             // generated from registry_spec/codes.json by scripts/generate
             case "SERVICE_NOT_FOUND" -> new ServiceNotFoundException(message, details);
@@ -32,6 +40,11 @@ public final class CallErrors {
         };
         error.about(executionOf(error));
         return error;
+    }
+
+    /** The code for statistics: what a service chose itself may tell what a caller sent. */
+    public static String contractsCode(String travelled) {
+        return ServiceCode.isContracts(travelled) ? travelled : "INTERNAL_ERROR";
     }
 
     private static Execution executionOf(CallException error) {

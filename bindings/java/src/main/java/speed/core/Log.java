@@ -2,6 +2,7 @@ package speed.core;
 
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import speed.wire.Fault;
 import speed.wire.Harmless;
 
 /** A log of the library: what others wrote forges none of its lines. No other class has a logger. Thread-safe. */
@@ -45,10 +46,9 @@ public final class Log {
         private final String kind;
 
         private ToldFailure(Throwable failure, int causes) {
-            super(textOf(failure), causes == 0 || failure.getCause() == null ? null
-                    : new ToldFailure(failure.getCause(), causes - 1));
+            super(textOf(failure), causes == 0 ? null : cause(failure, causes - 1));
             kind = failure.getClass().getName();
-            setStackTrace(failure.getStackTrace());
+            setStackTrace(trace(failure));
         }
 
         static ToldFailure of(Throwable failure) {
@@ -56,11 +56,20 @@ public final class Log {
         }
 
         private static String textOf(Throwable failure) {
+            String text = Fault.messageOf(failure);
+            return text == null ? null : Harmless.text(text, MAX_VALUE_CHARACTERS);
+        }
+
+        private static ToldFailure cause(Throwable failure, int causes) {
+            Throwable cause = Fault.causeOf(failure);
+            return cause == null ? null : new ToldFailure(cause, causes);
+        }
+
+        private static StackTraceElement[] trace(Throwable failure) {
             try {
-                String text = failure.getMessage();
-                return text == null ? null : Harmless.text(text, MAX_VALUE_CHARACTERS);
-            } catch (RuntimeException mute) { // its text is the program's code
-                return "it has no text";
+                return failure.getStackTrace();
+            } catch (Throwable hidden) { // the program's code, as its text is
+                return new StackTraceElement[0];
             }
         }
 

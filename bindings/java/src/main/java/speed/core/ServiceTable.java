@@ -1,6 +1,5 @@
 package speed.core;
 
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
@@ -11,12 +10,10 @@ import speed.Request;
 import speed.Response;
 import speed.Service;
 import speed.ServiceOptions;
-import speed.errors.CallException;
 import speed.errors.ConfigurationException;
-import speed.errors.ExecutionFailedException;
-import speed.errors.InvalidArgumentsException;
 import speed.errors.ServiceExistsException;
 import speed.errors.ServiceNotFoundException;
+import speed.wire.Fault;
 import speed.wire.Names;
 
 /** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
@@ -84,47 +81,26 @@ public final class ServiceTable {
     /**
      * Runs a service; never throws for what it does wrong.
      *
-     * @param failed is told of what it throws, but for what it says on purpose
+     * @param failed is told of what it throws, but for what it says on purpose and without a cause
      */
     public static Response invoke(Service service, Request request, Consumer<Throwable> failed) {
         try {
             Object answer = service.invoke(request);
-            return answer instanceof Response response ? response : Response.of(answer);
-        } catch (InvalidArgumentsException | ExecutionFailedException refused) {
-            return Response.error(refused.code(), refused.getMessage(), refused.details());
+            return answer instanceof Response response ? ServiceCodes.travelling(response) : Response.of(answer);
         } catch (Throwable failure) { // whatever a service throws, its caller is told and the worker goes on
             if (request.cancellation().isCancelled() && isCancellation(failure)) {
                 return Response.error("WITHDRAWN", "'" + request.service() + "' ended when the call was withdrawn",
                         Map.of("phase", "running"));
             }
-            failed.accept(failure);
-            return failed(failure);
+            Fault fault = Fault.of(failure, request.arguments());
+            if (!fault.isSaid() || Fault.causeOf(failure) != null) {
+                failed.accept(failure);
+            }
+            return ServiceCodes.travelling(Response.error(fault.code(), fault.text(), fault.details()));
         }
     }
 
     private static boolean isCancellation(Throwable failure) {
         return failure instanceof CancellationException || failure instanceof InterruptedException;
-    }
-
-    /** EXECUTION_FAILED with the kind and text of the failure; never a stack trace (it may show payloads). */
-    private static Response failed(Throwable failure) {
-        String kind = failure.getClass().getSimpleName();
-        Map<String, Object> details = new LinkedHashMap<>();
-        details.put("exception", kind);
-        if (failure instanceof CallException call) {
-            details.put("cause", call.code());
-        }
-        return Response.error("EXECUTION_FAILED", textOf(failure), details);
-    }
-
-    /** The kind and text of a failure, even of one that fails to say why. */
-    public static String textOf(Throwable failure) {
-        String kind = failure.getClass().getSimpleName();
-        try {
-            String text = failure.getMessage();
-            return text == null || text.isEmpty() ? kind : kind + ": " + text;
-        } catch (RuntimeException speechless) {
-            return kind;
-        }
     }
 }

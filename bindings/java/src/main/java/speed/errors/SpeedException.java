@@ -8,6 +8,10 @@ public abstract class SpeedException extends RuntimeException {
     private final String code;
     /** What a call that ended with this error has done; null where it is not about a call. */
     private volatile Execution execution;
+    /** The node of the call that ended with this error; null where it is not about a call. */
+    private volatile String node;
+    /** The service of the call that ended with this error; null where it is not about a call. */
+    private volatile String service;
 
     SpeedException(String code, String message) {
         super(message);
@@ -44,5 +48,34 @@ public abstract class SpeedException extends RuntimeException {
      */
     public final void about(Execution known) {
         execution = known;
+    }
+
+    /**
+     * The node that was called when this error came of it.
+     *
+     * @return null for an error that is not about a call
+     */
+    public final String node() {
+        return node;
+    }
+
+    /**
+     * The service that was called when this error came of it.
+     *
+     * @return null for an error that is not about a call
+     */
+    public final String service() {
+        return service;
+    }
+
+    /**
+     * Says which call this error ends; only a node calls it, before it throws the error.
+     *
+     * @param calledNode the node
+     * @param calledService its service
+     */
+    public final void about(String calledNode, String calledService) {
+        node = calledNode;
+        service = calledService;
     }
 }

@@ -1,7 +1,7 @@
 package speed.errors;
 
 /** Bytes of a peer break a rule; the reason is a wire code of {@code codes.json}. */
-public final class WireException extends SpeedException {
+public class WireException extends SpeedException {
     private static final long serialVersionUID = 1L;
 
     /** The wire code. */
@@ -23,7 +23,7 @@ public final class WireException extends SpeedException {
      *
      * @return a wire code
      */
-    public String reason() {
+    public final String reason() {
         return reason;
     }
 }

@@ -15,7 +15,7 @@
  * │       PayloadTooLargeException UnserialisableException NotAcknowledgedException SegmentStoreException
  * ├── CallException
  * │       ServiceNotFoundException AccessDeniedException InvalidArgumentsException ExecutionFailedException
- * │       CallTimeoutException InternalException SegmentsLostException CallWithdrawnException
+ * │       CallTimeoutException InternalException SegmentsLostException CallWithdrawnException ApplicationException
  * ├── MessageException
  * │       BadSignatureException UnsignedException UntrustedException EncryptionException NoRecipientKeyException
  * │       NotEncryptedException CompressionException AlgorithmException (WeakAlgorithmException

@@ -3,6 +3,7 @@ package speed.fs;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import speed.wire.Block;
@@ -125,13 +126,13 @@ final class Claim {
         }
     }
 
-    /** Whether the owner left in order. */
-    static boolean isReleased(String root, String name, int generation) throws PosixException {
+    /** Whether the owner left in order; empty if the claim is gone. */
+    static Optional<Boolean> isReleased(String root, String name, int generation) throws PosixException {
         try {
-            return !Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation)).has(OWNER_WRITES);
+            return Optional.of(!Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation)).has(OWNER_WRITES));
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
-                return true;
+                return Optional.empty();
             }
             throw error;
         }

@@ -1,6 +1,7 @@
 package speed.fs;
 
 import java.util.Objects;
+import java.util.Optional;
 import speed.core.Lease;
 import speed.core.Log;
 import speed.errors.NameTakenException;
@@ -43,12 +44,13 @@ final class Claiming {
     Won win(Claimant asked) throws PosixException {
         for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
             int newest = Claim.newest(root, name);
+            Claimant judged = newest > 0 ? Claim.read(root, name, newest, registry.keyring()) : null;
             Entry entry = waitUntilStale();
-            if (newest > 0 && (entry == null || entry.generation() < newest)) {
-                respectClaim(newest);
+            if (newest > 0 && (entry == null || entry.generation() < newest) && !isFree(newest)) {
+                continue;
             }
             boolean unchanged = Objects.equals(registry.read(name), entry) && newest == Claim.newest(root, name);
-            Won won = unchanged ? take(newest, asked) : null;
+            Won won = unchanged ? take(newest, judged, asked) : null;
             if (won != null) {
                 return won;
             }
@@ -56,8 +58,8 @@ final class Claiming {
         throw new NameTakenException("'" + name + "' is being claimed by others again and again: try later");
     }
 
-    /** The first claim above the newest one and the floor; null if others were quicker. */
-    private Won take(int newest, Claimant asked) throws PosixException {
+    /** The first claim above the newest one, which was judged, and the floor; null if others were quicker. */
+    private Won take(int newest, Claimant judged, Claimant asked) throws PosixException {
         Keyring keyring = registry.keyring();
         int floor = FloorFile.of(root, name, keyring);
         int generation = Math.max(newest, floor) + 1;
@@ -68,7 +70,7 @@ final class Claiming {
         }
         boolean isWon = false;
         try { // what was seen before was old, or was forgotten meanwhile: look again
-            isWon = (newest == 0 || Claim.exists(root, name, newest)) && Claim.newest(root, name) == generation
+            isWon = isStill(newest, judged) && Claim.newest(root, name) == generation
                     && FloorFile.of(root, name, keyring) == floor;
         } finally {
             if (!isWon) {
@@ -76,6 +78,12 @@ final class Claiming {
             }
         }
         return isWon ? new Won(claimant, generation, newest) : null;
+    }
+
+    /** Whether the newest claim is the one that was judged: another sweep may have begun under the same number. */
+    private boolean isStill(int newest, Claimant judged) throws PosixException {
+        return newest == 0 || Claim.exists(root, name, newest)
+                && Objects.equals(Claim.read(root, name, newest, registry.keyring()), judged);
     }
 
     /** Up to which generation nothing of the name is accepted any more. */
@@ -105,20 +113,24 @@ final class Claiming {
     }
 
     /**
-     * A claim without an entry: a starting node's, a dead one's, or one that left in order. Returns when it need
-     * not be respected any longer. One that says nothing may be just being written: it is read again.
+     * Judges a claim without an entry: a starting node's, a dead one's, or one that left in order. True once it need
+     * not be respected any longer; false where it ended, and another may follow under the same number. One that says
+     * nothing may be just being written: it is read again.
      */
-    private void respectClaim(int generation) throws PosixException {
+    private boolean isFree(int generation) throws PosixException {
         long began = Posix.monotonicMs();
         boolean told = false;
         while (true) {
             Claimant claimant = Claim.read(root, name, generation, registry.keyring());
-            if (Claim.isReleased(root, name, generation) || claimant != null && claimant.isDead()) {
-                return;
+            Optional<Boolean> released = Claim.isReleased(root, name, generation);
+            if (released.isEmpty()) {
+                return false;
+            }
+            if (released.get() || claimant != null && claimant.isDead()) {
+                return true;
             }
             if (claimant != null && claimant.maker().bootId().equals(ThisProcess.bootId())) {
-                respectNeighbour(generation, claimant);
-                return;
+                return respectNeighbour(generation, claimant);
             }
             if (!waits) {
                 throw new NameTakenException("'" + name + "' is claimed by a process that cannot be seen from here");
@@ -127,7 +139,7 @@ final class Claiming {
             long deadline = began + (claimant == null ? UNCLEAR_LEASE : claimant.lease()) + late;
             if (entry != null && entry.generation() >= generation || Posix.monotonicMs() >= deadline
                     || Claim.newest(root, name) > generation) {
-                return;
+                return true;
             }
             pause(WATCH_MS); // the claimant may be on another host: only its entry tells
             if (!told && Posix.monotonicMs() < deadline) {
@@ -144,11 +156,11 @@ final class Claiming {
                 claimant == null ? "does not tell its maker" : "is of " + claimant);
     }
 
-    /** A claim of this boot is taken until its lease has passed; then as well if its maker may use another key. */
-    private void respectNeighbour(int generation, Claimant claimant) throws PosixException {
-        if (claimant.sweeps() && waits) {
+    /** As isFree: a claim of this boot is taken until its lease has passed; then as well if its maker may use another key. */
+    private boolean respectNeighbour(int generation, Claimant claimant) throws PosixException {
+        if (claimant.sweeps() && waits && claimant.holds(Posix.monotonicMs())) {
             awaitSweeper(generation, claimant);
-            return;
+            return false;
         }
         if (registry.isUnreadable(name)) {
             throw new NameTakenException("'" + name + "' is held by " + claimant
@@ -159,6 +171,7 @@ final class Claiming {
             throw new NameTakenException(
                     "'" + name + "' is being claimed by " + claimant + ": try again soon, or choose another name");
         }
+        return true;
     }
 
     /** Until it is done; it is not pushed aside, for it would remove what its successor makes. */
@@ -173,10 +186,7 @@ final class Claiming {
     }
 
     private static void pause(long milliseconds) {
-        try {
-            Thread.sleep(milliseconds);
-        } catch (InterruptedException wanted) {
-            Thread.currentThread().interrupt();
+        if (!Posix.pause(milliseconds)) {
             throw new RegistrationException("interrupted while waiting for a name");
         }
     }

@@ -84,21 +84,10 @@ final class FloorFile {
     private static void awaitLock(int lock, String root) throws PosixException {
         long until = Posix.monotonicMs() + LOCK_MS;
         while (!Posix.tryLock(lock)) {
-            if (Posix.monotonicMs() >= until || !paused()) {
+            if (Posix.monotonicMs() >= until || !Posix.pause(LOOK_MS)) {
                 throw new StorageException(Names.claimsDirectory(root) + "/" + Names.FLOOR_LOCK
                         + " is held by another process: nothing was forgotten", 0);
             }
-        }
-    }
-
-    /** False if this thread is to end. */
-    private static boolean paused() {
-        try {
-            Thread.sleep(LOOK_MS);
-            return true;
-        } catch (InterruptedException wanted) {
-            Thread.currentThread().interrupt();
-            return false;
         }
     }
 }

@@ -105,6 +105,17 @@ public final class Posix {
         return System.nanoTime() + MONOTONIC_OFFSET;
     }
 
+    /** Lets time pass; false if this thread is to end. */
+    static boolean pause(long milliseconds) {
+        try {
+            Thread.sleep(milliseconds);
+            return true;
+        } catch (InterruptedException wanted) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
+    }
+
     public static long monotonicMs() {
         return monotonicNanos() / 1_000_000;
     }

@@ -47,7 +47,7 @@ public final class Sweep {
             return judged.isOver();
         }
         Claimant claimant = Claim.read(registry.root(), name, newest, registry.keyring());
-        return Claim.isReleased(registry.root(), name, newest) || claimant != null && claimant.isDead();
+        return Claim.isReleased(registry.root(), name, newest).orElse(true) || claimant != null && claimant.isDead();
     }
 
     /**

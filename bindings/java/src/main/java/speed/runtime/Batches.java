@@ -12,6 +12,7 @@ import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
+import speed.wire.Fault;
 import speed.wire.Names;
 import speed.wire.Values;
 
@@ -149,7 +150,7 @@ final class Batches {
             try {
                 refused = handler.handle(messages);
             } catch (Throwable failure) { // whatever a handler throws, nothing of the batch is lost
-                said = failed(batch.size(), String.valueOf(failure), said);
+                said = failed(batch.size(), Fault.textOf(failure), said);
                 continue;
             }
             finish(batch, refused == null ? Map.of() : refused);

@@ -82,6 +82,9 @@ final class Calls {
                 withdrawals.add(target, requestId);
                 withdrawals.send(target);
             }));
+        } catch (SpeedException failure) {
+            failure.about(target, service);
+            throw failure;
         }
     }
 
@@ -89,7 +92,7 @@ final class Calls {
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
         String requestId = nextId();
-        CallFuture future = new CallFuture(target, requestId);
+        CallFuture future = new CallFuture(target, service, requestId);
         start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
         return future;
     }
@@ -97,10 +100,12 @@ final class Calls {
     /** A call that is under way; its request is written. */
     private final class CallFuture extends CompletableFuture<Object> {
         private final String target;
+        private final String service;
         private final String requestId;
 
-        CallFuture(String target, String requestId) {
+        CallFuture(String target, String service, String requestId) {
             this.target = target;
+            this.service = service;
             this.requestId = requestId;
         }
 
@@ -118,6 +123,7 @@ final class Calls {
             try {
                 complete(read(outcome));
             } catch (SpeedException failure) {
+                failure.about(target, service);
                 completeExceptionally(failure);
             }
         }

@@ -9,12 +9,12 @@ import java.util.function.Consumer;
 import speed.BatchHandler;
 import speed.Message;
 import speed.core.Log;
-import speed.core.ServiceTable;
 import speed.core.Work;
 import speed.errors.ConfigurationException;
 import speed.errors.SegmentStoreException;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
+import speed.wire.Fault;
 import speed.wire.Names;
 import speed.wire.Values;
 
@@ -207,7 +207,7 @@ final class Delivery implements Arrival.Handler {
         if (failure instanceof SpeedException known) {
             return Values.shortened(known.getMessage());
         }
-        return Values.shortened(ServiceTable.textOf(failure));
+        return Values.shortened(Fault.textOf(failure));
     }
 
     private void call(Message message, boolean isEvent) {

@@ -4,6 +4,7 @@ import java.nio.file.Path;
 import speed.Node;
 import speed.Options;
 import speed.fs.KeyFiles;
+import speed.fs.NewRoot;
 import speed.fs.Posix;
 
 /** Starts the nodes of this library: what {@link Node.Builder#open} finds. */
@@ -12,11 +13,21 @@ public final class NodeEngine implements Node.Engine {
 
     @Override
     public Node start(Options options) {
-        Path place = Path.of(options.root() != null ? options.root() : KeyFiles.defaultRoot());
-        String root = place.toAbsolutePath().normalize().toString();
+        String root = absolute(options.root() != null ? options.root() : KeyFiles.defaultRoot());
         String key = options.key() != null ? options.key() : KeyFiles.defaultKey(root);
         int files = options.openFiles() != null ? options.openFiles() : defaultOpenFiles();
         return new OpenNode(Runtime.start(options.completed(root, key, files)));
+    }
+
+    @Override
+    public Path makeRoot(Path root, Path key) {
+        String place = absolute(root != null ? root.toString() : KeyFiles.defaultRoot());
+        NewRoot.make(place, absolute(key != null ? key.toString() : KeyFiles.defaultKey(place)));
+        return Path.of(place);
+    }
+
+    private static String absolute(String path) {
+        return Path.of(path).toAbsolutePath().normalize().toString();
     }
 
     /** For lanes and links together: half of what the process may have, but not more than a node has use for. */

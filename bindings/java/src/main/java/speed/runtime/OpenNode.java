@@ -76,7 +76,7 @@ final class OpenNode implements Node {
 
     @Override
     public void unregister(String service) {
-        runtime.serving().services.unregister(service);
+        runtime.serving().services.unregister(Given.value("service", service));
     }
 
     // --- calls ---
@@ -118,7 +118,7 @@ final class OpenNode implements Node {
     @Override
     public void segment(String target, int segmentSize, double parityRate) {
         checkOpen();
-        runtime.cut(target, segmentSize, parityRate);
+        runtime.cut(Given.value("target", target), segmentSize, parityRate);
     }
 
     @Override
@@ -138,7 +138,7 @@ final class OpenNode implements Node {
     public void onBatch(BatchHandler handler, String... topics) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().onBatch(handler, List.of(topics)));
+            runtime.context().registration.subscribe(runtime.delivery().onBatch(Given.value("handler", handler), Given.list("topics", topics)));
         }
     }
 

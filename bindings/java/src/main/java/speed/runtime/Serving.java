@@ -16,6 +16,7 @@ import speed.errors.WireException;
 import speed.fs.Posix;
 import speed.fs.Received;
 import speed.fs.ThisProcess;
+import speed.wire.Fault;
 import speed.wire.SpcHead;
 import speed.wire.SpcResponse;
 
@@ -243,11 +244,12 @@ final class Serving {
         long began = System.nanoTime();
         Response[] response = new Response[1];
         Trace.under(head.traceparent(), () -> response[0] = ServiceTable.invoke(found.service(), request,
-                failure -> LOG.error("service '{}' failed for {}", head.service(), accepted.source(), failure)));
+                failure -> LOG.error("service '{}' failed for '{}', request '{}'",
+                head.service(), accepted.source(), request.requestId(), failure)));
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
         context.stats.served(head.service(), took,
-                error == null ? "" : CallErrors.of(error, "", Map.of()).code());
+                error == null ? "" : CallErrors.contractsCode(error));
         answer(accepted, response[0]);
     }
 
@@ -274,29 +276,37 @@ final class Serving {
     private byte[] serialised(Running one, Response response) {
         String requestId = one.head.requestId();
         try {
-            return serialised(requestId, response, answers.mostBytes(one.source()));
+            return response.errorCode() == null ? success(one, response.result())
+                    : SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details()).encode();
         } catch (RuntimeException | Error failure) {
-            LOG.error("the answer of '{}' could not be made", one.head.service(), failure);
+            log(one, failure);
             return SpcResponse.error(requestId, "INTERNAL_ERROR",
-                    "the answer could not be made: " + ServiceTable.textOf(failure), Map.of()).encode();
+                    "the answer could not be made: " + Fault.textOf(failure), Map.of()).encode();
         }
     }
 
-    private static byte[] serialised(String requestId, Response response, long most) {
-        if (response.errorCode() != null) {
-            return SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details())
-                    .encode();
-        }
+    /** A result; what fails in it is the service's, whose code runs while it is read. */
+    private byte[] success(Running one, Object result) {
+        long most = answers.mostBytes(one.source());
         String why;
         try {
-            byte[] reply = SpcResponse.success(requestId, response.result()).encode();
+            byte[] reply = SpcResponse.success(one.head.requestId(), result).encode();
             if (reply.length <= most) {
                 return reply;
             }
             why = reply.length + " bytes; the limit is " + most;
         } catch (UnserialisableException error) {
             why = error.getMessage();
+        } catch (RuntimeException | Error failure) {
+            log(one, failure);
+            why = Fault.textOf(failure);
         }
-        return SpcResponse.error(requestId, "EXECUTION_FAILED", "the result cannot be sent: " + why, Map.of()).encode();
+        String text = "the result cannot be sent: " + why;
+        return SpcResponse.error(one.head.requestId(), "EXECUTION_FAILED", text, Map.of()).encode();
+    }
+
+    private static void log(Running one, Throwable failure) {
+        LOG.error("the answer of '{}' for '{}', request '{}', could not be made", one.head.service(), one.source(),
+                one.source() + "/" + one.head.requestId(), failure);
     }
 }

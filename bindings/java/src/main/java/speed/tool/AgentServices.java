@@ -1,17 +1,20 @@
 package speed.tool;
 
 import java.io.IOException;
+import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import speed.Node;
 import speed.Request;
 import speed.Response;
+import speed.Service;
 import speed.errors.InvalidArgumentsException;
 
 /** The services that every agent offers, the same in all languages. */
@@ -33,6 +36,8 @@ final class AgentServices {
         node.register("traceparent", Request::traceparent);
         node.register("forbidden", request -> "not for you", List.of("nobody-1"));
         node.register("size", request -> (long) request.get("data", byte[].class).length);
+        node.register("relay", request -> relay(node, request));
+        node.register("rows", Service.byRow(AgentServices::row));
     }
 
     private static Object argument(Request request, String name) {
@@ -41,6 +46,27 @@ final class AgentServices {
             throw new InvalidArgumentsException(request.service() + ": argument '" + name + "' is missing");
         }
         return request.arguments().get(name);
+    }
+
+    private static Object relay(Node node, Request request) {
+        Map<String, Object> arguments = new LinkedHashMap<>();
+        Map<?, ?> given = request.get("arguments", Map.class);
+        given.forEach((name, value) -> arguments.put((String) name, value));
+        return node.call(request.get("node_name", String.class), request.get("service", String.class), arguments);
+    }
+
+    /** One row: a number, or one of the mistakes that a row can make. */
+    private static Object row(Request request) {
+        return switch (request.get("give", String.class)) {
+            case "refuse" -> throw new InvalidArgumentsException("refused", Map.of("why", "asked"));
+            case "fail" -> throw new IllegalStateException("asked to fail");
+            case "code" -> Response.error("OUT_OF_STOCK", "asked to fail", Map.of("why", "asked"));
+            case "one" -> 1L;
+            case "half" -> 2.5;
+            case "huge" -> BigInteger.ONE.shiftLeft(63);
+            case "text" -> "t";
+            default -> null;
+        };
     }
 
     private static Object add(Request request) {

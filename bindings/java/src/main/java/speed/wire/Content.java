@@ -39,7 +39,8 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
     }
 
     /** The bytes of a value and the type that is inferred from it. */
-    public static Content of(Object payload) {
+    public static Content of(Object given) {
+        Object payload = Plain.of(given, "payload");
         if (payload instanceof String text) {
             return new Content(CUSTOM, TEXT, null, utf8(text));
         }

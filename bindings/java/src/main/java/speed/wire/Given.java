@@ -1,6 +1,7 @@
 package speed.wire;
 
 import java.time.Duration;
+import java.util.List;
 import speed.errors.ConfigurationException;
 
 /** What a program gives to a node's methods, checked before anything is done with it. */
@@ -17,6 +18,14 @@ public final class Given {
             return LONGEST;
         }
         return known.isNegative() ? Duration.ZERO : known;
+    }
+
+    /** The same texts in a list; ConfigurationException for null, or one that is null. */
+    public static List<String> list(String name, String... values) {
+        for (String one : value(name, values)) {
+            value("one of " + name, one);
+        }
+        return List.of(values);
     }
 
     /** The same value; ConfigurationException for null. */

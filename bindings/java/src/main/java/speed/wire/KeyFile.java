@@ -36,6 +36,13 @@ public final class KeyFile {
         return keys;
     }
 
+    /** The text of a file with these keys. */
+    public static byte[] format(List<byte[]> keys) {
+        StringBuilder text = new StringBuilder(FIRST_LINE + "\n\n");
+        keys.forEach(key -> text.append(Base64.getEncoder().encodeToString(key)).append('\n'));
+        return text.toString().getBytes(StandardCharsets.US_ASCII);
+    }
+
     private static byte[] parseKey(String line, int number) {
         try {
             byte[] key = Base64.getDecoder().decode(line);

@@ -232,6 +232,17 @@ public final class Names {
         return root + "/speed.key";
     }
 
+    /** Where the next content of a key file is written. */
+    public static String beside(String path) {
+        return path + ".new";
+    }
+
+    /** The lock of a file. No node has such a name. */
+    public static String lockBeside(String path) {
+        int name = path.lastIndexOf('/') + 1;
+        return path.substring(0, name) + "." + path.substring(name) + ".lock";
+    }
+
     public static String temporary(String token) {
         return TEMPORARY_PREFIX + token;
     }

@@ -18,7 +18,7 @@ import speed.errors.UnserialisableException;
  * A program's values as msgpack, by the table of types in wire.md; what has no representation is refused.
  *
  * <p>null, Boolean, the whole numbers and BigInteger, Float and Double, String, byte[], List, Map with keys of
- * text or integer, Instant, Column. The other direction is {@link ValueReader}.
+ * text or integer, Instant, Column, and what {@link Plain} makes one of these. The other direction is {@link ValueReader}.
  */
 public final class Values {
     /** Instants lie in the years 1 to 9999, which every language has. */
@@ -78,12 +78,13 @@ public final class Values {
             packer.packBinaryHeader(data.length).addPayload(data);
         } else if (value instanceof List<?> items) {
             writeList(items, path, deeper(depth, path));
-        } else {
-            writeScalar(value, path);
+        } else if (!writeScalar(value, path)) {
+            write(plain(value, path), path, depth);
         }
     }
 
-    private void writeScalar(Object value, Object path) throws IOException {
+    /** False for a value of none of these kinds. */
+    private boolean writeScalar(Object value, Object path) throws IOException {
         if (value == null) {
             packer.packNil();
         } else if (value instanceof Boolean flag) {
@@ -96,10 +97,20 @@ public final class Values {
             ByteBuffer body = column.body();
             packer.packExtensionTypeHeader((byte) Limits.COLUMN_EXTENSION, body.remaining());
             packer.writePayload(bytes(body));
-        } else if (!writeInteger(value, path)) {
+        } else {
+            return writeInteger(value, path);
+        }
+        return true;
+    }
+
+    /** What a value of another type travels as. */
+    private static Object plain(Object value, Object path) {
+        Object plain = Plain.of(value, path);
+        if (plain == value) {
             throw new UnserialisableException(
                     path + " is of type " + value.getClass().getName() + ", which has no representation");
         }
+        return plain;
     }
 
     private static byte[] bytes(ByteBuffer body) {
@@ -160,7 +171,7 @@ public final class Values {
         count(map.size(), path);
         packer.packMapHeader(map.size());
         for (Map.Entry<?, ?> member : map.entrySet()) {
-            Object key = member.getKey();
+            Object key = Plain.of(member.getKey(), path);
             if (key instanceof String text) {
                 writeText(text, path);
             } else if (!writeInteger(key, path)) {
@@ -192,13 +203,5 @@ public final class Values {
             throw new UnserialisableException(path + " is nested deeper than " + Limits.MAX_VALUE_DEPTH);
         }
         return depth - 1;
-    }
-
-    /** The way to a part of a value, spelled only when an error names it. */
-    private record Path(Object whole, Object part, boolean indexed) {
-        @Override
-        public String toString() {
-            return indexed ? whole + "[" + part + "]" : whole + "." + part;
-        }
     }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.math.BigDecimal;
 import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -15,7 +16,6 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
-import speed.errors.InvalidArgumentsException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.wire.Contract;
@@ -67,6 +67,24 @@ class ColumnTest {
         assertEquals(1, Column.of(Kind.TIMESTAMP, List.of(Instant.EPOCH.plusNanos(1_000))).longs().get(0));
     }
 
+    /** V-4: before 1970 as well. */
+    @Test
+    void aMomentFinerThanAMicrosecondIsRoundedDown() {
+        Instant last = Instant.parse("1969-12-31T23:59:59.999999999Z");
+        Column column = Column.of(Kind.TIMESTAMP, List.of(last, last.plusNanos(2), Instant.ofEpochSecond(-1, 1)));
+        assertEquals(List.of(last.minusNanos(999), Instant.EPOCH, Instant.ofEpochSecond(-1)), column.values());
+        assertEquals(-1, column.longs().get(0));
+    }
+
+    @Test
+    void theFirstAndLastMomentOfAColumnComeBack() {
+        List<Instant> ends = Stream.of(Long.MIN_VALUE, Long.MAX_VALUE)
+                .map(microseconds -> Instant.EPOCH.plus(microseconds, ChronoUnit.MICROS)).toList();
+        assertEquals(ends, Column.of(Kind.TIMESTAMP, ends).values());
+        assertThrows(UnserialisableException.class, () -> Column.of(Kind.TIMESTAMP, List.of(ends.get(0).minusNanos(1))));
+        assertThrows(UnserialisableException.class, () -> Column.of(Kind.TIMESTAMP, List.of(Instant.MAX)));
+    }
+
     @Test
     void aNullRowIsNull() {
         Column column = Column.of(Kind.UTF8, Arrays.asList("a", null));
@@ -76,8 +94,8 @@ class ColumnTest {
 
     @Test
     void anotherKindThanAskedForIsNamed() {
-        InvalidArgumentsException error = assertThrows(InvalidArgumentsException.class, () -> Column.of(1L).doubles());
-        assertEquals("a column is of INT64, not FLOAT64", error.getMessage());
+        WrongKindException error = assertThrows(WrongKindException.class, () -> Column.of(1L).doubles());
+        assertEquals("BAD_PAYLOAD: a column is of INT64, not FLOAT64", error.getMessage());
     }
 
     @Test

@@ -9,6 +9,7 @@ import org.junit.jupiter.api.Test;
 import speed.Request;
 import speed.Response;
 import speed.ServiceOptions;
+import speed.Speechless;
 import speed.errors.CallTimeoutException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.ServiceExistsException;
@@ -65,5 +66,27 @@ class ServiceTableTest {
         assertEquals("TIMEOUT", invoke("nested", "analytics").details().get("cause"));
         assertEquals("StackOverflowError", invoke("silent", "analytics").errorMessage());
         assertEquals(Map.of("argument", "amount"), invoke("picky", "analytics").details());
+    }
+
+    /** S-19: each code of the contract stays as it is. */
+    @Test
+    void aCodeOfTheContractIsNoCodeOfTheServices() {
+        for (String code : List.of("LEAVING", "INTERNAL_ERROR", "WITHDRAWN", "TIMEOUT")) {
+            services.register(code, request -> Response.error(code, "no"), ServiceOptions.DEFAULT);
+            assertEquals(code, invoke(code, "analytics").errorCode());
+            assertEquals(code, CallErrors.contractsCode(code));
+        }
+        services.register("own", request -> Response.error("UNKNOWN_NODE", "no"), ServiceOptions.DEFAULT);
+        assertEquals("app/UNKNOWN_NODE", invoke("own", "analytics").errorCode());
+        assertEquals("INTERNAL_ERROR", CallErrors.contractsCode("app/UNKNOWN_NODE"));
+    }
+
+    @Test
+    void aFailureThatFailsToSayWhyIsAnErrorOfItsKind() {
+        services.register("speechless", request -> {
+            throw new Speechless();
+        }, ServiceOptions.DEFAULT);
+        Response answer = invoke("speechless", "analytics");
+        assertEquals(List.of("EXECUTION_FAILED", "Speechless"), List.of(answer.errorCode(), answer.errorMessage()));
     }
 }

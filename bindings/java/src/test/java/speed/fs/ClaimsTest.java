@@ -81,8 +81,8 @@ class ClaimsTest {
         assertTrue(take(mine));
         assertFalse(take(mine));
         assertEquals(mine, Claim.read(root.toString(), "billing", 1, registry.keyring()));
-        assertFalse(Claim.isReleased(root.toString(), "billing", 1));
-        assertTrue(Claim.isReleased(root.toString(), "billing", 2));
+        assertFalse(Claim.isReleased(root.toString(), "billing", 1).orElseThrow());
+        assertTrue(Claim.isReleased(root.toString(), "billing", 2).isEmpty());
         Claim.release(root.toString(), "billing", 2);
     }
 
@@ -103,7 +103,7 @@ class ClaimsTest {
     void aClaimThatIsNotOnTheDiskIsGivenBack() throws PosixException {
         FailingCall.during("fsync", PosixException.ENOSPC,
                 () -> assertThrows(RegistrationException.class, this::register));
-        assertTrue(Claim.isReleased(root.toString(), "billing", 1));
+        assertTrue(Claim.isReleased(root.toString(), "billing", 1).orElseThrow());
         assertEquals(2, register().entry().generation());
         FailingCall.during("openat", PosixException.EMFILE,
                 () -> assertThrows(RegistrationException.class, this::register));

@@ -7,9 +7,9 @@ import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.function.ThrowingConsumer;
 import speed.tool.Notation;
 
 /** Reads the files of registry_spec/ for the tests. */
@@ -36,7 +36,7 @@ public final class Contract {
     }
 
     /** One test for each case of a list, named after the case and the mistake that it catches. */
-    public Stream<DynamicTest> each(String list, Consumer<Contract> test) {
+    public Stream<DynamicTest> each(String list, ThrowingConsumer<Contract> test) {
         return cases(list).stream().map(one -> DynamicTest.dynamicTest(
                 one.values.get("name") + ": " + one.values.get("bug"), () -> test.accept(one)));
     }

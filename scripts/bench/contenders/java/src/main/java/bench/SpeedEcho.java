@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import speed.Node;
 import speed.SendOptions;
+import speed.Service;
 
 /** SPEED's blocking call, its futures and its messages: encrypted, authorised, through files. */
 final class SpeedEcho implements Contender.Library {
@@ -22,6 +23,7 @@ final class SpeedEcho implements Contender.Library {
     public AutoCloseable serve(Path work, String kind) {
         Node node = node(work, SERVER).allow("client", "crowd.*").open();
         node.register("echo", request -> request.arguments().get("data"));
+        node.register("tax", Service.byRow(row -> row.get("amount", Double.class) * 0.18));
         if (!kind.contains("unread")) { // else messages stay where they are
             node.onMessage(message -> { });
         }

@@ -1,0 +1,301 @@
+"""``speed topic``: durable topics, through the node that hosts them."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speed.cli.options import Settings, node_options
+from speed.cli.output import as_json, echo, echo_json, print_rows, print_value
+from speed.cli.talk import parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from speed import Topic, TopicMessage
+
+TOPIC_COLUMNS = ("topic", "first", "end", "bytes", "subscriptions")
+SUBSCRIPTION_COLUMNS = (
+    "subscription",
+    "type",
+    "cursor",
+    "backlog",
+    "in_flight",
+    "waiting",
+    "dead",
+    "full",
+    "consumers",
+)
+TYPES = ("exclusive", "failover", "shared", "key-shared")
+host_option = click.option("--host", default="speedd.topics", show_default=True, help="The node that hosts the topics.")
+from_option = click.option(
+    "--from", "start", default="earliest", metavar="PLACE", help="latest, earliest, an offset, or an ISO time."
+)
+count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
+for_option = click.option("--for", "seconds", type=float, help="End after this many seconds without one.")
+
+
+@click.group("topic")
+def topic_command() -> None:
+    """Make, use and look after topics that keep their messages."""
+
+
+@contextmanager
+def _topic(settings: Settings, name: str, host: str) -> Iterator[Topic]:
+    with settings.node() as node:
+        yield node.topic(name, host=host)
+
+
+def _place(text: str) -> int | str | dict[str, int]:
+    """``latest``, ``earliest``, an offset, or an ISO time. Raises click.BadParameter."""
+    if text in ("latest", "earliest"):
+        return text
+    if text.isdigit():
+        return int(text)
+    try:
+        at = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        what = f"{text!r} is no place: use latest, earliest, an offset, or a time such as 2026-01-31T08:00:00+00:00"
+        raise click.BadParameter(what) from None
+    return {"at_ms": int(at.timestamp() * 1000)}
+
+
+@topic_command.command("list")
+@host_option
+@node_options
+def list_command(settings: Settings, host: str) -> None:
+    """List the topics that you may use."""
+    with settings.node() as node:
+        topics = node.call(host, "topics.list")
+    if settings.as_json:
+        print_value(topics, True)
+        return
+    rows = [[topic.get(column, "") for column in TOPIC_COLUMNS] for topic in topics if "broken" not in topic]
+    print_rows(TOPIC_COLUMNS, rows, empty="No topics that you may use.")
+    for topic in topics:
+        if "broken" in topic:
+            echo(f"{topic['topic']} cannot be used: {topic['broken']}", error=True)
+
+
+@topic_command.command("describe")
+@click.argument("topic")
+@host_option
+@node_options
+def describe_command(settings: Settings, topic: str, host: str) -> None:
+    """Print all about one topic."""
+    with _topic(settings, topic, host) as found:
+        print_value(found.describe(), settings.as_json)
+
+
+@topic_command.command("subscriptions")
+@click.argument("topic")
+@host_option
+@node_options
+def subscriptions_command(settings: Settings, topic: str, host: str) -> None:
+    """List the subscriptions of a topic, and what each has still to acknowledge."""
+    with _topic(settings, topic, host) as found:
+        described = found.describe()
+    if settings.as_json:
+        print_value(described["subscriptions"], True)
+    else:
+        rows = [[_cell(one[column]) for column in SUBSCRIPTION_COLUMNS] for one in described["subscriptions"]]
+        print_rows(SUBSCRIPTION_COLUMNS, rows, empty=f"No subscriptions of {topic}.")
+    for damaged in described["damaged"]:
+        echo(f"damaged: {damaged['file']}: {damaged['why']}", error=True)
+
+
+def _cell(value: Any) -> Any:
+    return len(value) if isinstance(value, list) else value
+
+
+@topic_command.command("create")
+@click.argument("topic")
+@host_option
+@node_options
+def create_command(settings: Settings, topic: str, host: str) -> None:
+    """Make a topic unless it is there."""
+    with _topic(settings, topic, host) as found:
+        found.create()
+
+
+@topic_command.command("delete")
+@click.argument("topic")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@host_option
+@node_options
+def delete_command(settings: Settings, topic: str, yes: bool, host: str) -> None:
+    """Remove a topic with its messages and subscriptions."""
+    if not yes:
+        click.confirm(f"Remove topic {topic} with everything in it?", abort=True)
+    with _topic(settings, topic, host) as found:
+        found.delete()
+
+
+@topic_command.command("publish")
+@click.argument("topic")
+@click.argument("payloads", nargs=-1, metavar="PAYLOAD…")
+@click.option("--message-key", metavar="KEY", help="The key of the messages.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=TEXT", help="Repeatable.")
+@click.option("--after", type=float, metavar="SECONDS", help="Deliver no earlier.")
+@host_option
+@node_options
+def publish_command(
+    settings: Settings,
+    topic: str,
+    payloads: tuple[str, ...],
+    message_key: str | None,
+    properties: tuple[str, ...],
+    after: float | None,
+    host: str,
+) -> None:
+    """Publish each PAYLOAD (JSON, else text), or each line of stdin without one, and print the offsets."""
+    named = dict(_property(one) for one in properties)
+    texts: Iterable[str] = payloads or (line.rstrip("\n") for line in sys.stdin)
+    with _topic(settings, topic, host) as found:
+        for text in texts:
+            offset = found.publish(parse_value(text), key=message_key, properties=named, deliver_after=after)
+            print_value({"offset": offset} if settings.as_json else str(offset), settings.as_json)
+
+
+def _property(word: str) -> tuple[str, str]:
+    name, equals, text = word.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"{word!r} is no property; write name=text")
+    return name, text
+
+
+@topic_command.command("consume")
+@click.argument("topic")
+@click.argument("subscription")
+@click.option("--type", "kind", type=click.Choice(TYPES), default="shared", show_default=True)
+@from_option
+@count_option
+@for_option
+@host_option
+@node_options
+def consume_command(
+    settings: Settings,
+    topic: str,
+    subscription: str,
+    kind: str,
+    start: str,
+    count: int | None,
+    seconds: float | None,
+    host: str,
+) -> None:
+    """Print and acknowledge messages of a subscription, which is made if it is not there."""
+    place = _place(start)
+    with (
+        _topic(settings, topic, host) as found,
+        found.consumer(subscription, type=kind, start=place) as consumer,
+    ):
+
+        def take() -> TopicMessage | None:
+            return consumer.receive(timeout=seconds)
+
+        _print_all(take, settings, count, consumer.ack)
+
+
+@topic_command.command("peek")
+@click.argument("topic")
+@from_option
+@click.option("-n", "--count", type=click.IntRange(1), default=10, show_default=True, help="How many at most.")
+@host_option
+@node_options
+def peek_command(settings: Settings, topic: str, start: str, count: int, host: str) -> None:
+    """Print messages without a subscription; nothing is acknowledged."""
+    place = _place(start)
+    with _topic(settings, topic, host) as found:
+        reader = found.reader(place, prefetch=min(count, 100))
+        _print_all(lambda: reader.receive(timeout=0), settings, count)
+
+
+@topic_command.command("tail")
+@click.argument("topic")
+@click.option("-n", "--count", type=click.IntRange(0), default=10, show_default=True, help="The last so many.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what is published, until interrupted.")
+@host_option
+@node_options
+def tail_command(settings: Settings, topic: str, count: int, follow: bool, host: str) -> None:
+    """Print the last messages of a topic."""
+    with _topic(settings, topic, host) as found:
+        described = found.describe()
+        reader = found.reader(max(described["first"], described["end"] - count))
+        _print_all(lambda: reader.receive(timeout=None if follow else 0), settings, None)
+
+
+@topic_command.command("seek")
+@click.argument("topic")
+@click.argument("subscription")
+@click.argument("place")
+@host_option
+@node_options
+def seek_command(settings: Settings, topic: str, subscription: str, place: str, host: str) -> None:
+    """Have a subscription begin anew at PLACE: latest, earliest, an offset, or an ISO time."""
+    to = _place(place)
+    with _topic(settings, topic, host) as found:
+        offset = found.seek(subscription, to)
+    print_value({"offset": offset} if settings.as_json else f"{subscription} goes on at {offset}.", settings.as_json)
+
+
+@topic_command.command("purge")
+@click.argument("topic")
+@click.option("--dry-run", is_flag=True, help="Only say how many messages that are.")
+@host_option
+@node_options
+def purge_command(settings: Settings, topic: str, dry_run: bool, host: str) -> None:
+    """Acknowledge everything in every subscription of a topic."""
+    with _topic(settings, topic, host) as found:
+        count = found.purge(dry_run=dry_run)
+    text = f"{count} messages {'would be' if dry_run else 'are'} acknowledged."
+    print_value({"messages": count, "dryRun": dry_run} if settings.as_json else text, settings.as_json)
+
+
+@topic_command.command("unsubscribe")
+@click.argument("topic")
+@click.argument("subscription")
+@host_option
+@node_options
+def unsubscribe_command(settings: Settings, topic: str, subscription: str, host: str) -> None:
+    """Remove a subscription that has no consumers."""
+    with _topic(settings, topic, host) as found:
+        found.unsubscribe(subscription)
+
+
+def _print_all(
+    take: Callable[[], TopicMessage | None],
+    settings: Settings,
+    count: int | None,
+    done: Callable[[TopicMessage], object] | None = None,
+) -> None:
+    printed = 0
+    while (count is None or printed < count) and (message := take()) is not None:
+        _print_message(message, settings)
+        if done is not None:
+            done(message)
+        printed += 1
+
+
+def _print_message(message: TopicMessage, settings: Settings) -> None:
+    if settings.as_json:
+        recorded_at = datetime.datetime.fromtimestamp(message.recorded_at_ms / 1000, datetime.timezone.utc)
+        line = {
+            "offset": message.offset,
+            "recordedAt": recorded_at,
+            "publisher": message.publisher,
+            "key": message.key,
+            "properties": dict(message.properties),
+            "attempts": message.attempts,
+            "tombstone": message.is_tombstone,
+            "payload": message.payload,
+        }
+        echo_json(line | ({"origin": message.origin} if message.origin else {}))
+    else:
+        text = message.payload if isinstance(message.payload, str) else as_json(message.payload)
+        echo(f"{message.offset}  {message.publisher}  {'' if message.key is None else f'{message.key}  '}{text}")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Durable topics: messages that are kept for subscriptions, hosted by speedd, used by any node."""

@@ -1,0 +1,140 @@
+"""All topics of one host: opened, made, removed (D-1, D-15). One lock holds everything."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+
+from speed.errors import JournalError, SpeedError, StorageError, WireError
+from speed.fs.key_source import KeySource
+from speed.journal.writer import JournalWriter
+from speed.topics.log import Log
+from speed.topics.state import SETTINGS, TopicState
+from speed.topics.subscription import SubscriptionError
+from speed.topics.topic import Keeping, Topic
+from speed.wire.journal import Subject
+from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_TOPICS
+
+SEGMENTS_KEPT = 16
+MIN_VOLUME_BYTES = 65536
+
+
+class Catalogue:
+    """Not thread-safe: hold ``lock``.
+
+    Args:
+        directory: where the topics lie; made if it is missing.
+        key: the key file of the root.
+        source: name of the host, for topics that are made.
+        keeping: how long messages are kept, and ``kept`` for single topics.
+
+    Raises JournalTakenError, KeyFileError, RootError, DurabilityError.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        key: str,
+        source: str,
+        *,
+        durability: str = "process",
+        keeping: Keeping | None = None,
+        kept: Mapping[str, Keeping] | None = None,
+    ) -> None:
+        self.lock = threading.RLock()
+        self._key, self._source = key, source
+        self._keyring = KeySource(key).keyring
+        self._keeping, self._kept = keeping or Keeping(), dict(kept or {})
+        self._durable = durability == "disk"
+        self._directory = directory
+        self._writer = JournalWriter(directory, key, durability=durability, volume_bytes=self._volume_bytes())
+        self.topics: dict[str, Topic] = {}
+        self.broken: dict[str, str] = {}
+        """Topics that cannot be used, and why."""
+        self._subjects = {subject.subject: subject for subject in self._writer.subjects() if subject.kind == "topic"}
+        for name in self._subjects:
+            self._open(name)
+
+    def _volume_bytes(self) -> int:
+        """Small enough for the least topic to give back a little at a time."""
+        bounds = [one.max_bytes for one in (self._keeping, *self._kept.values()) if one.max_bytes is not None]
+        least = min(bounds, default=JOURNAL_SEGMENT_BYTES * SEGMENTS_KEPT) // SEGMENTS_KEPT
+        return max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, least))
+
+    def _open(self, name: str) -> None:
+        """What is wrong with one topic is told of that one."""
+        try:
+            log = Log(self._writer, self._key, self._subjects[name])
+            if log.is_cut:
+                raise JournalError("its lane was cut: acknowledged messages are missing; delete it")
+            state = TopicState(self._directory, log.lane, self._keyring, durable=self._durable)
+            keeping = self._kept.get(name, self._keeping)
+            topic = Topic(name, log, state, keeping, self.lock, self.bury)
+            topic.parent = _parent(state)
+            self.topics[name] = topic
+        except (SpeedError, WireError, OSError) as error:
+            self.broken[name] = str(error)
+
+    def find(self, name: str) -> Topic:
+        """Raises SubscriptionError UNKNOWN_TOPIC, DAMAGED."""
+        if name in self.broken:
+            raise SubscriptionError("DAMAGED", f"topic {name!r} cannot be used: {self.broken[name]}")
+        if name not in self.topics:
+            raise SubscriptionError("UNKNOWN_TOPIC", f"there is no topic {name!r}: `speed topic create` makes one")
+        return self.topics[name]
+
+    def make(self, name: str, parent: str = "") -> Topic:
+        """The topic of a name, made if it is not there. Raises SubscriptionError, StorageError, JournalFullError."""
+        if name in self.topics or name in self.broken:
+            return self.find(name)
+        if len(self._subjects) >= MAX_TOPICS:
+            raise SubscriptionError("FULL", f"there are {MAX_TOPICS} topics: delete some")
+        self._subjects[name] = Subject("topic", name, self._source)
+        self._open(name)
+        if name in self.broken:
+            del self._subjects[name]
+            raise StorageError(f"topic {name!r} cannot be made: {self.broken.pop(name)}")
+        if parent:
+            self.topics[name].set_parent(parent)
+        return self.topics[name]
+
+    def remove(self, name: str) -> None:
+        """Remove a topic with everything in it, a broken one too. Raises SubscriptionError UNKNOWN_TOPIC, OSError."""
+        if name in self.broken:
+            lane = self._writer.end(self._subjects[name]).lane
+            TopicState(self._directory, lane, self._keyring, durable=self._durable).remove_all()
+            with suppress(JournalError):
+                self._writer.remove(self._subjects[name])
+            del self.broken[name]
+        else:
+            self.find(name).remove()
+            self.topics.pop(name).wake()
+        del self._subjects[name]
+
+    def bury(self, name: str, message: bytes) -> None:
+        """Publish a dead letter."""
+        self.find(name).publish("", [(0, message)])
+
+    def retain(self) -> str:
+        """Remove what need not be kept. Returns why that failed somewhere; empty if it did not."""
+        trouble = ""
+        with self.lock:
+            for topic in self.topics.values():
+                try:
+                    topic.retain()
+                except (OSError, SpeedError) as error:
+                    trouble = f"topic {topic.name!r}: {error}"
+        return trouble or self._writer.trouble
+
+    def close(self) -> None:
+        """Save what is only in memory, and release everything."""
+        with self.lock:
+            for topic in self.topics.values():
+                topic.close()
+            self._writer.close()
+
+
+def _parent(state: TopicState) -> str:
+    settings = state.get(SETTINGS)
+    return str(settings.get("parent", "")) if settings else ""

@@ -1,0 +1,390 @@
+"""The node that hosts topics: its services, as any language calls them (D-5 to D-18)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+from speed import Node, Request, Response
+from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
+from speed.topics.catalogue import Catalogue
+from speed.topics.grants import Access
+from speed.topics.subscription import TYPES, SubscriptionError, Terms
+from speed.topics.topic import Group, Start, Topic
+from speed.wire import names
+from speed.wire.limits import (
+    MAX_TOPIC_BATCH,
+    MAX_TOPIC_KEY_BYTES,
+    MAX_TOPIC_MESSAGE_BYTES,
+    MAX_TOPIC_PROPERTIES,
+    TOPIC_WAIT_SECONDS,
+)
+from speed.wire.topic import MESSAGE, TOMBSTONE, Head, join, key_hash
+from speed.wire.value import pack
+
+WORKERS = 64
+"""Threads of the host: half of them may wait for messages."""
+MOST_WAITING = WORKERS // 2
+LOOK_SECONDS = 0.25
+"""How often who waits looks whether its caller is still there."""
+MAX_TIME_MS = 1 << 50
+Answer = dict[str, Any]
+
+
+class Host:
+    """Answers for all topics until its node is closed.
+
+    Args:
+        node: the node that the services are registered on; it is the caller's to close.
+    """
+
+    def __init__(self, node: Node, catalogue: Catalogue, access: Access) -> None:
+        self._catalogue = catalogue
+        self.access = access
+        self._waiting = 0
+        self._is_closing = False
+        for name, service in self._services().items():
+            node.register(f"topics.{name}", _answering(service))
+        node.on_leave(lambda entry: self._left(entry.name))
+
+    def _services(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "publish": self.publish,
+            "subscribe": self.subscribe,
+            "receive": self.receive,
+            "acknowledge": self.acknowledge,
+            "reject": self.reject,
+            "leave": self.leave,
+            "read": self.read,
+            "seek": self.seek,
+            "unsubscribe": self.unsubscribe,
+            "create": self.create,
+            "delete": self.delete,
+            "purge": self.purge,
+            "list": self.list,
+            "describe": self.describe,
+        }
+
+    # --- publishing ---
+
+    def publish(self, request: Request, topic: str, messages: list[Any], producer: str = "") -> Answer:
+        """Record messages; see D-5."""
+        if not 0 < len(messages) <= MAX_TOPIC_BATCH:
+            raise _wrong(f"{len(messages)} messages: publish 1 to {MAX_TOPIC_BATCH} at once")
+        if producer:
+            names.check_node_name(producer)
+        origin = {"publisher": request.caller, **({"producer": producer} if producer else {})}
+        packed = pack(origin)
+        encoded = [_encoded(one, origin, packed) for one in messages]
+        with self._catalogue.lock:
+            found = self._topic(request, "publish", topic)
+            return {"lane": found.log.lane, "offsets": found.publish(producer, encoded)}
+
+    # --- consuming ---
+
+    def subscribe(
+        self,
+        request: Request,
+        topic: str,
+        subscription: str,
+        consumer: str,
+        type: str = "exclusive",  # noqa: A002 - its name in the contract
+        start: object = "latest",
+        max_deliveries: int = 0,
+        ack_timeout_ms: int = 0,
+        dead_letter: str = "",
+    ) -> Answer:
+        """Join a subscription; see D-8."""
+        names.check_node_name(subscription)
+        names.check_node_name(consumer)
+        if type not in TYPES:
+            raise _wrong(f"type {type!r} is none of {', '.join(TYPES)}")
+        _check_number("max_deliveries", max_deliveries, 65535)
+        _check_number("ack_timeout_ms", ack_timeout_ms, MAX_TIME_MS)
+        with self._catalogue.lock:
+            found = self._topic(request, "consume", topic)
+            if dead_letter:
+                self._prepare(found, dead_letter, max_deliveries)
+            terms = Terms(type, max_deliveries, ack_timeout_ms, dead_letter)
+            place: Start = start  # type: ignore[assignment]  # checked by the topic
+            group = found.subscribe(subscription, _who(request, consumer), terms, place)
+            group.answers.pop(_who(request, consumer), None)
+            return {"lane": found.log.lane, "cursor": group.machine.cursor}
+
+    def _prepare(self, topic: Topic, dead_letter: str, max_deliveries: int) -> None:
+        """The topic of dead letters: made now, so that what dies has a place."""
+        names.check_topic(dead_letter)
+        if not max_deliveries or dead_letter == topic.name:
+            raise _wrong("dead_letter needs max_deliveries, and another topic than this one")
+        if dead_letter in self._catalogue.topics and self._catalogue.topics[dead_letter].parent != topic.name:
+            raise SubscriptionError("TAKEN", f"topic {dead_letter!r} is not one of dead letters of {topic.name!r}")
+        self._catalogue.make(dead_letter, parent=topic.name)
+
+    def receive(
+        self, request: Request, topic: str, subscription: str, consumer: str, most: int, got: int = 0, wait_ms: int = 0
+    ) -> Answer:
+        """Messages for one consumer; see D-9."""
+        _check_number("most", most, MAX_TOPIC_BATCH, 1)
+
+        def attempt(found: Topic) -> tuple[int, list[Any]]:
+            group = found.group(subscription)
+            return found.receive(group, _who(request, consumer), most, got)
+
+        with self._catalogue.lock:
+            batch, messages = self._waited(request, "consume", topic, wait_ms, attempt, subscription)
+            return {"lane": self._catalogue.find(topic).log.lane, "batch": batch, "messages": messages}
+
+    def acknowledge(
+        self,
+        request: Request,
+        topic: str,
+        subscription: str,
+        lane: str,
+        offsets: list[Any] = [],  # noqa: B006 - never changed
+        until: int | None = None,
+    ) -> Answer:
+        """Settle messages; see D-12."""
+        _check_offsets(offsets)
+        with self._catalogue.lock:
+            found, group = self._group(request, "consume", topic, subscription)
+            return {"acknowledged": found.acknowledge(group, lane, offsets, until)}
+
+    def reject(
+        self,
+        request: Request,
+        topic: str,
+        subscription: str,
+        consumer: str,
+        offsets: list[Any],
+        delay_ms: int | None = None,
+    ) -> Answer:
+        """Have messages come again; see D-12."""
+        _check_offsets(offsets)
+        _check_number("delay_ms", delay_ms or 0, MAX_TIME_MS)
+        with self._catalogue.lock:
+            found, group = self._group(request, "consume", topic, subscription)
+            return {"rejected": found.reject(group, _who(request, consumer), offsets, delay_ms)}
+
+    def leave(
+        self,
+        request: Request,
+        topic: str,
+        subscription: str,
+        consumer: str,
+        unseen: list[Any] = [],  # noqa: B006 - never changed
+    ) -> Answer:
+        """Leave a subscription; see D-12."""
+        _check_offsets(unseen)
+        with self._catalogue.lock:
+            found, group = self._group(request, "consume", topic, subscription)
+            found.leave(group, _who(request, consumer), unseen)
+        return {}
+
+    def read(self, request: Request, topic: str, start: object = "latest", most: int = 100, wait_ms: int = 0) -> Answer:
+        """Messages without a subscription; see D-14."""
+        _check_number("most", most, MAX_TOPIC_BATCH, 1)
+        with self._catalogue.lock:
+            found = self._topic(request, "consume", topic)
+            place = found.place(start)  # type: ignore[arg-type]  # it checks
+
+            def attempt(found: Topic) -> tuple[int, list[Any]]:
+                kept = found.log.read(place, most)
+                messages = [[one.offset, 0, one.recorded_ms, one.data] for one in kept]
+                return (kept[-1].offset + 1 if kept else place), messages
+
+            after, messages = self._waited(request, "consume", topic, wait_ms, attempt, "")
+            return {"lane": found.log.lane, "next": after, "messages": messages}
+
+    def _waited(
+        self,
+        request: Request,
+        right: str,
+        topic: str,
+        wait_ms: int,
+        attempt: Callable[[Topic], tuple[int, list[Any]]],
+        subscription: str,
+    ) -> tuple[int, list[Any]]:
+        """What ``attempt`` gives, as soon as that are messages; the lock is given up while it waits."""
+        _check_number("wait_ms", wait_ms, MAX_TIME_MS)
+        ends = time.monotonic() + min(wait_ms / 1000, TOPIC_WAIT_SECONDS)
+        while True:
+            found = self._topic(request, right, topic)
+            number, messages = attempt(found)
+            left = ends - time.monotonic()
+            if messages or left <= 0 or request.cancelled or self._is_closing or self._waiting >= MOST_WAITING:
+                return number, messages
+            self._waiting += 1
+            try:
+                found.changed.wait(min(left, LOOK_SECONDS, found.until_event(subscription)))
+            finally:
+                self._waiting -= 1
+
+    def _left(self, node: str) -> None:
+        with self._catalogue.lock:
+            for topic in self._catalogue.topics.values():
+                topic.left(node)
+
+    # --- topics ---
+
+    def seek(self, request: Request, topic: str, subscription: str, to: object) -> Answer:
+        """Begin a subscription anew; see D-13."""
+        with self._catalogue.lock:
+            found = self._topic(request, "manage", topic)
+            return {"offset": found.seek(subscription, to)}  # type: ignore[arg-type]  # it checks
+
+    def unsubscribe(self, request: Request, topic: str, subscription: str) -> Answer:
+        """Remove a subscription; see D-13."""
+        with self._catalogue.lock:
+            self._topic(request, "manage", topic).unsubscribe(subscription)
+        return {}
+
+    def create(self, request: Request, topic: str) -> Answer:
+        """Make a topic, or find it there."""
+        names.check_topic(topic)
+        with self._catalogue.lock:
+            self.access.check(request.caller, "manage", topic)
+            return {"lane": self._catalogue.make(topic).log.lane}
+
+    def delete(self, request: Request, topic: str) -> Answer:
+        """Remove a topic with its messages and subscriptions."""
+        with self._catalogue.lock:
+            self.access.check(request.caller, "manage", topic)
+            self._catalogue.remove(topic)
+        return {}
+
+    def purge(self, request: Request, topic: str, dry_run: bool = False) -> Answer:
+        """Acknowledge everything in every subscription."""
+        with self._catalogue.lock:
+            return {"messages": self._topic(request, "manage", topic).purge(dry_run=dry_run)}
+
+    def list(self, request: Request) -> list[Answer]:
+        """The topics that the caller may do something with."""
+        with self._catalogue.lock:
+            seen = [one for one in self._catalogue.topics.values() if self._sees(request.caller, one)]
+            rows = [{**one.described(), "subscriptions": len(one.groups)} for one in seen]
+            broken = [name for name in self._catalogue.broken if self.access.sees(request.caller, name)]
+            return [*rows, *({"topic": name, "broken": self._catalogue.broken[name]} for name in broken)]
+
+    def describe(self, request: Request, topic: str) -> Answer:
+        """One topic with its subscriptions."""
+        with self._catalogue.lock:
+            known = self._catalogue.topics.get(topic)
+            if not (self._sees(request.caller, known) if known else self.access.sees(request.caller, topic)):
+                raise SubscriptionError("DENIED", f"node {request.caller!r} may do nothing with topic {topic!r}")
+            return self._catalogue.find(topic).described()
+
+    # --- checks ---
+
+    def _sees(self, caller: str, topic: Topic) -> bool:
+        return self.access.sees(caller, topic.name) or bool(topic.parent and self.access.sees(caller, topic.parent))
+
+    def _topic(self, request: Request, right: str, topic: str) -> Topic:
+        """The topic, if the caller has the right. Who has not is not told whether it exists."""
+        known = self._catalogue.topics.get(topic)
+        if not (known and known.parent and self.access.allows(request.caller, right, known.parent)):
+            self.access.check(request.caller, right, topic)
+        return self._catalogue.find(topic)
+
+    def _group(self, request: Request, right: str, topic: str, subscription: str) -> tuple[Topic, Group]:
+        found = self._topic(request, right, topic)
+        return found, found.group(subscription)
+
+    def close(self) -> None:
+        """Let whoever waits go."""
+        with self._catalogue.lock:
+            self._is_closing = True
+            for topic in self._catalogue.topics.values():
+                topic.wake()
+
+
+def _who(request: Request, consumer: str) -> str:
+    return f"{request.caller}/{consumer}"
+
+
+def _wrong(text: str) -> SubscriptionError:
+    return SubscriptionError("INVALID_ARGUMENTS", text)
+
+
+def _check_number(name: str, value: int, most: int, least: int = 0) -> None:
+    if not least <= value <= most:
+        raise _wrong(f"{name} is {value}: use {least} to {most}")
+
+
+def _check_offsets(offsets: Sequence[Any]) -> None:
+    if len(offsets) > MAX_TOPIC_BATCH or not all(type(one) is int and one >= 0 for one in offsets):
+        raise _wrong(f"offsets are at most {MAX_TOPIC_BATCH} whole numbers")
+
+
+_FIELDS = frozenset({"payload", "key", "properties", "due_ms", "sequence", "tombstone"})
+
+
+def _encoded(message: Any, origin: Mapping[str, str], packed: bytes) -> tuple[int, bytes]:
+    """Sequence and record of one published message; ``packed`` is ``origin``, which is all that is said of most."""
+    if not isinstance(message, Mapping) or not message.keys() <= _FIELDS:
+        raise _wrong(f"a message is a map of {', '.join(sorted(_FIELDS))}")
+    head, payload = _head(message), message.get("payload", b"")
+    if not isinstance(payload, bytes):
+        raise _wrong("payload must be bytes")
+    if "key" in message or "properties" in message:
+        packed = pack({**origin, **_named(message.get("key"), message.get("properties") or {})})
+    data = join(head, packed, payload)
+    if len(data) > MAX_TOPIC_MESSAGE_BYTES:
+        raise _wrong(f"a message of {len(data)} bytes: at most {MAX_TOPIC_MESSAGE_BYTES} are kept")
+    return head.sequence, data
+
+
+_PLAIN = Head()
+
+
+def _head(message: Mapping[str, Any]) -> Head:
+    if len(message) == 1 and "payload" in message:
+        return _PLAIN
+    key, due_ms, sequence = message.get("key"), message.get("due_ms", 0), message.get("sequence", 0)
+    if type(due_ms) is not int or type(sequence) is not int:
+        raise _wrong("due_ms and sequence must be whole numbers")
+    if not 0 <= due_ms <= MAX_TIME_MS or not 0 <= sequence < 1 << 63:
+        raise _wrong(f"due_ms must be 0 to {MAX_TIME_MS}, sequence 0 to {(1 << 63) - 1}")
+    kind = TOMBSTONE if message.get("tombstone") else MESSAGE
+    if kind == TOMBSTONE and key is None:
+        raise _wrong("a tombstone needs a key")
+    return Head(kind, 0, _key_hash(key), due_ms, sequence)
+
+
+def _key_hash(key: Any) -> int:
+    if key is None:
+        return 0
+    if not isinstance(key, str) or len(key.encode()) > MAX_TOPIC_KEY_BYTES:
+        raise _wrong(f"a key is text of at most {MAX_TOPIC_KEY_BYTES} bytes")
+    return key_hash(key)
+
+
+def _named(key: Any, properties: Any) -> dict[str, Any]:
+    """What else is said of a message; its key is right."""
+    if not isinstance(properties, Mapping) or len(properties) > MAX_TOPIC_PROPERTIES:
+        raise _wrong(f"properties are a map of at most {MAX_TOPIC_PROPERTIES} texts")
+    if not all(isinstance(name, str) and isinstance(text, str) for name, text in properties.items()):
+        raise _wrong("names and values of properties are text")
+    return {**({} if key is None else {"key": key}), **({"properties": dict(properties)} if properties else {})}
+
+
+def _answering(service: Callable[..., Any]) -> Callable[..., Any]:
+    """``service``, with what it refuses said in its answer."""
+
+    @wraps(service)
+    def answer(*args: Any, **arguments: Any) -> Any:
+        try:
+            return service(*args, **arguments)
+        except SubscriptionError as error:
+            return Response.error(error.code, str(error))
+        except InvalidNameError as error:
+            return Response.error("INVALID_ARGUMENTS", str(error))
+        except (StorageError, OSError) as error:
+            return Response.error("NOT_WRITTEN", str(error))
+        except JournalFullError as error:
+            return Response.error("FULL", str(error))
+        except JournalError as error:
+            return Response.error("DAMAGED", str(error))
+
+    return answer

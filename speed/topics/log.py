@@ -1,0 +1,168 @@
+"""The messages of one topic: a lane of the journal, and its end in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from speed.journal import Journal
+from speed.journal.journal_lane import JournalLane
+from speed.journal.volume_writer import Incoming
+from speed.journal.writer import JournalWriter
+from speed.wire.journal import Subject
+
+RECENT_BYTES = 1 << 20
+"""Of messages that are kept in memory: who keeps up never reads the disk."""
+READ_BYTES = 1 << 22
+READ_RECORDS = 4096
+"""So much is read ahead of who asks for what is not in memory."""
+
+
+class Stored(NamedTuple):
+    """One message of the log; ``data`` is its head, what is said of it, its payload."""
+
+    offset: int
+    recorded_ms: int
+    data: bytes
+
+
+class Log:
+    """Not thread-safe: the host holds one lock around everything."""
+
+    def __init__(self, writer: JournalWriter, key: str, subject: Subject) -> None:
+        """Makes the lane if it is not there. Raises StorageError, JournalFullError."""
+        self._writer = writer
+        self._subject = subject
+        self._journal = Journal(writer.directory, key)
+        end = writer.end(subject)
+        self.lane, self.end, self.is_cut = end.lane, end.next, end.is_cut
+        self._recent: list[Stored] = []
+        self._recent_bytes = 0
+        self._read: list[Stored] = []
+        self._ahead: Iterator[Stored] = iter(())
+        """What is on disk behind ``_read``: to look for its place anew would read the volume from its beginning."""
+        self.first = self._first_kept()
+        self.bytes = self._size()
+
+    def append(self, messages: Sequence[bytes]) -> int:
+        """Record messages by one write; returns the offset of the first. Raises StorageError; then none is there."""
+        end = self._writer.record(self._subject, [Incoming(0, False, data) for data in messages])
+        first = end.next - len(messages)
+        for offset, data in enumerate(messages, first):
+            self._remember(Stored(offset, end.last_ms, data))
+        self.end = end.next
+        return first
+
+    def _remember(self, stored: Stored) -> None:
+        self._recent.append(stored)
+        self._recent_bytes += len(stored.data)
+        self.bytes += len(stored.data)
+        if self._recent_bytes > 2 * RECENT_BYTES:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Many at once: each time, all the others move up."""
+        gone = 0
+        while self._recent_bytes > RECENT_BYTES and gone < len(self._recent) - 1:
+            self._recent_bytes -= len(self._recent[gone].data)
+            gone += 1
+        del self._recent[:gone]
+
+    def read(self, start: int, most: int = READ_RECORDS) -> list[Stored]:
+        """Messages from ``start`` on, maybe fewer than there are; none only at the end. Damaged ones are left out."""
+        start = max(start, self.first)
+        if start >= self.end:
+            return []
+        if self._recent and start >= self._recent[0].offset:
+            place = start - self._recent[0].offset
+            return self._recent[place : place + most]
+        if not self._read or not self._read[0].offset <= start <= self._read[-1].offset:
+            self._read = self._from_disk(start)
+        place = bisect_left(self._read, start, key=_offset)
+        return self._read[place : place + most]
+
+    def _from_disk(self, start: int) -> list[Stored]:
+        if not self._read or start != self._read[-1].offset + 1:
+            self._ahead = self._stored(start)
+        return self._some() or self._some_anew(start)
+
+    def _some_anew(self, start: int) -> list[Stored]:
+        """What was recorded since the end was looked at."""
+        self._ahead = self._stored(start)
+        return self._some()
+
+    def _some(self) -> list[Stored]:
+        found: list[Stored] = []
+        size = 0
+        for stored in islice(self._ahead, READ_RECORDS):
+            found.append(stored)
+            size += len(stored.data)
+            if size >= READ_BYTES:
+                break
+        return found
+
+    def _stored(self, start: int) -> Iterator[Stored]:
+        for record in self._journal.read(self.lane, start, self.end, skip_damaged=True):
+            yield Stored(record.offset, record.recorded_at_ms, record.message)
+
+    def rest(self) -> None:
+        """Hold no files open; who reads on opens them again."""
+        self._ahead = iter(())
+
+    def one(self, offset: int) -> Stored | None:
+        """The message of one offset; None if it is not there any more."""
+        if self._recent and self._recent[0].offset <= offset < self.end:
+            return self._recent[offset - self._recent[0].offset]
+        found = self.read(offset, 1) if offset >= self.first else []
+        return found[0] if found and found[0].offset == offset else None
+
+    def offset_at(self, unix_ms: int) -> int:
+        """The first message that was recorded at that time or later; the end if none was."""
+        start = self._journal.offset_at(self.lane, unix_ms) if self.end > self.first else self.end
+        while found := self.read(start):
+            for stored in found:
+                if stored.recorded_ms >= unix_ms:
+                    return stored.offset
+            start = found[-1].offset + 1
+        return self.end
+
+    # --- retention ---
+
+    def before(self, unix_ms: int) -> int:
+        """The offset before which all are older, as far as blocks tell."""
+        return self._journal.offset_at(self.lane, unix_ms) if self.end > self.first else self.first
+
+    def beyond(self, most_bytes: int) -> int:
+        """The offset before which volumes must go for the rest to have no more than ``most_bytes``."""
+        with JournalLane(self._writer.directory, self.lane) as files:
+            volumes = files.volumes()
+            sizes = [files.size(first) for first in volumes]
+        total, keep = sum(sizes), 0
+        while total > most_bytes and keep < len(volumes) - 1:
+            total -= sizes[keep]
+            keep += 1
+        return volumes[keep] if volumes else self.first
+
+    def remove_before(self, offset: int) -> None:
+        """Remove volumes that are wholly before ``offset``. OSError."""
+        self._writer.remove_before(self.lane, offset)
+        self.first, self.bytes = self._first_kept(), self._size()
+
+    def _first_kept(self) -> int:
+        with JournalLane(self._writer.directory, self.lane) as files:
+            volumes = files.volumes()
+        return volumes[0] if volumes else self.end
+
+    def _size(self) -> int:
+        with JournalLane(self._writer.directory, self.lane) as files:
+            return sum(map(files.size, files.volumes()))
+
+    def remove(self) -> None:
+        """Remove all of it. OSError if something is left."""
+        self._writer.remove(self._subject)
+
+
+def _offset(stored: Stored) -> int:
+    return stored.offset

@@ -1,0 +1,351 @@
+"""One subscription as a machine: what is acknowledged, in flight, waiting, dead (D-8 to D-13).
+
+It has no clock, no files and no messages: times are passed in (milliseconds of a clock that never jumps), and offsets
+stand for messages.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from speed.topics.ranges import Ranges
+from speed.wire.limits import (
+    MAX_TOPIC_CONSUMERS,
+    MAX_TOPIC_UNACKNOWLEDGED,
+    RETRY_FIRST_SECONDS,
+    RETRY_MOST_SECONDS,
+)
+
+TYPES = ("exclusive", "failover", "shared", "key-shared")
+ORDERED = ("exclusive", "failover")
+
+
+class SubscriptionError(Exception):
+    """What cannot be done; ``code`` is one of D-18, or INVALID_ARGUMENTS."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a subscription delivers; fixed when it is made. 0 is no bound, and no time-out."""
+
+    type: str = "exclusive"
+    max_deliveries: int = 0
+    ack_timeout_ms: int = 0
+    dead_letter: str = ""
+
+
+class Taken(NamedTuple):
+    """A message to be delivered; ``attempts`` counts this time."""
+
+    offset: int
+    attempts: int
+
+
+class _Waiting(NamedTuple):
+    due_ms: int
+    attempts: int
+    key: int
+
+
+class _InFlight(NamedTuple):
+    consumer: str
+    attempts: int
+    key: int
+    late_ms: int
+    """When its acknowledgement is late; 0 for never."""
+
+
+class _Holder:
+    """Who has what is in flight of a key, and how many."""
+
+    __slots__ = ("consumer", "count")
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer, self.count = consumer, 0
+
+
+class Subscription:
+    """Not thread-safe: its topic holds one lock around each method."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        cursor: int,
+        ranges: Iterable[tuple[int, int]] = (),
+        attempts: Mapping[int, int] | None = None,
+        *,
+        room: int = MAX_TOPIC_UNACKNOWLEDGED,
+    ) -> None:
+        """As it was left: nothing is in flight, and the log is read again from ``cursor`` on (``offer``)."""
+        self.terms = terms
+        self._most = room
+        self._begin(cursor, ranges, attempts or {})
+        self._consumers: dict[str, set[int]] = {}
+
+    def _begin(
+        self, cursor: int, ranges: Iterable[tuple[int, int]] = (), attempts: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
+        self._acknowledged = Ranges(cursor, ranges)
+        self._before = dict(attempts)
+        """Attempts of what was not offered again yet."""
+        self._waiting: dict[int, _Waiting] = {}
+        self._order: list[int] = []
+        self._in_flight: dict[int, _InFlight] = {}
+        self._holders: dict[int, _Holder] = {}
+        self.next = self._acknowledged.low
+        """The offset that is to be offered next."""
+
+    # --- what there is ---
+
+    @property
+    def cursor(self) -> int:
+        """The lowest offset that is not acknowledged."""
+        return self._acknowledged.low
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """What is acknowledged above the cursor."""
+        return self._acknowledged.pairs
+
+    @property
+    def attempts(self) -> dict[int, int]:
+        """How often each unacknowledged message was delivered, where it was."""
+        known = {offset: one.attempts for offset, one in self._in_flight.items()}
+        known.update((offset, one.attempts) for offset, one in self._waiting.items() if one.attempts)
+        return {**self._before, **known}
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages are in flight or wait."""
+        return len(self._in_flight) + len(self._waiting)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages consumers have."""
+        return len(self._in_flight)
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        """Who reads, in the order of joining."""
+        return tuple(self._consumers)
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be offered: at 0 nothing new is delivered until something is acknowledged."""
+        return max(0, self._most - self.unacknowledged)
+
+    def holder(self, offset: int) -> str:
+        """The consumer that has a message in flight."""
+        return self._in_flight[offset].consumer
+
+    def next_event_ms(self, now_ms: int) -> int | None:
+        """When something that waits will be due, or an acknowledgement late; None if there is nothing of the kind."""
+        times = [one.due_ms for one in self._waiting.values() if one.due_ms > now_ms]
+        times += [one.late_ms for one in self._in_flight.values() if one.late_ms]
+        return min(times, default=None)
+
+    # --- consumers ---
+
+    def join(self, consumer: str) -> None:
+        """Raises SubscriptionError TAKEN, FULL. To join again changes nothing."""
+        if consumer in self._consumers:
+            return
+        if self.terms.type == "exclusive" and self._consumers:
+            raise SubscriptionError("TAKEN", f"consumer {self.consumers[0]!r} has it alone: close that one")
+        if len(self._consumers) >= MAX_TOPIC_CONSUMERS:
+            raise SubscriptionError("FULL", f"it has {MAX_TOPIC_CONSUMERS} consumers: close some")
+        self._consumers[consumer] = set()
+
+    def leave(self, consumer: str, now_ms: int) -> None:
+        """What it had waits, to come again after the back-off."""
+        for offset in sorted(self._consumers.get(consumer, ())):
+            self._again(offset, now_ms)
+        self._consumers.pop(consumer, None)
+
+    # --- messages ---
+
+    def offer(self, offset: int, key: int, due_ms: int) -> None:
+        """The next message of the log; ``key`` is its hash or 0. Numbers that were left out count as acknowledged."""
+        if offset < self.next:
+            raise ValueError(f"offset {offset} was offered before")
+        self._acknowledged.add(self.next, offset)
+        self.next = offset + 1
+        if offset in self._acknowledged:
+            return
+        due = 0 if self.terms.type in ORDERED else due_ms
+        self._wait(offset, _Waiting(due, self._before.pop(offset, 0), key))
+
+    def skip(self, end: int) -> None:
+        """Everything before ``end`` is not there any more."""
+        self.acknowledge([offset for offset in (*self._in_flight, *self._waiting) if offset < end])
+        self._acknowledged.add(0, end)
+        self._before = {offset: count for offset, count in self._before.items() if offset >= end}
+        self.next = max(self.next, end)
+
+    def take(self, consumer: str, most: int, now_ms: int) -> list[Taken]:
+        """Messages that ``consumer`` gets now. Raises SubscriptionError NOT_JOINED."""
+        if consumer not in self._consumers:
+            raise SubscriptionError("NOT_JOINED", f"consumer {consumer!r} is not here: subscribe again")
+        if self.terms.type == "failover" and consumer != next(iter(self._consumers)):
+            return []
+        chosen = self._chosen(consumer, most, now_ms)
+        if chosen:
+            left = {offset for offset, _ in chosen}
+            self._order = [offset for offset in self._order if offset not in left]
+        late_ms = now_ms + self.terms.ack_timeout_ms if self.terms.ack_timeout_ms else 0
+        for offset, waiting in chosen:
+            self._in_flight[offset] = _InFlight(consumer, waiting.attempts + 1, waiting.key, late_ms)
+            del self._waiting[offset]
+            self._hold(consumer, offset, waiting.key)
+        return [Taken(offset, waiting.attempts + 1) for offset, waiting in chosen]
+
+    def _chosen(self, consumer: str, most: int, now_ms: int) -> list[tuple[int, _Waiting]]:
+        """What to deliver: due, by offset; a last attempt alone (D-11)."""
+        chosen: list[tuple[int, _Waiting]] = []
+        held: set[int] = set()
+        if self._has_last(consumer):
+            return []
+        for offset in self._order:
+            if len(chosen) >= most:
+                break
+            waiting = self._waiting[offset]
+            if waiting.due_ms > now_ms or self._is_dead(waiting) or self._is_held(consumer, waiting.key, held):
+                if self.terms.type in ORDERED:
+                    break
+                held.add(waiting.key)
+            elif self._is_last(waiting.attempts + 1):
+                return chosen if chosen or self._consumers[consumer] else [(offset, waiting)]
+            else:
+                chosen.append((offset, waiting))
+        return chosen
+
+    def _is_held(self, consumer: str, key: int, held: set[int]) -> bool:
+        """Whether an earlier message of this key must go first, or another consumer has some of it."""
+        if self.terms.type != "key-shared" or not key:
+            return False
+        holder = self._holders.get(key)
+        return key in held or (holder is not None and holder.consumer != consumer)
+
+    def _is_last(self, attempts: int) -> bool:
+        return attempts == self.terms.max_deliveries
+
+    def _has_last(self, consumer: str) -> bool:
+        return bool(self.terms.max_deliveries) and any(
+            self._is_last(self._in_flight[offset].attempts) for offset in self._consumers[consumer]
+        )
+
+    def _is_dead(self, waiting: _Waiting) -> bool:
+        return 0 < self.terms.max_deliveries <= waiting.attempts
+
+    def dead(self) -> list[Taken]:
+        """What was delivered as often as it may be; its topic puts it aside and acknowledges it."""
+        if not self.terms.max_deliveries:
+            return []
+        waiting = ((offset, self._waiting[offset]) for offset in self._order)
+        return [Taken(offset, one.attempts) for offset, one in waiting if self._is_dead(one)]
+
+    # --- settling ---
+
+    def acknowledge(self, offsets: Iterable[int]) -> int:
+        """Returns how many were not acknowledged before.
+
+        Raises SubscriptionError INVALID_ARGUMENTS for one that was never delivered; then none is.
+        """
+        wanted = set(offsets)
+        self._check_delivered(wanted)
+        fresh = [offset for offset in wanted if offset not in self._acknowledged]
+        for offset in fresh:
+            self._drop(offset)
+            self._acknowledged.add(offset, offset + 1)
+        self._forget_order(fresh)
+        return len(fresh)
+
+    def acknowledge_until(self, offset: int) -> int:
+        """All up to ``offset``, this one included. Only where one consumer gets all, in order."""
+        if self.terms.type not in ORDERED:
+            text = f"a subscription of type {self.terms.type!r} acknowledges one by one"
+            raise SubscriptionError("INVALID_ARGUMENTS", text)
+        self._check_delivered([offset])
+        delivered = (*self._in_flight, *self._waiting, *self._before)
+        return self.acknowledge([one for one in delivered if one <= offset])
+
+    def _check_delivered(self, offsets: Iterable[int]) -> None:
+        """Now, or in a life of the host before this one."""
+        for offset in offsets:
+            if not 0 <= offset < self.next and offset not in self._before and offset not in self._acknowledged:
+                raise SubscriptionError("INVALID_ARGUMENTS", f"offset {offset} was not delivered yet")
+
+    def reject(self, consumer: str, offsets: Iterable[int], now_ms: int, delay_ms: int | None = None) -> int:
+        """What ``consumer`` has of them comes again, after ``delay_ms`` or the back-off. Returns how many."""
+        rejected = sorted(self._consumers.get(consumer, set()).intersection(offsets))
+        for offset in rejected:
+            self._again(offset, now_ms, delay_ms)
+        return len(rejected)
+
+    def put_back(self, consumer: str, offsets: Iterable[int]) -> None:
+        """An answer was lost: this delivery does not count."""
+        for offset in sorted(self._consumers.get(consumer, set()).intersection(offsets)):
+            was = self._drop(offset)
+            assert was is not None
+            self._wait(offset, _Waiting(0, was.attempts - 1, was.key))
+
+    def look(self, now_ms: int) -> None:
+        """What was not acknowledged in time waits again."""
+        late = [offset for offset, one in self._in_flight.items() if 0 < one.late_ms <= now_ms]
+        for offset in sorted(late):
+            self._again(offset, now_ms)
+
+    def seek(self, offset: int) -> None:
+        """Begin anew at an offset; consumers stay."""
+        self._begin(offset)
+        self._consumers = {consumer: set() for consumer in self._consumers}
+
+    # --- steps ---
+
+    def _again(self, offset: int, now_ms: int, delay_ms: int | None = None) -> None:
+        was = self._drop(offset)
+        assert was is not None
+        delay = back_off_ms(was.attempts) if delay_ms is None else delay_ms
+        self._wait(offset, _Waiting(now_ms + delay, was.attempts, was.key))
+
+    def _wait(self, offset: int, waiting: _Waiting) -> None:
+        self._waiting[offset] = waiting
+        insort(self._order, offset)
+
+    def _hold(self, consumer: str, offset: int, key: int) -> None:
+        self._consumers[consumer].add(offset)
+        if key:
+            self._holders.setdefault(key, _Holder(consumer)).count += 1
+
+    def _drop(self, offset: int) -> _InFlight | None:
+        """No longer in flight."""
+        self._before.pop(offset, None)
+        was = self._in_flight.pop(offset, None)
+        if was is None:
+            return None
+        self._consumers.get(was.consumer, set()).discard(offset)
+        holder = self._holders.get(was.key)
+        if holder is not None:
+            holder.count -= 1
+            if not holder.count:
+                del self._holders[was.key]
+        return was
+
+    def _forget_order(self, offsets: Iterable[int]) -> None:
+        """No longer waiting."""
+        gone = {offset for offset in offsets if self._waiting.pop(offset, None) is not None}
+        if gone:
+            self._order = [offset for offset in self._order if offset not in gone]
+
+
+def back_off_ms(attempts: int) -> int:
+    """How long a message waits that was delivered so often."""
+    return int(1000 * min(RETRY_MOST_SECONDS, RETRY_FIRST_SECONDS * 2.0 ** (min(attempts, 32) - 1)))

@@ -1,0 +1,444 @@
+"""One topic: its log, its producers, its subscriptions, its retention. The host holds one lock around everything."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from speed.errors import JournalError, SpeedError, WireError
+from speed.topics.log import Log, Stored
+from speed.topics.producers import Producers
+from speed.topics.state import PRODUCERS, SETTINGS, TopicState
+from speed.topics.subscription import Subscription, SubscriptionError, Taken, Terms
+from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
+from speed.wire.topic import DEAD_LETTER, Head, cursor_name, decode, decode_head, encode
+
+PRODUCERS_EVERY = 16384
+"""Records after which the producers are saved: no more are read at the next start."""
+Start = int | str | Mapping[str, Any]
+"""Where to begin: an offset, ``latest``, ``earliest``, or ``{"at_ms": …}``."""
+Message = list[Any]
+"""What consumers get: offset, attempts, recorded (Unix ms), and the bytes of the record."""
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How long messages are kept; None is no bound."""
+
+    max_bytes: int | None = None
+    max_age_seconds: float | None = None
+    keep: str = "all"
+    """``all``, or ``unacknowledged``: what every subscription has acknowledged may go."""
+    backlog: str = "drop-oldest"
+    """Beyond ``max_bytes``: ``drop-oldest``, or ``refuse`` the producer while a subscription needs the oldest."""
+
+
+def steady_ms() -> int:
+    """A clock that never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def unix_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Group:
+    """A subscription with its name and its last answers."""
+
+    def __init__(self, name: str, machine: Subscription) -> None:
+        self.name = name
+        self.machine = machine
+        self.answers: dict[str, tuple[int, list[int]]] = {}
+        """Of each consumer: the number of the last answer, and its offsets."""
+
+    def state(self) -> dict[str, Any]:
+        """What its file says."""
+        machine = self.machine
+        terms = machine.terms
+        return {
+            "name": self.name,
+            "type": terms.type,
+            "max_deliveries": terms.max_deliveries,
+            "ack_timeout_ms": terms.ack_timeout_ms,
+            "dead_letter": terms.dead_letter,
+            "cursor": machine.cursor,
+            "ranges": [list(pair) for pair in machine.ranges],
+            "attempts": [list(pair) for pair in machine.attempts.items()],
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], log_end: int) -> Group:
+        """As it was left; what it says of offsets that the log does not have is of another copy of the topic.
+
+        Raises KeyError, TypeError, ValueError for what cannot be.
+        """
+        terms = Terms(state["type"], state["max_deliveries"], state["ack_timeout_ms"], state["dead_letter"])
+        ranges = [(start, min(end, log_end)) for start, end in state["ranges"]]
+        attempts = {offset: count for offset, count in state["attempts"] if offset < log_end}
+        return cls(state["name"], Subscription(terms, min(state["cursor"], log_end), ranges, attempts))
+
+
+class Topic:
+    """Raises SubscriptionError (codes of D-18) and StorageError; what failed left nothing behind."""
+
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        state: TopicState,
+        keeping: Keeping,
+        lock: threading.RLock,
+        bury: Callable[[str, bytes], object],
+    ) -> None:
+        """``bury`` publishes a dead letter to the topic of a name."""
+        self.name, self.log, self.keeping = name, log, keeping
+        self._state, self._bury = state, bury
+        self.changed = threading.Condition(lock)
+        self.groups: dict[str, Group] = {}
+        self.damaged: dict[str, str] = {}
+        """Files of cursors that cannot be read, and why."""
+        self.parent = ""
+        self._know_groups()
+        self._producers = self._known_producers()
+
+    def _know_groups(self) -> None:
+        for file, state in self._state.cursors().items():
+            try:
+                group = Group.of(state if isinstance(state, dict) else {"": state}, self.log.end)
+            except (KeyError, TypeError, ValueError):
+                self.damaged[file] = state if isinstance(state, str) else "it says what cannot be"
+                continue
+            group.machine.skip(self.log.first)
+            self.groups[group.name] = group
+
+    def _known_producers(self) -> Producers:
+        """Those that were saved, and what was recorded since then."""
+        try:
+            producers = Producers(self._state.get(PRODUCERS))
+        except (OSError, WireError, KeyError, TypeError, ValueError):
+            producers = Producers(None)
+        start = producers.end
+        while found := self.log.read(start):
+            for stored in found:
+                head = decode_head(stored.data)
+                if head.sequence:
+                    producers.note(decode(stored.data).about.get("producer", ""), head.sequence, stored.recorded_ms)
+            start = found[-1].offset + 1
+        return producers
+
+    # --- publishing ---
+
+    def publish(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
+        """Record (sequence, bytes) of each; returns their offsets, -1 for a repetition."""
+        self._check_room()
+        fresh, seen = [], self._producers.last(producer) if producer else 0
+        for place, (sequence, _) in enumerate(messages):
+            if producer and sequence and sequence <= seen:
+                continue
+            seen = max(seen, sequence)
+            fresh.append(place)
+        if producer and seen:
+            self._producers.check_room(producer, unix_ms())
+        first = self.log.append([messages[place][1] for place in fresh]) if fresh else 0
+        if producer:
+            self._producers.note(producer, seen, unix_ms())
+        offsets = [-1] * len(messages)
+        for number, place in enumerate(fresh):
+            offsets[place] = first + number
+        self.changed.notify_all()
+        if self.log.end - self._producers.end >= PRODUCERS_EVERY:
+            self._save_producers()
+        return offsets
+
+    def _check_room(self) -> None:
+        most = self.keeping.max_bytes
+        if most is None or self.log.bytes < most:
+            return
+        with suppress(OSError, SpeedError):
+            self.retain()
+        if self.keeping.backlog == "refuse" and self.log.bytes >= most and self.groups:
+            slowest = min(self.groups.values(), key=lambda group: group.machine.cursor)
+            text = f"topic {self.name!r} holds {self.log.bytes} bytes, and subscription {slowest.name!r} still needs "
+            raise SubscriptionError("FULL", f"{text}its oldest: consume it, or raise max_bytes")
+
+    def _save_producers(self) -> None:
+        self._state.put(PRODUCERS, self._producers.state(self.log.end))
+
+    # --- subscriptions ---
+
+    def group(self, name: str) -> Group:
+        """Raises SubscriptionError UNKNOWN_SUBSCRIPTION, DAMAGED."""
+        found = self.groups.get(name)
+        if found is not None:
+            return found
+        why = self.damaged.get(cursor_name(name))
+        if why is not None:
+            text = f"the cursor of subscription {name!r} cannot be read ({why}): seek to where it shall go on"
+            raise SubscriptionError("DAMAGED", text)
+        raise SubscriptionError("UNKNOWN_SUBSCRIPTION", f"topic {self.name!r} has no subscription {name!r}")
+
+    def subscribe(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
+        """Join; the subscription is made at ``start`` if it is not there."""
+        if name not in self.groups and cursor_name(name) not in self.damaged:
+            return self._made_group(name, consumer, terms, start)
+        group = self.group(name)
+        if group.machine.terms.type != terms.type:
+            text = f"subscription {name!r} is of type {group.machine.terms.type!r}: use that, or another name"
+            raise SubscriptionError("TAKEN", text)
+        group.machine.join(consumer)
+        self.changed.notify_all()
+        return group
+
+    def _made_group(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
+        if len(self.groups) + len(self.damaged) >= MAX_SUBSCRIPTIONS:
+            raise SubscriptionError("FULL", f"topic {self.name!r} has {MAX_SUBSCRIPTIONS} subscriptions: remove some")
+        group = Group(name, Subscription(terms, self.place(start)))
+        group.machine.join(consumer)
+        self._save(group)
+        self.groups[name] = group
+        return group
+
+    def place(self, start: Start) -> int:
+        """The offset that ``start`` means. Raises SubscriptionError INVALID_ARGUMENTS."""
+        if start == "latest":
+            return self.log.end
+        if start == "earliest":
+            return self.log.first
+        if isinstance(start, Mapping) and type(at := start.get("at_ms")) is int and at >= 0:
+            return self.log.offset_at(at)
+        if type(start) is int and self.log.first <= start <= self.log.end:
+            return start
+        text = f"{start!r} is no place in topic {self.name!r}: use 'latest', 'earliest', a time in milliseconds, or "
+        raise SubscriptionError("INVALID_ARGUMENTS", f"{text}an offset from {self.log.first} to {self.log.end}")
+
+    def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
+        """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has."""
+        machine = group.machine
+        number, offsets = group.answers.get(consumer, (0, []))
+        if got != number:
+            machine.put_back(consumer, offsets)
+        machine.look(steady_ms())
+        self._bury_dead(group)
+        taken = self._taken(machine, consumer, most)
+        if not taken:
+            return number, []
+        messages = self._messages(group, taken)
+        if not messages:
+            return number, []
+        group.answers[consumer] = number + 1, [message[0] for message in messages]
+        try:
+            self._save(group)
+        except SpeedError:
+            machine.put_back(consumer, group.answers.pop(consumer)[1])
+            group.answers[consumer] = number, []
+            raise
+        return number + 1, messages
+
+    def _taken(self, machine: Subscription, consumer: str, most: int) -> list[Taken]:
+        """Read the log as far as it takes to give ``most``, and as there is room."""
+        taken = machine.take(consumer, most, steady_ms())
+        while len(taken) < most and machine.room:
+            found = self.log.read(machine.next, min(machine.room, most - len(taken)))
+            if not found:
+                break
+            ahead = steady_ms() - unix_ms()
+            for stored in found:
+                head = decode_head(stored.data)
+                machine.offer(stored.offset, head.key_hash, head.due_ms and head.due_ms + ahead)
+            taken += machine.take(consumer, most - len(taken), steady_ms())
+        return taken
+
+    def _messages(self, group: Group, taken: Sequence[Taken]) -> list[Message]:
+        """What was taken, as far as it is still there and an answer holds; the rest is put back."""
+        messages: list[Message] = []
+        size = 0
+        gone: list[int] = []
+        holder = group.machine.holder(taken[0].offset)
+        for place, (offset, attempts) in enumerate(taken):
+            stored = self.log.one(offset)
+            if stored is None:
+                gone.append(offset)
+                continue
+            size += len(stored.data)
+            if messages and size > MAX_TOPIC_ANSWER_BYTES:
+                group.machine.put_back(holder, [one.offset for one in taken[place:]])
+                break
+            messages.append([offset, attempts, stored.recorded_ms, stored.data])
+        group.machine.acknowledge(gone)
+        return messages
+
+    def _bury_dead(self, group: Group) -> None:
+        """Put aside what was delivered as often as it may be; what cannot be put aside stays."""
+        dead = group.machine.dead()
+        if not dead:
+            return
+        terms = group.machine.terms
+        for offset, attempts in dead:
+            stored = self.log.one(offset)
+            if stored is not None and terms.dead_letter:
+                self._bury(terms.dead_letter, self._dead_letter(group.name, stored, attempts))
+            group.machine.acknowledge([offset])
+        self._save(group)
+
+    def _dead_letter(self, subscription: str, stored: Stored, attempts: int) -> bytes:
+        kept = decode(stored.data)
+        about = {name: value for name, value in kept.about.items() if name in ("key", "properties", "publisher")}
+        about["origin"] = [self.name, stored.offset, subscription]
+        return encode(Head(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
+
+    def acknowledge(self, group: Group, lane: str, offsets: Sequence[int], until: int | None) -> int:
+        """Returns how many were not acknowledged before."""
+        if lane != self.log.lane:
+            text = f"these are messages of another topic than {self.name!r}, or of one that was made anew"
+            raise SubscriptionError("INVALID_ARGUMENTS", text)
+        settled = group.machine.acknowledge(offsets) if until is None else group.machine.acknowledge_until(until)
+        self._save(group)
+        self.changed.notify_all()
+        return settled
+
+    def reject(self, group: Group, consumer: str, offsets: Sequence[int], delay_ms: int | None) -> int:
+        """Returns how many come again."""
+        rejected = group.machine.reject(consumer, offsets, steady_ms(), delay_ms)
+        self.changed.notify_all()
+        return rejected
+
+    def leave(self, group: Group, consumer: str, unseen: Sequence[int] = ()) -> None:
+        """A consumer is gone; what it never saw was not delivered."""
+        group.machine.put_back(consumer, unseen)
+        group.machine.leave(consumer, steady_ms())
+        self.log.rest()
+        group.answers.pop(consumer, None)
+        self.changed.notify_all()
+
+    def left(self, node: str) -> None:
+        """A node is gone, with all its consumers."""
+        for group in self.groups.values():
+            for consumer in group.machine.consumers:
+                if consumer.startswith(f"{node}/"):
+                    self.leave(group, consumer)
+
+    def seek(self, name: str, to: Start) -> int:
+        """Begin a subscription anew; one that is damaged is made again, shared. Returns the offset."""
+        offset = self.place(to)
+        if name not in self.groups and cursor_name(name) in self.damaged:
+            group = Group(name, Subscription(Terms("shared"), offset))
+        else:
+            group = self.group(name)
+            group.machine.seek(offset)
+            group.answers = {consumer: (number, []) for consumer, (number, _) in group.answers.items()}
+        self._save(group)
+        self.groups[name] = group
+        self.damaged.pop(cursor_name(name), None)
+        self.changed.notify_all()
+        return offset
+
+    def unsubscribe(self, name: str) -> None:
+        """Remove a subscription without consumers."""
+        if name in self.groups and self.groups[name].machine.consumers:
+            raise SubscriptionError("TAKEN", f"subscription {name!r} has consumers: close them first")
+        if cursor_name(name) not in self.damaged:
+            self.group(name)
+        self._state.remove(cursor_name(name))
+        self.groups.pop(name, None)
+        self.damaged.pop(cursor_name(name), None)
+
+    def purge(self, *, dry_run: bool) -> int:
+        """Acknowledge everything in every subscription; returns how many messages that are."""
+        count = sum(self.backlog(group) for group in self.groups.values())
+        if not dry_run:
+            for name in list(self.groups):
+                self.seek(name, "latest")
+        return count
+
+    def until_event(self, subscription: str) -> float:
+        """Seconds until something of a subscription may be due that is not yet."""
+        group = self.groups.get(subscription)
+        event = group.machine.next_event_ms(steady_ms()) if group else None
+        return TOPIC_WAIT_SECONDS if event is None else max(0.0, (event - steady_ms()) / 1000)
+
+    def backlog(self, group: Group) -> int:
+        """Messages that a subscription has not acknowledged."""
+        acknowledged = sum(end - start for start, end in group.machine.ranges)
+        return self.log.end - group.machine.cursor - acknowledged
+
+    def _save(self, group: Group) -> None:
+        self._state.put(cursor_name(group.name), group.state())
+
+    # --- retention, life ---
+
+    def set_parent(self, parent: str) -> None:
+        """The grants of ``parent`` hold for this topic."""
+        self._state.put(SETTINGS, {"parent": parent})
+        self.parent = parent
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        self.changed.notify_all()
+
+    def retain(self) -> None:
+        """Remove what need not be kept. Raises OSError, StorageError: it is tried again."""
+        keeping, log = self.keeping, self.log
+        keep = log.first
+        if keeping.max_age_seconds is not None:
+            keep = max(keep, log.before(unix_ms() - int(keeping.max_age_seconds * 1000)))
+        needed = min((group.machine.cursor for group in self.groups.values()), default=None)
+        if keeping.keep == "unacknowledged" and needed is not None:
+            keep = max(keep, needed)
+        if keeping.max_bytes is not None:
+            beyond = log.beyond(keeping.max_bytes)
+            keep = max(keep, min(beyond, needed) if keeping.backlog == "refuse" and needed is not None else beyond)
+        if keep > log.first:
+            log.remove_before(keep)
+            self._skip_removed()
+
+    def _skip_removed(self) -> None:
+        for group in self.groups.values():
+            if group.machine.cursor < self.log.first:
+                group.machine.skip(self.log.first)
+                self._save(group)
+
+    def described(self) -> dict[str, Any]:
+        """What people look at."""
+        return {
+            "topic": self.name,
+            "lane": self.log.lane,
+            "first": self.log.first,
+            "end": self.log.end,
+            "bytes": self.log.bytes,
+            "parent": self.parent,
+            "subscriptions": [self._described(group) for group in self.groups.values()],
+            "damaged": [{"file": file, "why": why} for file, why in self.damaged.items()],
+        }
+
+    def _described(self, group: Group) -> dict[str, Any]:
+        machine = group.machine
+        return {
+            "subscription": group.name,
+            "type": machine.terms.type,
+            "cursor": machine.cursor,
+            "backlog": self.backlog(group),
+            "in_flight": machine.in_flight,
+            "waiting": machine.unacknowledged - machine.in_flight,
+            "full": not machine.room,
+            "dead": len(machine.dead()),
+            "dead_letter": machine.terms.dead_letter,
+            "consumers": list(machine.consumers),
+        }
+
+    def remove(self) -> None:
+        """Remove the topic with everything in it. OSError if something is left."""
+        self.log.rest()
+        self._state.remove_all()
+        with suppress(JournalError):
+            self.log.remove()
+
+    def close(self) -> None:
+        """Save what is only in memory."""
+        with suppress(SpeedError, OSError):
+            self._save_producers()
+        self.log.rest()
+        self._state.close()

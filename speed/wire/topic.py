@@ -1,0 +1,106 @@
+"""The bytes of durable topics: what stands before a payload in its record, and state files (D-2, D-4).
+
+head:   0 version  1 type  2 attempts(2)  4 key hash(4)  8 due ms(8)  16 sequence(8)  24 bytes N(4)  28 zero(4)
+        32 msgpack map (N)  |  payload
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from struct import Struct, error
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from speed.errors import WireError
+from speed.wire.seal import Keyring
+from speed.wire.value import pack, unpack_map
+
+MESSAGE, TOMBSTONE, DEAD_LETTER = 0, 1, 2
+MAC_BYTES: Final = 16
+MAX_STATE_BYTES: Final = 1 << 20
+CURSOR_ENDING: Final = ".cursor"
+_HEAD = Struct(">BBHIQQII")
+_STATE = Struct(">4sB3x8s")
+MAX_ATTEMPTS: Final = 0xFFFF
+
+
+class Head(NamedTuple):
+    """What the host needs to know of a message; times are Unix ms, 0 is none."""
+
+    type: int = MESSAGE
+    attempts: int = 0
+    key_hash: int = 0
+    due_ms: int = 0
+    sequence: int = 0
+
+
+class Kept(NamedTuple):
+    """A message as it is kept: its head, what was said with it, its packed payload."""
+
+    head: Head
+    about: Mapping[str, Any]
+    payload: bytes
+
+
+def key_hash(key: str) -> int:
+    """Never 0, which stands for no key."""
+    return crc32(key.encode()) or 1
+
+
+def encode(head: Head, about: Mapping[str, Any], payload: bytes) -> bytes:
+    """The message of a record."""
+    return join(head, pack(dict(about)), payload)
+
+
+def join(head: Head, packed: bytes, payload: bytes) -> bytes:
+    """The same of a map that is packed already."""
+    return _HEAD.pack(1, *head, len(packed), 0) + packed + payload
+
+
+def decode_head(data: bytes) -> Head:
+    """The head alone; WireError BAD_JOURNAL."""
+    return _unpacked(data)[0]
+
+
+def decode(data: bytes) -> Kept:
+    """All of it; WireError BAD_JOURNAL, BAD_PAYLOAD."""
+    head, size = _unpacked(data)
+    end = _HEAD.size + size
+    return Kept(head, unpack_map(data[_HEAD.size : end], "what is said of a message"), data[end:])
+
+
+def _unpacked(data: bytes) -> tuple[Head, int]:
+    try:
+        version, *fields, size, zero = _HEAD.unpack_from(data)
+    except error:
+        raise WireError("BAD_JOURNAL", "the head of a message is cut") from None
+    if version != 1 or zero or fields[0] > DEAD_LETTER or _HEAD.size + size > len(data):
+        raise WireError("BAD_JOURNAL", "no head of a message of version 1")
+    return Head(*fields), size
+
+
+def cursor_name(subscription: str) -> str:
+    """The file of a subscription: any text is a name, and none is a path."""
+    return sha256(subscription.encode()).hexdigest()[:32] + CURSOR_ENDING
+
+
+def seal_state(value: Mapping[str, Any], lane: bytes, name: str, keyring: Keyring) -> bytes:
+    """The state file ``name`` of the topic of lane id ``lane``."""
+    body = _STATE.pack(b"SPTS", 1, keyring.key_id) + pack(dict(value))
+    return body + keyring.journal_mac(keyring.key_id, _info(lane, name), body)
+
+
+def open_state(data: bytes, lane: bytes, name: str, keyring: Keyring) -> dict[str, Any]:
+    """What is in it; WireError BAD_JOURNAL, UNKNOWN_KEY, BAD_PAYLOAD."""
+    body, mac = data[:-MAC_BYTES], data[-MAC_BYTES:]
+    if len(body) < _STATE.size or body[:8] != b"SPTS\1\0\0\0":
+        raise WireError("BAD_JOURNAL", "no state of a topic of version 1")
+    if not compare_digest(mac, keyring.journal_mac(body[8:16], _info(lane, name), body)):
+        raise WireError("BAD_JOURNAL", "the state of a topic is not authentic")
+    return unpack_map(body[_STATE.size :], "the state of a topic")
+
+
+def _info(lane: bytes, name: str) -> bytes:
+    return b"topic" + lane + name.encode()

@@ -1,0 +1,105 @@
+"""``speed topic`` beside a real speedd."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.topics import TopicSite
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
+    site = TopicSite(tmp_path_factory.mktemp("topics"))
+    site.start()
+    yield site
+    site.close()
+
+
+def command(site: TopicSite, *words: str) -> list[str]:
+    options = ["--root", str(site.root), "--key", str(site.key), "--as", "test"]
+    return [sys.executable, "-m", "speed.cli", "topic", *words, *options]
+
+
+def speed(site: TopicSite, *words: str, status: int = 0, typed: str = "") -> str:
+    done = subprocess.run(command(site, *words), capture_output=True, text=True, input=typed, check=False, timeout=60)
+    assert done.returncode == status, done.stderr
+    return done.stdout + (done.stderr if status else "")
+
+
+def test_a_topic_is_made_used_looked_at_and_removed(site: TopicSite) -> None:
+    speed(site, "create", "news")
+    said = ("--message-key", "k", "--property", "a=b")
+    assert speed(site, "publish", "news", '{"n": 1}', "two", *said).split() == ["0", "1"]
+    assert speed(site, "publish", "news", typed="three\n").split() == ["2"]
+    assert speed(site, "peek", "news", "-n", "1") == '0  test  k  {"n": 1}\n'
+    assert speed(site, "tail", "news", "-n", "1") == "2  test  three\n"
+    assert speed(site, "consume", "news", "billing", "-n", "2") == '0  test  k  {"n": 1}\n1  test  k  two\n'
+    (row,) = json.loads(speed(site, "subscriptions", "news", "--json"))
+    assert (row["subscription"], row["cursor"], row["backlog"]) == ("billing", 2, 1)
+    assert speed(site, "purge", "news", "--dry-run") == "1 messages would be acknowledged.\n"
+    assert speed(site, "seek", "news", "billing", "earliest") == "billing goes on at 0.\n"
+    speed(site, "unsubscribe", "news", "billing")
+    assert json.loads(speed(site, "describe", "news", "--json"))["subscriptions"] == []
+    speed(site, "delete", "news", "--yes")
+    assert "news" not in speed(site, "list")
+
+
+def test_more_is_looked_at_than_is_fetched_at_once(site: TopicSite) -> None:
+    speed(site, "create", "many")
+    speed(site, "publish", "many", typed="x\n" * 250)
+    assert len(speed(site, "peek", "many", "-n", "240").splitlines()) == 240
+    speed(site, "delete", "many", "--yes")
+
+
+def test_a_line_for_programs_has_everything(site: TopicSite) -> None:
+    speed(site, "publish", "orders", "7", "--message-key", "k", "--property", "a=b")
+    line = json.loads(speed(site, "tail", "orders", "-n", "1", "--json"))
+    assert (line["payload"], line["key"], line["properties"], line["publisher"]) == (7, "k", {"a": "b"}, "test")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("seek", "orders", "billing", "yesterday"), "is no place"),
+        (("peek", "orders", "--from", "yesterday"), "is no place"),
+        (("publish", "orders", "x", "--property", "a"), "is no property"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(site: TopicSite, words: tuple[str, ...], text: str) -> None:
+    assert text in speed(site, *words, status=2)
+
+
+def test_a_topic_that_is_not_there_is_an_error_of_the_other_side(site: TopicSite) -> None:
+    assert "UNKNOWN_TOPIC" in speed(site, "publish", "nowhere", "x", status=7)
+
+
+def test_following_shows_what_is_published_later(site: TopicSite) -> None:
+    tail = subprocess.Popen(command(site, "tail", "orders", "-n", "0", "--follow"), stdout=subprocess.PIPE, text=True)
+    with site.node("cli.publisher") as node:
+        topic = node.topic("orders")
+        # It follows once its reader has its place; until then what is published is behind it.
+        assert tail.stdout is not None
+        shown = threading.Event()
+
+        def publish() -> None:
+            while not shown.wait(0.05):
+                topic.publish("later")
+
+        publisher = threading.Thread(target=publish)
+        publisher.start()
+        try:
+            assert tail.stdout.readline().endswith("cli.publisher  later\n")
+        finally:
+            shown.set()
+            publisher.join()
+            tail.kill()
+            tail.wait()
+            tail.stdout.close()

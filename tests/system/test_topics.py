@@ -1,0 +1,424 @@
+"""Durable topics with a real speedd: publishing, consuming, refusing (D-5 to D-18)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import speed
+from speed.wire.limits import TOPIC_WAIT_SECONDS
+from tests.system.topics import TopicSite, until
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
+    site = TopicSite(tmp_path_factory.mktemp("topics"))
+    site.start()
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="module")
+def node(site: TopicSite) -> Iterator[speed.Node]:
+    with site.node() as node:
+        yield node
+
+
+@pytest.fixture
+def topic(node: speed.Node, request: pytest.FixtureRequest) -> Iterator[speed.Topic]:
+    topic = node.topic("t." + str(abs(hash(request.node.name))))
+    topic.create()
+    yield topic
+    topic.delete()
+
+
+def payloads(consumer: speed.Consumer, count: int) -> list[object]:
+    """Of so many messages, which are acknowledged."""
+    found = []
+    for _ in range(count):
+        message = consumer.receive(timeout=20)
+        assert message is not None, found
+        found.append(message.payload)
+        consumer.ack(message)
+    return found
+
+
+def test_what_was_published_before_somebody_subscribed_is_read_from_the_beginning(topic: speed.Topic) -> None:
+    assert [topic.publish({"number": number}) for number in range(3)] == [0, 1, 2]
+    with topic.consumer("billing", start="earliest") as consumer:
+        assert payloads(consumer, 3) == [{"number": 0}, {"number": 1}, {"number": 2}]
+        assert consumer.receive(timeout=0.05) is None
+
+
+def test_a_message_has_what_was_said_with_it(topic: speed.Topic) -> None:
+    reader = topic.reader("latest")
+    topic.publish("x", key="customer 7", properties={"colour": "red"}, producer="shop", sequence=4)
+    message = reader.receive(timeout=20)
+    assert message is not None
+    assert (message.payload, message.key, message.properties) == ("x", "customer 7", {"colour": "red"})
+    assert (message.publisher, message.producer, message.sequence) == ("test", "shop", 4)
+    assert (message.offset, message.attempts, message.redelivered) == (0, 0, False)
+
+
+def test_a_batch_keeps_its_order_and_its_keys(topic: speed.Topic) -> None:
+    assert topic.publish_batch(range(2500), keys=[f"k{number % 3}" for number in range(2500)]) == list(range(2500))
+    reader = topic.reader("earliest", prefetch=1000)
+    found = [reader.receive(timeout=20) for _ in range(2500)]
+    assert [one and (one.payload, one.key) for one in found] == [(n, f"k{n % 3}") for n in range(2500)]
+
+
+def test_a_compacted_reader_gets_the_last_message_of_each_key_and_then_all_that_comes(topic: speed.Topic) -> None:
+    """D-14."""
+    topic.publish_batch([1, 2, 3, 4, 5, 6], keys=["a", None, "b", "a", "gone", None])
+    topic.delete_key("gone")
+    topic.delete_key("b")
+    topic.publish(7, key="b")
+    reader = topic.reader("earliest", prefetch=2, compacted=True)
+    assert topic.publish(8, key="a") == 9
+    topic.delete_key("a")
+    found = [reader.receive(timeout=20) for _ in range(6)]
+    assert [one and (one.offset, one.key, one.payload) for one in found] == [
+        (1, None, 2),
+        (3, "a", 4),
+        (5, None, 6),
+        (8, "b", 7),
+        (9, "a", 8),
+        (10, "a", None),
+    ]
+    assert found[-1] is not None
+    assert found[-1].is_tombstone
+
+
+def test_a_compacted_reader_finds_nothing_where_every_key_was_deleted(topic: speed.Topic) -> None:
+    """D-14."""
+    topic.publish(1, key="a")
+    topic.delete_key("a")
+    assert topic.reader("earliest", compacted=True).receive(timeout=0) is None
+
+
+def test_a_message_that_waits_for_nobody_wakes_who_waits_for_it(topic: speed.Topic) -> None:
+    with topic.consumer("billing") as consumer:
+        timer = threading.Timer(0.2, topic.publish, ["late"])
+        timer.start()
+        assert payloads(consumer, 1) == ["late"]
+        timer.join()
+
+
+def test_a_repetition_is_not_kept(topic: speed.Topic) -> None:
+    assert topic.publish("a", producer="shop", sequence=5) == 0
+    assert topic.publish("a", producer="shop", sequence=5) is None
+    assert topic.publish("b", producer="other", sequence=5) == 1
+    assert topic.publish_batch(["a", "c"], producer="shop", sequence=5) == [None, 2]
+
+
+def test_a_refused_message_comes_again_marked(topic: speed.Topic) -> None:
+    topic.publish("x")
+    with topic.consumer("billing", start="earliest") as consumer:
+        first = consumer.receive(timeout=20)
+        assert first is not None
+        assert not first.redelivered
+        assert consumer.nack(first) == 1
+        again = consumer.receive(timeout=20)
+        assert again is not None
+        assert (again.offset, again.attempts, again.redelivered) == (0, 2, True)
+
+
+def test_what_cannot_be_handled_goes_to_the_topic_of_dead_letters(topic: speed.Topic) -> None:
+    topic.publish("poison", key="k")
+    options = {"start": "earliest", "max_deliveries": 2, "dead_letter": True}
+    with topic.consumer("billing", type="shared", **options) as consumer:  # type: ignore[arg-type]
+        for _ in range(2):
+            message = consumer.receive(timeout=20)
+            assert message is not None
+            consumer.nack(message, delay=0)
+        assert consumer.receive(timeout=0.5) is None
+    aside = topic._node.topic(f"{topic.name}-billing-DLQ")
+    dead = aside.reader("earliest").receive(timeout=20)
+    assert dead is not None
+    assert (dead.payload, dead.key, dead.failed_attempts) == ("poison", "k", 2)
+    assert dead.origin == (topic.name, 0, "billing")
+    aside.delete()
+
+
+def test_two_consumers_share_the_messages(topic: speed.Topic) -> None:
+    with (
+        topic.consumer("billing", type="shared", prefetch=1) as one,
+        topic.consumer("billing", type="shared", prefetch=1) as two,
+    ):
+        topic.publish_batch(range(10))
+        found = [payload for _ in range(5) for consumer in (one, two) for payload in payloads(consumer, 1)]
+        assert sorted(found) == list(range(10))  # type: ignore[type-var]
+
+
+def test_a_message_with_a_time_comes_no_earlier(topic: speed.Topic) -> None:
+    with topic.consumer("billing", type="shared") as consumer:
+        topic.publish("later", deliver_after=0.4)
+        topic.publish("now")
+        assert payloads(consumer, 2) == ["now", "later"]
+
+
+def test_a_consumer_that_leaves_gives_back_what_it_did_not_acknowledge(topic: speed.Topic) -> None:
+    topic.publish_batch(range(3))
+    with topic.consumer("billing", start="earliest") as consumer:
+        assert payloads(consumer, 1) == [0]
+        assert (seen := consumer.receive(timeout=20)) is not None
+        assert seen.payload == 1
+    with topic.consumer("billing") as consumer:
+        found = [consumer.receive(timeout=20) for _ in range(2)]
+        assert [one and (one.payload, one.attempts) for one in found] == [(1, 2), (2, 1)]
+
+
+def test_acknowledging_twice_counts_once(topic: speed.Topic) -> None:
+    topic.publish("x")
+    with topic.consumer("billing", start="earliest") as consumer:
+        message = consumer.receive(timeout=20)
+        assert message is not None
+        assert (consumer.ack(message), consumer.ack(message)) == (1, 0)
+
+
+def test_all_up_to_a_message_are_acknowledged_at_once(topic: speed.Topic) -> None:
+    topic.publish_batch(range(5))
+    with topic.consumer("billing", start="earliest") as consumer:
+        third = [consumer.receive(timeout=20) for _ in range(3)][-1]
+        assert third is not None
+        assert consumer.ack_cumulative(third) == 3
+        assert topic.describe()["subscriptions"][0]["cursor"] == 3
+
+
+def test_a_message_of_another_topic_cannot_be_acknowledged(node: speed.Node, topic: speed.Topic) -> None:
+    node.topic("orders").publish("x")
+    foreign = node.topic("orders").reader("earliest").receive(timeout=20)
+    assert foreign is not None
+    topic.publish("y")
+    with topic.consumer("billing", start="earliest") as consumer:
+        assert consumer.receive(timeout=20) is not None
+        with pytest.raises(speed.InvalidArgumentsError, match="another topic"):
+            consumer.ack(foreign)
+        assert topic.describe()["subscriptions"][0]["cursor"] == 0
+
+
+@pytest.mark.parametrize("to", [7, -1, "yesterday", {"at_ms": -1}, None, 1.5, [1]])
+def test_nobody_seeks_to_nowhere_and_the_cursor_stays(topic: speed.Topic, to: object) -> None:
+    topic.publish_batch("abc")
+    topic.consumer("billing", start=1).close()
+    with pytest.raises(speed.InvalidArgumentsError, match="no place"):
+        topic.seek("billing", to)  # type: ignore[arg-type]
+    assert topic.describe()["subscriptions"][0]["cursor"] == 1
+
+
+def test_seeking_back_delivers_again(topic: speed.Topic) -> None:
+    topic.publish_batch("abc")
+    with topic.consumer("billing", start="earliest") as consumer:
+        assert payloads(consumer, 3) == ["a", "b", "c"]
+        assert topic.seek("billing", 1) == 1
+        assert payloads(consumer, 2) == ["b", "c"]
+
+
+def test_a_time_is_a_place_to_begin(topic: speed.Topic) -> None:
+    topic.publish("old")
+    reader = topic.reader("earliest")
+    old = reader.receive(timeout=20)
+    assert old is not None
+    until(lambda: topic.publish("new") is not None and _recorded(topic) > old.recorded_at_ms)
+    first = topic.reader({"at_ms": old.recorded_at_ms + 1}).receive(timeout=20)
+    assert first is not None
+    assert first.payload == "new"
+
+
+def _recorded(topic: speed.Topic) -> int:
+    end = topic.describe()["end"]
+    last = topic.reader(end - 1).receive(timeout=20)
+    assert last is not None
+    return last.recorded_at_ms
+
+
+def test_purging_says_first_what_it_would_do(topic: speed.Topic) -> None:
+    topic.publish_batch("abc")
+    topic.consumer("billing", start="earliest").close()
+    assert topic.purge(dry_run=True) == 3
+    assert topic.describe()["subscriptions"][0]["backlog"] == 3
+    assert topic.purge() == 3
+    assert topic.describe()["subscriptions"][0]["backlog"] == 0
+
+
+def test_a_subscription_is_removed_when_nobody_reads_it(topic: speed.Topic) -> None:
+    with topic.consumer("billing"):
+        with pytest.raises(speed.ApplicationError) as refused:
+            topic.unsubscribe("billing")
+        assert refused.value.code == "TAKEN"
+    topic.unsubscribe("billing")
+    assert topic.describe()["subscriptions"] == []
+
+
+def test_a_second_consumer_of_an_exclusive_subscription_is_refused(topic: speed.Topic) -> None:
+    with topic.consumer("billing"), pytest.raises(speed.ApplicationError) as refused:
+        topic.consumer("billing")
+    assert refused.value.code == "TAKEN"
+
+
+def test_no_topic_is_made_by_surprise(node: speed.Node) -> None:
+    with pytest.raises(speed.ApplicationError) as refused:
+        node.topic("nowhere").publish("x")
+    assert refused.value.code == "UNKNOWN_TOPIC"
+    with pytest.raises(speed.ApplicationError) as refused:
+        node.topic("nowhere").consumer("billing")
+    assert refused.value.code == "UNKNOWN_TOPIC"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a b", "", ".", "x" * 300, "a\0b", "ä%2e"])
+def test_wrong_names_are_refused(node: speed.Node, name: str) -> None:
+    with pytest.raises((speed.InvalidArgumentsError, speed.ConfigurationError)):
+        node.topic(name).create()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "x" * 300])
+def test_wrong_names_of_subscriptions_are_refused(topic: speed.Topic, name: str) -> None:
+    with pytest.raises((speed.InvalidArgumentsError, speed.ConfigurationError)):
+        topic.consumer(name)
+
+
+def test_who_has_no_grant_is_not_told_what_there_is(node: speed.Node) -> None:
+    for name in ("secret", "nowhere"):
+        with pytest.raises(speed.ApplicationError) as refused:
+            node.topic(name).describe() if name == "secret" else node.topic("secret").publish("x")
+        assert refused.value.code == "DENIED"
+    assert "secret" not in [one["topic"] for one in node.call("speedd.topics", "topics.list")]
+
+
+def test_who_may_consume_may_not_publish(site: TopicSite) -> None:
+    with site.node("consumer.1") as node:
+        with pytest.raises(speed.ApplicationError) as refused:
+            node.topic("orders").publish("x")
+        assert refused.value.code == "DENIED"
+        node.topic("orders").reader("latest")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        7,
+        {"payload": "text"},
+        {"payload": b"", "surprise": 1},
+        {"payload": b"", "key": 5},
+        {"payload": b"", "properties": {"a": 1}},
+        {"payload": b"", "properties": {str(number): "" for number in range(65)}},
+        {"payload": b"", "key": "k" * 1025},
+        {"payload": b"", "due_ms": -1},
+        {"payload": b"", "sequence": 1 << 63},
+        {"payload": b"", "tombstone": True},
+        {"payload": bytes(5 << 20)},
+    ],
+)
+def test_messages_out_of_bounds_are_refused_and_nothing_beside_them_is_kept(
+    node: speed.Node, topic: speed.Topic, message: object
+) -> None:
+    with pytest.raises(speed.InvalidArgumentsError):
+        node.call("speedd.topics", "topics.publish", {"topic": topic.name, "messages": [{"payload": b""}, message]})
+    assert topic.describe()["end"] == 0
+
+
+def test_a_callback_acknowledges_what_it_handled_and_gets_again_what_it_did_not(topic: speed.Topic) -> None:
+    seen: list[tuple[object, int]] = []
+
+    def handle(message: speed.TopicMessage) -> None:
+        seen.append((message.payload, message.attempts))
+        if message.attempts == 1 and message.payload == "a":
+            raise ValueError("not yet")
+
+    with topic.consumer("billing", on_message=handle):
+        topic.publish_batch("ab")
+        until(lambda: topic.describe()["subscriptions"][0]["backlog"] == 0)
+    assert sorted(seen, key=str) == [("a", 1), ("a", 2), ("b", 1)]
+
+
+def test_what_a_callback_handled_is_acknowledged_though_the_host_did_not_answer_at_first(
+    topic: speed.Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would stay with this consumer, and come never again."""
+    lost = [speed.CallTimeoutError("too late"), speed.InboxFullError("no room")]
+    acknowledge = speed.Consumer.ack
+
+    def ack(consumer: speed.Consumer, *messages: speed.TopicMessage) -> int:
+        if lost:
+            raise lost.pop()
+        return acknowledge(consumer, *messages)
+
+    monkeypatch.setattr(speed.Consumer, "ack", ack)
+    seen: list[object] = []
+    with topic.consumer("billing", on_message=lambda message: seen.append(message.payload)):
+        topic.publish_batch("ab")
+        until(lambda: topic.describe()["subscriptions"][0]["backlog"] == 0)
+    assert (seen, lost) == (["a", "b"], [])
+
+
+def seconds_to_close(topic: speed.Topic) -> float:
+    """A consumer on which a thread waits for messages, as the host does for it."""
+    consumer = topic.consumer("billing")
+    found: list[object] = ["nothing yet"]
+    waiting = threading.Thread(target=lambda: found.append(consumer.receive()))
+    waiting.start()
+    until(lambda: consumer._lock.locked())
+    began = time.monotonic()
+    consumer.close()
+    waiting.join()
+    took = time.monotonic() - began
+    assert found[1:] == [None]
+    assert topic.describe()["subscriptions"][0]["consumers"] == []
+    return took
+
+
+def test_closing_ends_whoever_waits_at_once(topic: speed.Topic) -> None:
+    """The quickest of several: a busy machine may hold up one, but the host's own wait is never shorter."""
+    assert min(seconds_to_close(topic) for _ in range(3)) < TOPIC_WAIT_SECONDS / 2
+
+
+def test_a_program_with_a_loop_awaits_messages(node: speed.Node, topic: speed.Topic) -> None:
+    async def consume() -> list[object]:
+        events = node.aio.topic(topic.name)
+        found = []
+        async with await events.consumer("billing") as consumer:
+            for number in range(3):
+                await events.publish(number)
+            async for message in consumer:
+                found.append(message.payload)
+                assert await consumer.ack(message) == 1
+                if len(found) == 3:
+                    assert await consumer.receive(timeout=0.05) is None
+                    return found
+        return found
+
+    assert asyncio.run(consume()) == [0, 1, 2]
+
+
+def test_a_slow_consumer_holds_nobody_back_and_its_bound_is_shown(topic: speed.Topic) -> None:
+    topic.publish_batch(range(5000))
+    with topic.consumer("slow", type="shared", start="earliest", prefetch=4096) as slow:
+        assert slow.receive(timeout=20) is not None
+        for _ in range(3):
+            slow._fetch(0.0)
+        with topic.consumer("quick", start="earliest", prefetch=1000) as quick:
+            for _ in range(5):
+                found = [quick.receive(timeout=20) for _ in range(1000)]
+                assert found[-1] is not None
+                quick.ack_cumulative(found[-1])
+        shown = {one["subscription"]: one for one in topic.describe()["subscriptions"]}
+        assert (shown["slow"]["in_flight"], shown["slow"]["full"]) == (4096, True)
+        assert (shown["quick"]["backlog"], shown["quick"]["full"]) == (0, False)
+
+
+def test_what_a_deleted_topic_had_does_not_come_back(node: speed.Node) -> None:
+    topic = node.topic("short.lived")
+    topic.create()
+    topic.publish("x")
+    topic.consumer("billing", start="earliest").close()
+    topic.delete()
+    topic.create()
+    assert topic.describe()["subscriptions"] == []
+    assert topic.publish("y") == 0
+    topic.delete()
