@@ -244,6 +244,12 @@ def payloads() -> dict[str, Any]:
             ),
             good(
                 "control",
+                "which requests a node has",
+                "basic form",
+                control.encode({"op": "REQUESTS", "requestId": "7.9", "requestIds": ["7.1", "7.4"]}),
+            ),
+            good(
+                "control",
                 "ack of a message that nothing takes yet",
                 "unknown keys refused",
                 control.encode({"sequence": make_sequence(7, 2), "waiting": True}),

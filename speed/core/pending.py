@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
 from speed.errors import SpeedError, fresh
 
 _RESCAN_SECONDS = 1.0
 
 
-class PendingCall(NamedTuple):
+class PendingCall:
     """One waiting caller. ``deadline`` is in seconds of the caller's monotonic clock."""
 
-    key: Hashable
-    deadline: float
-    target: str
-    completion: Callable[[Any], object]
+    __slots__ = ("completion", "deadline", "key", "life", "missed_by", "target")
+
+    def __init__(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> None:
+        self.key, self.deadline, self.target, self.completion = key, deadline, target, completion
+        self.life = 0
+        """The newest generation of the target that is known to have the request, once it is written."""
+        self.missed_by = 0
+        """The generation of the target that did not know of it when asked."""
 
 
 class PendingCalls:
@@ -37,7 +41,7 @@ class PendingCalls:
         self._scanned = -math.inf
         self._end: BaseException | None = None
 
-    def add(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> None:
+    def add(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> PendingCall:
         """Wait for ``key``; ``completion(outcome)`` runs on the thread that completes it and must not block.
 
         Raises what `fail_all` was given, once it was: then nothing may be written.
@@ -52,6 +56,7 @@ class PendingCalls:
         # Looked at last: whoever ends the table either finds this call in it or was seen here.
         if self._end is not None and self.forget(target, key):
             raise fresh(self._end) if isinstance(self._end, SpeedError) else self._end
+        return call
 
     def complete(self, source: str, key: Hashable, outcome: object) -> bool:
         """Hand ``outcome`` to the caller that waits for ``key`` of ``source``, and of nobody else (rule S-6).

@@ -347,6 +347,10 @@ class Scheduler:
             self._drop_request(work)
         return work
 
+    def has(self, sender: str, key: Hashable) -> bool:
+        """Whether a request waits or runs."""
+        return (sender, key) in self._accepted
+
     def forget(self, sender: str) -> tuple[Work, ...]:
         """The caller left or died: its requests, the waiting ones ENDED. What it sent otherwise stays."""
         works = tuple(work for (caller, _), work in self._accepted.items() if caller == sender)

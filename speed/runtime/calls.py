@@ -118,8 +118,9 @@ class Calls:
                 (self._context.boot_id, max(0, boot_ms() + milliseconds)),
             )
             deadline = monotonic() + timeout_seconds
-            self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
+            call = self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
             self._send_request(link, request_id, payload, deadline)
+            call.life = link.generation
         except SpeedError as error:
             self._pending.forget(target, request_id)
             not_begun(error)
@@ -145,17 +146,29 @@ class Calls:
 
     def ask(self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float) -> Any:
         """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
+        waiter = Waiter()
+        self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete)
+        return waiter.result()
+
+    def begin_to_ask(
+        self,
+        target: str,
+        type_: int,
+        body: dict[str, Any],
+        deadline: float,
+        completion: Completion,
+        *,
+        urgent: bool = False,
+    ) -> None:
+        """Send such a question; ``urgent`` waits for no room. ``completion`` runs once, unless this raises."""
         link = self._links.granted(target)
         request_id = self._next_id()
-        deadline = monotonic() + timeout_seconds
-        waiter = Waiter()
-        self._track(request_id, deadline, target, waiter.complete)
+        self._track(request_id, deadline, target, completion)
         try:
-            link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline)
+            link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline, urgent=urgent)
         except BaseException:
             self._pending.forget(target, request_id)
             raise
-        return waiter.result()
 
     def send_acknowledged(self, target: str, type_: int, payload: bytes, timeout_seconds: float) -> bool:
         """Send a message and wait until it is acknowledged; whether it waits there for the program to take it."""
@@ -180,9 +193,10 @@ class Calls:
     def _next_id(self) -> str:
         return f"{self._prefix}{next(self._numbers):x}"
 
-    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
-        self._pending.add(key, deadline, target, completion)
+    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> PendingCall:
+        call = self._pending.add(key, deadline, target, completion)
         self._context.alarm.wake_by(deadline)
+        return call
 
     # --- callbacks ---
 

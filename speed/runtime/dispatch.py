@@ -239,12 +239,15 @@ class Dispatch:
         if operation == "LEAVE":
             self._left(lane.source)
         elif operation == "WITHDRAW":
-            self._serving.withdraw(lane.source, control.withdrawn_ids(body))
+            self._serving.withdraw(lane.source, control.request_ids(body))
+        elif operation == "REQUESTS":
+            result = {"requestIds": self._serving.among(lane.source, control.request_ids(body))}
+            self._answer_question(lane.source, received.header.sequence, body, result)
         else:
-            self._answer_question(lane.source, received.header.sequence, operation, body.get("requestId"))
+            self._answer_question(lane.source, received.header.sequence, body, self._answer(operation, lane.source))
 
-    def _answer_question(self, source: str, sequence: int, operation: str, request_id: str | None) -> None:
-        result = self._answer(operation, source)
+    def _answer_question(self, source: str, sequence: int, body: dict[str, Any], result: dict[str, Any] | None) -> None:
+        operation, request_id = str(body.get("op")), body.get("requestId")
         if result is None:
             text = f"unknown DISCOVERY operation {operation[:64]!r}"
             refusal = control.encode_error("INVALID_ARGUMENTS", text, request_id=request_id)

@@ -31,7 +31,6 @@ class Links:
         self.lock = locks.lock("links")
         self._context = context
         self._links: dict[str, OutgoingLink] = {}
-        self._generations: dict[str, int] = {}
         self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
         """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
         self._awake: Awake[str] = Awake(context.most_links)
@@ -82,7 +81,7 @@ class Links:
             link = self._links.get(target)
             if target in self._awake:
                 self._awake.use(target)
-            if link is not None and self._generations[target] == generation:
+            if link is not None and link.generation == generation:
                 return link
             if self._is_closed:
                 raise NodeClosedError("the node was closed: nothing was written")
@@ -91,11 +90,11 @@ class Links:
                 link.splitter = self._splitters.get(target)
                 self._learn(link)
                 self._links[target] = link
-            elif self._generations[target] < generation:
+            elif link.generation < generation:
                 self._learn(link)
                 link.renew()
                 self._opened(link)
-            self._generations[target] = max(generation, self._generations.get(target, 0))
+            link.generation = max(generation, link.generation)
             return link
 
     def _woken(self, link: OutgoingLink) -> None:
@@ -173,8 +172,8 @@ class Links:
         return not os.path.lexists(names.node_dir(self._context.root, target))
 
     def _forget(self, target: str) -> None:
-        for table in (self._links, self._generations, self._fresh):
-            table.pop(target, None)
+        self._links.pop(target, None)
+        self._fresh.pop(target, None)
 
     def opened(self) -> list[OutgoingLink]:
         with self.lock:

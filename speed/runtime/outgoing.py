@@ -62,6 +62,8 @@ class OutgoingLink:
         """Cuts what goes out on a link that has a segment size (G-18)."""
         self.features: tuple[str, ...] = ()
         """What the other side can take, as its entry said last (R-2)."""
+        self.generation = 0
+        """The newest life of the target that it was for."""
         self.target_life = 0
         """The generation of a target that is ephemeral: its envelopes are sealed for that life (W-10), once renewed."""
         self.lives = 0

@@ -33,9 +33,11 @@ class Registrar:
         run: Callable[..., None],
         callers: Callable[[], list[str]],
         replaced: Callable[[str, int], None],
+        succeeded: Callable[[str, int], None],
         sweeper: Sweeper,
     ) -> None:
-        """``callers()`` are nodes whose requests wait or run here; ``replaced(name, generation)`` has a successor."""
+        """``callers()`` are nodes whose requests wait or run here; ``replaced(name, generation)`` is told which life of
+        one is there, ``succeeded`` the same of those that are waited for."""
         self._context = context
         self._heartbeat_seconds = heartbeat_seconds
         self._lost = lost
@@ -43,6 +45,7 @@ class Registrar:
         self._run_task = run
         self._callers = callers
         self._replaced = replaced
+        self._succeeded = succeeded
         self._sweeper = sweeper
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
@@ -146,8 +149,11 @@ class Registrar:
 
     def _check_others(self) -> None:
         for target in self._context.pending.targets():
-            if self._context.registry.live(target, sure=True) is None:
+            entry = self._context.registry.live(target, sure=True)
+            if entry is None:
                 self._left(target)
+            else:
+                self._succeeded(target, entry.generation)
         for source in self._callers():
             entry = self._context.registry.live(source, sure=True)
             if entry is None:

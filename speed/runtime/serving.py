@@ -256,6 +256,10 @@ class Serving:
             for call in list(calls.values()):
                 call.cancellation.set()
 
+    def among(self, source: str, request_ids: Iterable[str]) -> list[str]:
+        """Those of some requests of a caller that wait or run."""
+        return [one for one in request_ids if self._pool.has(source, one)]
+
     def callers(self) -> list[str]:
         """Nodes whose requests wait or run."""
         return [source for source, calls in list(self._callers.items()) if calls]

@@ -39,6 +39,7 @@ from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
+from speed.runtime.successors import Successors
 from speed.runtime.sweeper import Sweeper
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
@@ -215,6 +216,7 @@ def _begin(
         pool.submit,
         serving.callers,
         serving.forget_older,
+        Successors(context, calls).ask,
         sweeper,
     )
     introspection = Introspection(context, serving.services)

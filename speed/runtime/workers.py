@@ -175,6 +175,10 @@ class WorkerPool:
         with self._lock:
             return self._scheduler.withdraw(sender, key)
 
+    def has(self, sender: str, key: str) -> bool:
+        with self._lock:
+            return self._scheduler.has(sender, key)
+
     def forget(self, sender: str) -> tuple[Work, ...]:
         with self._lock:
             return self._scheduler.forget(sender)

@@ -182,3 +182,24 @@ def test_a_call_whose_server_is_killed_as_it_begins_it_runs_in_the_next_life(
     assert caller.refusal("outcome", call=call).execution == "may have run"
     private.start(target, "server", allow=["caller"]).ready()
     assert until(lambda: noted(tmp_path / "noted") == [1])
+
+
+@pairs("calls")
+def test_a_server_that_is_back_before_its_caller_looks_is_asked_what_it_has(
+    private: Agents, tmp_path: Path, source: str, target: str
+) -> None:
+    """S-21: what it took is answered, however long it takes; what the dead one had begun is not waited for."""
+    caller = private.start(source, "caller", heartbeat=1).ready()
+    server = private.start(target, "server", allow=["caller"], workers=1).ready()
+    path = tmp_path / "noted"
+    begun = start(caller, server, 0, path, seconds=LONG)
+    assert until(lambda: noted(path) == [0])
+    waiting = [start(caller, server, number, path, seconds=2) for number in (1, 2)]
+    caller.pause()
+    server.kill()
+    private.start(target, "server", allow=["caller"], workers=1).ready()
+    caller.resume()
+    error = caller.refusal("outcome", call=begun)
+    assert (error.code, error.execution) == ("NODE_LEFT", "may have run")
+    assert [caller.ask("outcome", call=call) for call in waiting] == [False, False]
+    assert noted(path) == [0, 1, 2]

@@ -153,7 +153,7 @@ def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed
                 beats.append(clock[0])
 
     idle = types.SimpleNamespace(turn=lambda: None)
-    Registrar(Sham, 1.1, print, print, print, list, print, idle)._run()  # type: ignore[arg-type]
+    Registrar(Sham, 1.1, print, print, print, list, print, print, idle)._run()  # type: ignore[arg-type]
     pauses = [later - earlier for earlier, later in pairwise(beats)]
     assert len(pauses) >= 17
     assert max(pauses) < 1.2

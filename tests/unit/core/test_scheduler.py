@@ -213,3 +213,16 @@ def test_the_deadline_of_what_was_claimed_means_nothing() -> None:
     scheduler.message("a", "e", 0, is_event=True, claimed=False)
     scheduler.claim(lambda item: True)
     assert scheduler.expire(100) == Overdue()
+
+
+def test_a_request_is_had_until_it_is_done() -> None:
+    """S-21: waiting or running; by its own sender only."""
+    scheduler = Scheduler(1)
+    scheduler.request("a", 1, "item", 10.0)
+    assert scheduler.has("a", 1)
+    assert not scheduler.has("b", 1)
+    work = scheduler.take(0.0)
+    assert work is not None
+    assert scheduler.has("a", 1)
+    scheduler.done(work)
+    assert not scheduler.has("a", 1)

@@ -290,12 +290,12 @@ def test_a_control_payload_above_the_limit_is_refused_unread() -> None:
 def test_a_withdrawal_of_what_is_no_list_of_ids_is_refused(ids: Any) -> None:
     """S-16."""
     with pytest.raises(WireError, match="requestIds"):
-        control.withdrawn_ids({"op": "WITHDRAW", "requestIds": ids})
+        control.request_ids({"op": "WITHDRAW", "requestIds": ids})
 
 
 def test_a_withdrawal_names_its_calls() -> None:
     """S-16."""
-    assert control.withdrawn_ids({"op": "WITHDRAW", "requestIds": ["1", "2"]}) == ["1", "2"]
+    assert control.request_ids({"op": "WITHDRAW", "requestIds": ["1", "2"]}) == ["1", "2"]
 
 
 def test_what_a_service_sees_as_id_is_unique_among_callers() -> None:

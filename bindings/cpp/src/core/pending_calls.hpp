@@ -35,6 +35,8 @@ struct PendingCall {
   enum class Kind { call, question, acknowledgement } kind = Kind::call;
   Completion completion;
   std::uint64_t number = 0;  // of its entering, from 1; the table gives it
+  std::uint32_t life = 0;       // the newest generation of the target that has the request; 0 until it is written
+  std::uint32_t missed_by = 0;  // the generation that did not know of it when asked
 };
 
 class PendingCalls {
@@ -59,6 +61,25 @@ class PendingCalls {
   // Takes those to `target` that were entered up to a number: later ones may be for a successor of that node (S-7).
   std::vector<PendingCall> take_to(const std::string& target, std::uint64_t number) {
     return take_if([&](const PendingCall& call) { return call.target == target && call.number <= number; });
+  }
+
+  void written(const std::string& key, std::uint32_t generation) {
+    if (const auto found = calls_.find(key); found != calls_.end()) found->second.life = generation;
+  }
+
+  // Those that were written to an earlier life of `target` (S-21).
+  std::vector<std::string> older(const std::string& target, std::uint32_t generation) const {
+    std::vector<std::string> keys;
+    for (const auto& [key, call] : calls_) {
+      if (call.target == target && call.life > 0 && call.life < generation) keys.push_back(key);
+    }
+    return keys;
+  }
+
+  // That life of their target does not know a call. True the second time: before, its answer may have been on its way.
+  bool is_gone(const std::string& key, std::uint32_t generation) {
+    const auto found = calls_.find(key);
+    return found != calls_.end() && std::exchange(found->second.missed_by, generation) == generation;
   }
 
   // Takes those that match; their caller completes them.

@@ -16,6 +16,7 @@ namespace speed::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds interruption_period{50};
+constexpr double successor_seconds = 1.0;     // how long a question about calls waits for its answer
 constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
 
 std::string hex(std::uint64_t number) {
@@ -61,6 +62,12 @@ std::exception_ptr call_error(const std::string& code, const std::string& said, 
     return std::make_exception_ptr(error);
   }
   return failure_of<InternalError>(message, details, may_have_run);
+}
+
+std::exception_ptr call_left(const std::string& name) {
+  return failure_of<NodeLeftError>(
+      "'" + name + "' left or died before it answered: the call may have run, look before you repeat it", {},
+      Execution::may_have_run);
 }
 
 // What the deadline of a call, question or acknowledgement means for its caller.
@@ -164,6 +171,8 @@ std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion
     throw;
   }
   context_.buffers.give(std::move(payload));
+  const std::lock_guard guard(lock_);
+  table_.written(id, link->generation());
   return id;
 }
 
@@ -184,7 +193,7 @@ std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std:
 }
 
 void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
-                core::Completion completion) {
+                core::Completion completion, bool urgent) {
   const LinkPtr link = links_.granted(target);
   const std::string id = next_id();
   body.set("requestId", id);
@@ -193,7 +202,7 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
   track(id, {target, deadline, core::PendingCall::Kind::question, std::move(completion)});
   try {
     const ByteView one(payload);
-    link->send({type, 0, {&one, 1}, deadline});
+    link->send({type, 0, {&one, 1}, deadline, urgent});
   } catch (...) {
     forget(id);
     throw;
@@ -321,6 +330,69 @@ void Calls::tell_withdrawn(const std::string& target, std::span<const std::strin
   }
 }
 
+// --- servers that were replaced ---
+
+void Calls::ask_successor(const std::string& target, std::uint32_t generation) {
+  std::vector<std::string> ids;
+  {
+    const std::lock_guard guard(lock_);
+    ids = table_.older(target, generation);
+  }
+  for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
+    const auto some = std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first));
+    ask_for(target, generation, {some.begin(), some.end()});
+  }
+}
+
+void Calls::ask_for(const std::string& target, std::uint32_t generation, std::vector<std::string> ids) {
+  Map body{{"op", "REQUESTS"}, {"requestIds", Array(ids.begin(), ids.end())}};
+  const auto answered = [this, target, generation, ids = std::move(ids)](const core::Outcome& outcome) {
+    told(target, generation, ids, outcome);
+  };
+  try {
+    ask(target, wire::EnvelopeType::discovery, std::move(body), successor_seconds, answered, true);
+  } catch (const std::exception&) {
+    context_.stats.count("questions_unasked");  // asked again with the next look
+  }
+}
+
+namespace {
+
+// Null if it was not answered. A node that does not know the question has all of them, for all that anybody knows.
+std::optional<Array> named(const core::Outcome& outcome, const std::vector<std::string>& asked) {
+  if (const auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
+    try {
+      std::rethrow_exception(*error);
+    } catch (const InvalidArgumentsError&) {
+      return Array(asked.begin(), asked.end());
+    } catch (...) {
+      return std::nullopt;
+    }
+  }
+  const auto* const result = std::get_if<Value>(&outcome);
+  const auto* const members = result == nullptr ? nullptr : result->get_if<Map>();
+  const Value* const ids = members == nullptr ? nullptr : members->find("requestIds");
+  const auto* const listed = ids == nullptr ? nullptr : ids->get_if<Array>();
+  return listed == nullptr ? std::nullopt : std::optional(*listed);
+}
+
+}  // namespace
+
+void Calls::told(const std::string& target, std::uint32_t generation, const std::vector<std::string>& asked,
+                 const core::Outcome& outcome) {
+  const std::optional<Array> known = named(outcome, asked);
+  if (!known) return;
+  for (const std::string& id : asked) {
+    core::Completion completion;
+    {
+      const std::lock_guard guard(lock_);
+      if (std::ranges::find(*known, Value(id)) != known->end()) table_.written(id, generation);
+      else if (table_.is_gone(id, generation)) completion = table_.take(id, target);
+    }
+    if (completion) completion(call_left(target));
+  }
+}
+
 void Calls::replied(const std::string& source, const std::string& request_id, Value result) {
   complete(request_id, source, std::move(result));
 }
@@ -366,9 +438,7 @@ void Calls::node_left(const std::string& name, std::uint64_t entered) {
       call.completion(std::make_exception_ptr(NodeLeftError("'" + name + "' left or died before it answered")));
       continue;
     }
-    call.completion(failure_of<NodeLeftError>("'" + name + "' left or died before it answered: the call may have run, " +
-                                                  "look before you repeat it",
-                                              {}, Execution::may_have_run));
+    call.completion(call_left(name));
   }
 }
 

@@ -59,7 +59,9 @@ class Calls {
   // Nobody wants the answer of a call any more: who serves it is told, soon (S-16). It ends as any other.
   void withdraw(const std::string& target, const std::string& id);
   void ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
-           core::Completion completion);
+           core::Completion completion, bool urgent = false);
+  // Asks the present life of `target` for the calls that were written to an earlier one; waits for nothing (S-21).
+  void ask_successor(const std::string& target, std::uint32_t generation);
   void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
                          bool unordered, core::Completion completion);
 
@@ -87,6 +89,9 @@ class Calls {
   std::string write(const LinkPtr& link, const Call& call, core::Completion completion);
   void tell_withdrawn();
   void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
+  void ask_for(const std::string& target, std::uint32_t generation, std::vector<std::string> ids);
+  void told(const std::string& target, std::uint32_t generation, const std::vector<std::string>& asked,
+            const core::Outcome& outcome);
   void track(std::string key, core::PendingCall call);
   void forget(const std::string& key);
   // False if nobody waits for it: it is counted as `unexpected`.

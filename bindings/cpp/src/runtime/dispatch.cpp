@@ -156,9 +156,11 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   }
   const std::string operation = wire::text_of(body, "op");
   if (operation == "LEAVE") return left_(lane->source());
-  if (operation == "WITHDRAW") return to_.serving.withdraw(lane->source(), wire::withdrawn_ids(body));
+  if (operation == "WITHDRAW") return to_.serving.withdraw(lane->source(), wire::request_ids(body));
   const Value* const id = body.find("requestId");
-  const std::optional<Map> answer = to_.introspection.answer(operation, lane->source());
+  const std::optional<Map> answer = operation == "REQUESTS"
+                                        ? Map{{"requestIds", to_.serving.among(lane->source(), wire::request_ids(body))}}
+                                        : to_.introspection.answer(operation, lane->source());
   if (!answer) {
     reply(lane->source(), received.header.sequence, EnvelopeType::error,
           wire::pack(Map{{"errorCode", "INVALID_ARGUMENTS"},

@@ -299,16 +299,18 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   {
     const std::lock_guard guard(lock_);
     if (has_ended_) throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
-    Row& row = links_[target];
-    if (row.link == nullptr) row = {make(target), generation};
-    link = row.link;
+    LinkPtr& known = links_[target];
+    if (known == nullptr) {
+      known = make(target);
+      known->reaches(generation);
+    }
+    link = known;
     if (awake_.contains(link.get())) awake_.use(link.get(), context_.most_links());
-    if (row.generation >= generation) return link;
+    if (link->generation() >= generation) return link;
   }
   link->renew(life_of(target));  // takes the locks of the link, so the table is not locked
   const std::lock_guard guard(lock_);
-  Row& row = links_[target];
-  row.generation = std::max(row.generation, generation);
+  link->reaches(generation);
   return link;
 }
 
@@ -331,7 +333,7 @@ void Links::woken(OutgoingLink& link) {
   {
     const std::lock_guard guard(lock_);
     const auto row = links_.find(link.target());
-    if (row == links_.end() || row->second.link.get() != &link) return;  // it was forgotten meanwhile
+    if (row == links_.end() || row->second.get() != &link) return;  // it was forgotten meanwhile
     resting = awake_.use(&link, context_.most_links());
   }
   for (OutgoingLink* const other : resting) other->rest();
@@ -363,12 +365,12 @@ void Links::let_go_of_gone() {
 LinkPtr Links::find(const std::string& target) const {
   const std::lock_guard guard(lock_);
   const auto found = links_.find(target);
-  return found == links_.end() ? nullptr : found->second.link;
+  return found == links_.end() ? nullptr : found->second;
 }
 
 void Links::cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter) {
   const std::lock_guard guard(lock_);
-  if (const auto found = links_.find(target); found != links_.end()) found->second.link->cut(splitter);
+  if (const auto found = links_.find(target); found != links_.end()) found->second->cut(splitter);
   if (splitter == nullptr) {
     splitters_.erase(target);
   } else {
@@ -412,7 +414,7 @@ bool Links::knows(const std::string& name) const { return find(name) != nullptr;
 std::vector<LinkPtr> Links::opened() const {
   const std::lock_guard guard(lock_);
   std::vector<LinkPtr> links;
-  for (const auto& [name, row] : links_) links.push_back(row.link);
+  for (const auto& [name, link] : links_) links.push_back(link);
   return links;
 }
 

@@ -58,6 +58,8 @@ class OutgoingLink {
   int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
   const std::string& target() const { return target_; }
   bool is_of_one_life() const { return is_of_one_life_; }  // of an ephemeral target
+  std::uint32_t generation() const { return generation_; }  // the newest life of the target that it was for
+  void reaches(std::uint32_t generation) { generation_ = std::max(generation, generation_.load()); }  // one at a time
 
  private:
   struct Appended {
@@ -85,6 +87,7 @@ class OutgoingLink {
   std::mutex sync_lock_;
   fs::Ringer ringer_;
   std::atomic<bool> is_of_one_life_;
+  std::atomic<std::uint32_t> generation_ = 0;
   std::uint64_t counter_ = 0;
   bool has_ended_ = false;
   bool is_shut_ = false;
@@ -138,10 +141,6 @@ class Links {
   void shut();  // for good
 
  private:
-  struct Row {
-    LinkPtr link;
-    std::uint32_t generation = 0;
-  };
   LinkPtr make(const std::string& target);
   std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
   void woken(OutgoingLink& link);
@@ -154,7 +153,7 @@ class Links {
   mutable std::mutex lock_;
   bool has_ended_ = false;
   core::Awake<OutgoingLink*> awake_;
-  std::unordered_map<std::string, Row> links_;
+  std::unordered_map<std::string, LinkPtr> links_;
   std::unordered_map<std::string, std::shared_ptr<const segment::Splitter>> splitters_;
 };
 

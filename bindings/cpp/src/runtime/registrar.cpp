@@ -160,7 +160,11 @@ void Registrar::tell(const core::RegistryChange& change) {
 
 void Registrar::check_callees() {
   for (const std::string& target : effects_.callees()) {
-    if (context_.registry->surely_live(target) == nullptr) effects_.left(target);
+    if (const fs::EntryPtr entry = context_.registry->surely_live(target)) {
+      effects_.there(target, static_cast<std::uint32_t>(entry->generation));
+    } else {
+      effects_.left(target);
+    }
   }
 }
 

@@ -22,6 +22,7 @@ class Registrar {
     std::function<void(std::exception_ptr)> lost;       // the name is gone
     std::function<void(const std::string&)> left;       // a node is gone
     std::function<std::set<std::string>()> callees;     // nodes that somebody waits for
+    std::function<void(const std::string&, std::uint32_t)> there;  // which life of one of those is
     std::function<void()> sweep;                        // for a short time
   };
 

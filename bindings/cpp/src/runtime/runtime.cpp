@@ -170,8 +170,10 @@ void Runtime::begin() {
     names.merge(workers.scheduling([](core::Scheduler& scheduler) { return scheduler.senders(); }));
     return names;
   };
-  registrar->start({[this](const std::exception_ptr& why) { lost(why); }, left, waited_for, [this] { sweeper->turn(); }},
-                   shared_from_this());
+  const auto there = [this](const std::string& name, std::uint32_t life) { calls.ask_successor(name, life); };
+  registrar->start(
+      {[this](const std::exception_ptr& why) { lost(why); }, left, waited_for, there, [this] { sweeper->turn(); }},
+      shared_from_this());
 }
 
 void Runtime::leave(double drain_seconds) {

@@ -294,6 +294,16 @@ void Serving::forget(const std::string& source) {
   if (waiting.size() + running.size() > 0) context_.stats.count("requests_forgotten", waiting.size() + running.size());
 }
 
+Array Serving::among(const std::string& source, const std::vector<std::string>& ids) const {
+  Array found;
+  workers_.scheduling([&](const core::Scheduler& scheduler) {
+    for (const std::string& id : ids) {
+      if (scheduler.find(source, id) != nullptr) found.emplace_back(id);
+    }
+  });
+  return found;
+}
+
 void Serving::overdue(const core::Overdue& found) {
   const auto tell = [&](const core::WorkPtr& work) {
     const auto asked = std::static_pointer_cast<Asked>(work);

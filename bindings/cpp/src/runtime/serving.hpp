@@ -24,6 +24,7 @@ class Serving {
   // The caller takes these back: what waits never begins, what runs is told (S-16).
   void withdraw(const std::string& source, const std::vector<std::string>& ids);
   void forget(const std::string& source);  // it left or died (T-8)
+  Array among(const std::string& source, const std::vector<std::string>& ids) const;  // those that wait or run (S-21)
   // Answers TIMEOUT for what is over its deadline; a running service is told and goes on, its result is dropped.
   void overdue(const core::Overdue& found);
   void leave(const std::vector<core::WorkPtr>& waiting);  // they never begin, since the node leaves

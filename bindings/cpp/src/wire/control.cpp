@@ -48,7 +48,7 @@ Bytes encode_refusal(std::string_view code, std::string_view message, std::uint6
   return pack(Map{{"errorCode", code}, {"errorMessage", readable(message)}, {"sequence", sequence}});
 }
 
-std::vector<std::string> withdrawn_ids(const Map& members) {
+std::vector<std::string> request_ids(const Map& members) {
   const Value* const listed = members.find("requestIds");
   const auto* const items = listed == nullptr ? nullptr : listed->get_if<Array>();
   if (items == nullptr || items->empty() || items->size() > limits::max_withdrawn_ids) {

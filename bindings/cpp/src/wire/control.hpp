@@ -22,7 +22,7 @@ Ack decode_ack(ByteView payload);  // WireError BAD_PAYLOAD
 Bytes encode_refusal(std::string_view code, std::string_view message, std::uint64_t sequence);
 
 // The request ids that are withdrawn (S-15); WireError BAD_PAYLOAD.
-std::vector<std::string> withdrawn_ids(const Map& members);
+std::vector<std::string> request_ids(const Map& members);
 
 // Checks what a node answered to a question of S-12; WireError BAD_PAYLOAD names what is odd.
 Map checked_answer(std::string_view operation, const Value& answer);

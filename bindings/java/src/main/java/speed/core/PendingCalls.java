@@ -40,8 +40,61 @@ public final class PendingCalls {
         }
     }
 
-    /** One waiting caller; the deadline is monotonic. The completion must not block. */
-    public record Call(Key key, long deadlineNanos, String target, Consumer<Outcome> completion) {}
+    /** One waiting caller. */
+    public static final class Call {
+        private final Key key;
+        private final long deadlineNanos;
+        private final String target;
+        private final Consumer<Outcome> completion;
+        private volatile int life;
+        private int missedBy;
+
+        /**
+         * A caller that waits.
+         *
+         * @param deadlineNanos monotonic
+         * @param completion must not block
+         */
+        public Call(Key key, long deadlineNanos, String target, Consumer<Outcome> completion) {
+            this.key = key;
+            this.deadlineNanos = deadlineNanos;
+            this.target = target;
+            this.completion = completion;
+        }
+
+        public Key key() {
+            return key;
+        }
+
+        public long deadlineNanos() {
+            return deadlineNanos;
+        }
+
+        public String target() {
+            return target;
+        }
+
+        public Consumer<Outcome> completion() {
+            return completion;
+        }
+
+        /** The request is written, and this generation of the target has it. */
+        public void isHadBy(int generation) {
+            life = generation;
+        }
+
+        /** Whether the request was written to an earlier generation of the target. */
+        public boolean isOlderThan(int generation) {
+            return 0 < life && life < generation;
+        }
+
+        /** This generation does not know the request; true the second time: before, its answer may have been on its way. */
+        public boolean isGone(int generation) {
+            boolean again = missedBy == generation;
+            missedBy = generation;
+            return again;
+        }
+    }
 
     private final Map<Key, Call> calls = new ConcurrentHashMap<>();
     private volatile long earliest = NEVER;

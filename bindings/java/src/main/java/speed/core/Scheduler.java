@@ -261,6 +261,11 @@ public final class Scheduler<T> {
         return requests.senders();
     }
 
+    /** Whether a request waits or runs. */
+    public boolean has(String sender, Object key) {
+        return requests.get(sender, key) != null;
+    }
+
     /** The caller withdrew a request. One that waited is ENDED and never begins; one that runs stays as it is. */
     public Work<T> withdraw(String sender, Object key) {
         Work<T> work = requests.get(sender, key);

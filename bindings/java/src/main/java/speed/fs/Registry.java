@@ -261,8 +261,13 @@ public final class Registry {
 
     /** Whether a node is known not to be alive, its process looked at even while its heartbeat is young. */
     public boolean isGone(String name) {
+        return surelyLive(name) == null;
+    }
+
+    /** The entry of a node whose process is there, however young its heartbeat is; null if none is. */
+    public Entry surelyLive(String name) {
         Entry entry = live(name);
-        return entry == null || ThisProcess.isGone(entry.process());
+        return entry == null || ThisProcess.isGone(entry.process()) ? null : entry;
     }
 
     /** Entries of nodes that may be alive, sorted by name; StorageException where they cannot be listed. */

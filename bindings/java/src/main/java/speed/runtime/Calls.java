@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import speed.core.CallErrors;
 import speed.core.Log;
@@ -138,8 +139,10 @@ final class Calls {
                     System.currentTimeMillis() + milliseconds, ThisProcess.bootId(), Posix.bootMs() + milliseconds,
                     Trace.orCurrent(trace)).encode();
             long deadline = System.nanoTime() + timeout.toNanos();
-            track(new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion));
+            Call call = new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion);
+            track(call);
             sendTracked(link, Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
+            call.isHadBy(link.generation());
         } catch (SpeedException failure) {
             if (failure.execution() == null) {
                 failure.about(Execution.NOT_BEGUN);
@@ -194,20 +197,31 @@ final class Calls {
 
     /** Asks a HEARTBEAT or DISCOVERY question and waits for the reply. */
     public Object ask(String target, EnvelopeType type, Map<String, Object> question, Duration timeout) {
-        OutgoingLink link = links.granted(target);
-        String requestId = nextId();
-        Map<String, Object> body = new LinkedHashMap<>(question);
-        body.put("requestId", requestId);
-        long deadline = System.nanoTime() + timeout.toNanos();
         try (Waiter waiter = new Waiter(pool)) {
-            track(new Call(new RequestKey(requestId), deadline, target, waiter));
-            sendTracked(link, Load.of(type, 0, Control.encode(body), deadline), requestId);
+            beginToAsk(target, question, System.nanoTime() + timeout.toNanos(), waiter,
+                    (asked, deadline) -> Load.of(type, 0, asked, deadline));
             Outcome outcome = waiter.await(() -> { });
             if (outcome.error() != null) {
                 throw outcome.error();
             }
             return outcome.result();
         }
+    }
+
+    /** Asks a DISCOVERY question without waiting, not for room either; the completion runs once, unless this throws. */
+    void askAtOnce(String target, Map<String, Object> question, Duration timeout, Consumer<Outcome> completion) {
+        beginToAsk(target, question, System.nanoTime() + timeout.toNanos(), completion,
+                (asked, deadline) -> Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(asked)));
+    }
+
+    private void beginToAsk(String target, Map<String, Object> question, long deadline, Consumer<Outcome> completion,
+            BiFunction<byte[], Long, Load> load) {
+        OutgoingLink link = links.granted(target);
+        String requestId = nextId();
+        Map<String, Object> body = new LinkedHashMap<>(question);
+        body.put("requestId", requestId);
+        track(new Call(new RequestKey(requestId), deadline, target, completion));
+        sendTracked(link, load.apply(Control.encode(body), deadline), requestId);
     }
 
     private void sendTracked(OutgoingLink link, Load load, String requestId) {

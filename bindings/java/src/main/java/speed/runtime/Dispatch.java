@@ -121,12 +121,15 @@ final class Dispatch {
         switch (operation) {
             case "LEAVE" -> left.accept(source);
             case "WITHDRAW" -> serving.withdraw(source, Control.requestIds(body));
-            default -> answer(source, received.header(), operation, body.get("requestId"));
+            default -> answer(source, received.header(), operation, body.get("requestId"),
+                    operation.equals("REQUESTS")
+                            ? Map.of("requestIds", serving.among(source, Control.requestIds(body)))
+                            : introspection.answer(operation, source));
         }
     }
 
-    private void answer(String source, Header header, String operation, Object requestId) {
-        Map<String, Object> result = introspection.answer(operation, source);
+    private void answer(
+            String source, Header header, String operation, Object requestId, Map<String, Object> result) {
         Map<String, Object> reply = new LinkedHashMap<>();
         if (result == null) {
             reply.put("errorCode", "INVALID_ARGUMENTS");

@@ -21,7 +21,6 @@ import speed.wire.Names;
 final class Links {
     private final Context context;
     private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
-    private final Map<String, Integer> met = new ConcurrentHashMap<>();
     /** Links that hold files open; its monitor guards it. */
     private final Awake<String> awake;
     private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
@@ -63,7 +62,7 @@ final class Links {
     /** The link to a target whatever it grants: for replies, to which the request gave the right. */
     OutgoingLink open(String target, int generation) {
         OutgoingLink link = links.get(target);
-        if (link != null && met.getOrDefault(target, 0) >= generation) {
+        if (link != null && link.generation() >= generation) {
             return link;
         }
         link = links.computeIfAbsent(target,
@@ -72,7 +71,6 @@ final class Links {
             link.shut();
         }
         link.meets(generation);
-        met.merge(target, generation, Math::max);
         return link;
     }
 
@@ -131,8 +129,8 @@ final class Links {
             synchronized (awake) {
                 awake.rest(link.target);
             }
-            if (link.isOfOneLife() && leftNothing(link.target) && links.remove(link.target, link)) {
-                met.remove(link.target);
+            if (link.isOfOneLife() && leftNothing(link.target)) {
+                links.remove(link.target, link);
             }
             link.rest();
         }

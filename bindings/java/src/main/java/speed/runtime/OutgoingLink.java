@@ -65,7 +65,7 @@ final class OutgoingLink {
     private long synced;
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
-    private int targetGeneration;
+    private volatile int targetGeneration;
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size; null on others. */
@@ -381,6 +381,11 @@ final class OutgoingLink {
         } finally {
             lock.unlock();
         }
+    }
+
+    /** The newest generation of the target that it was for. */
+    int generation() {
+        return targetGeneration;
     }
 
     boolean isOfOneLife() {

@@ -4,6 +4,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import speed.core.Log;
@@ -25,6 +26,7 @@ final class Registrar {
     private final Consumer<Supplier<SpeedException>> lost;
     private volatile Consumer<String> left = name -> { };
     private volatile Supplier<List<String>> callers = List::of;
+    private volatile BiConsumer<String, Integer> there = (name, generation) -> { };
     private final Consumer<Runnable> tasks;
     private final List<Consumer<SpeedException>> lostHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
@@ -54,9 +56,14 @@ final class Registrar {
         thread.start();
     }
 
-    /** From now on the death of others is noticed: of those who are waited for, and of those whose requests are here. */
-    void notice(Supplier<List<String>> newCallers, Consumer<String> newLeft) {
+    /**
+     * From now on the death of others is noticed: of those who are waited for, and of those whose requests are here.
+     *
+     * @param newThere told which generation of one of them is there
+     */
+    void notice(Supplier<List<String>> newCallers, Consumer<String> newLeft, BiConsumer<String, Integer> newThere) {
         callers = newCallers;
+        there = newThere;
         left = newLeft;
     }
 
@@ -185,8 +192,11 @@ final class Registrar {
         Set<String> others = new HashSet<>(context.pending.targets());
         others.addAll(callers.get());
         for (String other : others) {
-            if (context.registry.isGone(other)) {
+            Entry entry = context.registry.surelyLive(other);
+            if (entry == null) {
                 left.accept(other);
+            } else {
+                there.accept(other, entry.generation());
             }
         }
     }

@@ -113,7 +113,7 @@ final class Runtime {
             context.checkOpen();
             isRunning = true;
         }
-        registrar.notice(parts.serving()::callers, this::left);
+        registrar.notice(parts.serving()::callers, this::left, new Successors(context, parts.calls())::ask);
         reader.start();
         return this;
     }

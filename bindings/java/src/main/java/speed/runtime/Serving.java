@@ -134,6 +134,11 @@ final class Serving {
         }
     }
 
+    /** Those of some requests of a caller that wait or run. */
+    List<String> among(String source, List<String> requestIds) {
+        return requestIds.stream().filter(one -> pool.has(source, one)).toList();
+    }
+
     /** Those who wait here for answers. */
     List<String> callers() {
         return pool.callers();

@@ -246,6 +246,11 @@ final class WorkerPool {
         return scheduler.withdraw(sender, requestId);
     }
 
+    /** Whether a request waits or runs. */
+    synchronized boolean has(String sender, String requestId) {
+        return scheduler.has(sender, requestId);
+    }
+
     /** All requests of a caller that is gone; those that waited are ended. */
     synchronized List<Work<Job>> forget(String sender) {
         return scheduler.forget(sender);

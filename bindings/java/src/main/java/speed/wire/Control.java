@@ -25,13 +25,13 @@ public final class Control {
         return encode(body);
     }
 
-    /** The requests that a WITHDRAW names. */
+    /** The requests that a WITHDRAW or REQUESTS names. */
     public static List<String> requestIds(Map<Object, Object> body) {
         boolean isList = body.get("requestIds") instanceof List<?> ids && !ids.isEmpty()
                 && ids.size() <= Limits.MAX_WITHDRAWN_IDS
                 && ids.stream().allMatch(id -> id instanceof String text && Payloads.isRequestId(text));
         if (!isList) {
-            throw new WireException("BAD_PAYLOAD", "a WITHDRAW names no 1 to 64 requests");
+            throw new WireException("BAD_PAYLOAD", "requestIds names no 1 to 64 requests");
         }
         return ((List<?>) body.get("requestIds")).stream().map(String.class::cast).toList();
     }
