@@ -203,3 +203,23 @@ def test_a_server_that_is_back_before_its_caller_looks_is_asked_what_it_has(
     assert (error.code, error.execution) == ("NODE_LEFT", "may have run")
     assert [caller.ask("outcome", call=call) for call in waiting] == [False, False]
     assert noted(path) == [0, 1, 2]
+
+
+@pairs("calls")
+def test_a_caller_that_is_back_before_its_server_looks_holds_up_nothing(
+    private: Agents, tmp_path: Path, source: str, target: str
+) -> None:
+    """T-8: what its predecessor asked is cancelled where it runs, and never begins where it waits."""
+    caller = private.start(source, "caller").ready()
+    server = private.start(target, "server", allow=["caller"], workers=1, heartbeat=1).ready()
+    path = tmp_path / "noted"
+    start(caller, server, 0, path, seconds=LONG)
+    assert until(lambda: noted(path) == [0])
+    start(caller, server, 1, path)
+    caller.ask("ping", target="server")  # so all of it was read
+    server.pause()
+    caller.kill()
+    heir = private.start(source, "caller").ready()
+    server.resume()
+    assert heir.call(server, "add", {"a": 1, "b": 1}, timeout=LONG / 2) == 2
+    assert noted(path) == [0]

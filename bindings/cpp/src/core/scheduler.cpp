@@ -294,11 +294,13 @@ WorkPtr Scheduler::withdraw(const std::string& sender, const std::string& key) {
   return work;
 }
 
-std::vector<WorkPtr> Scheduler::forget(const std::string& sender) {
+std::vector<WorkPtr> Scheduler::forget(const std::string& sender, const std::function<bool(const Work&)>& which) {
   std::vector<WorkPtr> works;
   const auto of_sender = accepted_.find(sender);
   if (of_sender == accepted_.end()) return works;
-  for (const auto& [key, work] : of_sender->second) works.push_back(work);
+  for (const auto& [key, work] : of_sender->second) {
+    if (which(*work)) works.push_back(work);
+  }
   std::ranges::sort(works, {}, &Work::number);
   for (const WorkPtr& work : works) {
     if (work->state == State::waiting) drop_request(work);

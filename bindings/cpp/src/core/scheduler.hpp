@@ -92,7 +92,8 @@ class Scheduler {
 
   // Null if it is unknown. One that waited is ended and never begins; one that runs stays as it is.
   WorkPtr withdraw(const std::string& sender, const std::string& key);
-  std::vector<WorkPtr> forget(const std::string& sender);  // its requests, the waiting ones ended
+  // Those of its requests, the waiting ones ended.
+  std::vector<WorkPtr> forget(const std::string& sender, const std::function<bool(const Work&)>& which);
   Overdue expire(double now);
   std::optional<double> next_time();  // when time alone next changes something
 

@@ -170,7 +170,10 @@ void Runtime::begin() {
     names.merge(workers.scheduling([](core::Scheduler& scheduler) { return scheduler.senders(); }));
     return names;
   };
-  const auto there = [this](const std::string& name, std::uint32_t life) { calls.ask_successor(name, life); };
+  const auto there = [this](const std::string& name, std::uint32_t life) {
+    calls.ask_successor(name, life);
+    serving.forget(name, life);
+  };
   registrar->start(
       {[this](const std::exception_ptr& why) { lost(why); }, left, waited_for, there, [this] { sweeper->turn(); }},
       shared_from_this());

@@ -278,20 +278,23 @@ void Serving::withdraw(const std::string& source, const std::vector<std::string>
   answers_.flush(false);
 }
 
-void Serving::forget(const std::string& source) {
+void Serving::forget(const std::string& source, std::uint32_t successor) {
   std::vector<AskedPtr> waiting;
   std::vector<AskedPtr> running;
   workers_.scheduling([&](core::Scheduler& scheduler) {
-    for (const core::WorkPtr& work : scheduler.forget(source)) {
+    const auto is_older = [&](const core::Work& work) { return static_cast<const Asked&>(work).generation < successor; };
+    for (const core::WorkPtr& work : scheduler.forget(source, is_older)) {
       (work->state == core::State::ended ? waiting : running).push_back(std::static_pointer_cast<Asked>(work));
     }
   });
   for (const AskedPtr& asked : waiting) lane_of(asked)->finish({&asked->sequence, 1});
+  std::size_t count = waiting.size();
   for (const AskedPtr& asked : running) {
-    asked->forgotten = true;
+    if (asked->forgotten.exchange(true)) continue;  // it was told with an earlier look
     cancel(asked);
+    ++count;
   }
-  if (waiting.size() + running.size() > 0) context_.stats.count("requests_forgotten", waiting.size() + running.size());
+  if (count > 0) context_.stats.count("requests_forgotten", count);
 }
 
 Array Serving::among(const std::string& source, const std::vector<std::string>& ids) const {

@@ -3,6 +3,8 @@
 // Threads: all methods may be called from any thread; `accept` and `refuse` while its lane is being read.
 #pragma once
 
+#include <limits>
+
 #include "core/service_table.hpp"
 #include "runtime/answers.hpp"
 #include "runtime/workers.hpp"
@@ -23,7 +25,8 @@ class Serving {
   void refuse(const std::string& source, const fs::Received& received);
   // The caller takes these back: what waits never begins, what runs is told (S-16).
   void withdraw(const std::string& source, const std::vector<std::string>& ids);
-  void forget(const std::string& source);  // it left or died (T-8)
+  // It left or died, or has been replaced by that life: nobody waits for what it asked before (T-8).
+  void forget(const std::string& source, std::uint32_t successor = std::numeric_limits<std::uint32_t>::max());
   Array among(const std::string& source, const std::vector<std::string>& ids) const;  // those that wait or run (S-21)
   // Answers TIMEOUT for what is over its deadline; a running service is told and goes on, its result is dropped.
   void overdue(const core::Overdue& found);

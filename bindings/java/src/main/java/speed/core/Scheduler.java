@@ -275,9 +275,9 @@ public final class Scheduler<T> {
         return work;
     }
 
-    /** The caller left or died: its requests, the waiting ones ENDED. What it sent otherwise stays. */
-    public List<Work<T>> forget(String sender) {
-        List<Work<T>> works = requests.of(sender);
+    /** The caller left, died or was replaced: those of its requests, the waiting ones ENDED. What it sent otherwise stays. */
+    public List<Work<T>> forget(String sender, Predicate<T> which) {
+        List<Work<T>> works = requests.of(sender).stream().filter(work -> which.test(work.item)).toList();
         works.stream().filter(work -> work.state == Work.State.WAITING).forEach(requests::drop);
         return works;
     }

@@ -113,7 +113,11 @@ final class Runtime {
             context.checkOpen();
             isRunning = true;
         }
-        registrar.notice(parts.serving()::callers, this::left, new Successors(context, parts.calls())::ask);
+        Successors successors = new Successors(context, parts.calls());
+        registrar.notice(parts.serving()::callers, this::left, (name, generation) -> {
+            successors.ask(name, generation);
+            parts.serving().forget(name, generation);
+        });
         reader.start();
         return this;
     }

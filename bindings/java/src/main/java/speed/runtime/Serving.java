@@ -124,8 +124,16 @@ final class Serving {
 
     /** A caller left or died: nobody waits for its answers. */
     void forget(String source) {
-        for (Work<Job> work : pool.forget(source)) {
+        forget(source, Integer.MAX_VALUE);
+    }
+
+    /** A caller was replaced by that generation of it: nobody waits for what it asked before. */
+    void forget(String source, int successor) {
+        for (Work<Job> work : pool.forget(source, job -> ((Running) job).generation() < successor)) {
             Running one = (Running) work.item;
+            if (one.cancellation.isCancelled()) {
+                continue; // it was told before
+            }
             context.stats.count("requests_forgotten");
             one.withdraw();
             if (work.state() == Work.State.ENDED && one.answer() != null) {

@@ -251,9 +251,9 @@ final class WorkerPool {
         return scheduler.has(sender, requestId);
     }
 
-    /** All requests of a caller that is gone; those that waited are ended. */
-    synchronized List<Work<Job>> forget(String sender) {
-        return scheduler.forget(sender);
+    /** Those requests of a caller; those that waited are ended. */
+    synchronized List<Work<Job>> forget(String sender, Predicate<Job> which) {
+        return scheduler.forget(sender, which);
     }
 
     /** Senders of the requests that wait or run. */

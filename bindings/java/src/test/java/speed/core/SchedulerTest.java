@@ -88,7 +88,7 @@ class SchedulerTest {
         }
 
         private Map<String, List<String>> forget(Contract step) {
-            List<Work<String>> works = scheduler.forget(step.text("sender"));
+            List<Work<String>> works = scheduler.forget(step.text("sender"), any -> true);
             return Map.of("waiting", names(works.stream().filter(work -> work.state() == Work.State.ENDED).toList()),
                     "running", names(works.stream().filter(work -> work.state() != Work.State.ENDED).toList()));
         }
