@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.errors import SpeedError
@@ -29,7 +30,18 @@ class Inbox:
     ``junk`` counts foreign things that were put aside.
     """
 
-    def __init__(self, root: str, name: str, generation: int, keyring: Keyring, *, ephemeral: bool = False) -> None:
+    def __init__(
+        self,
+        root: str,
+        name: str,
+        generation: int,
+        keyring: Keyring,
+        *,
+        ephemeral: bool = False,
+        late_seconds: float = 0.0,
+    ) -> None:
+        """``late_seconds``: how old a listing may be that the filesystem gives (R-21)."""
+        self._late_seconds = late_seconds
         self._root = root
         self._name = name
         self._generation = generation
@@ -37,6 +49,8 @@ class Inbox:
         self._ephemeral = ephemeral
         self._path = names.inbox_dir(root, name)
         self._listed_at = -1
+        self._change = (-1, 0.0)
+        """The change that was seen last, and since when, in monotonic seconds."""
         self._quarantine: Quarantine | None = None
         self.junk = 0
 
@@ -69,10 +83,17 @@ class Inbox:
                 self.junk += 1
                 self.quarantine_store.take(directory, filename, "NO_LANE")
             is_whole = len(junk) <= MAX_JUNK_A_SCAN and len(senders) <= MAX_LANES
-            self._listed_at = changed_at if is_settled(changed_at) and is_whole else -1
+            self._listed_at = changed_at if is_whole and self._shows(changed_at) else -1
             return _cut(senders, first, directory)
         finally:
             os.close(directory)
+
+    def _shows(self, changed_at: int) -> bool:
+        """Whether a listing that was just made shows what changed then; a network filesystem may give an older one."""
+        now = monotonic()
+        if changed_at != self._change[0]:
+            self._change = (changed_at, now)
+        return is_settled(changed_at) and now - self._change[1] >= self._late_seconds
 
     def changed_at(self, sender: str) -> int:
         """When a lane last gained or lost a file, in ns; -1 if so recent that the next change may not show."""

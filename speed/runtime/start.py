@@ -301,7 +301,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             fabrics=options.fabrics,
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
-            before_publish=lambda won: prepared.append(_prepare(root, options, won, keys.keyring, polling)),
+            before_publish=lambda won: prepared.append(_prepare(root, options, won, keys.keyring, polling, filesystem)),
         )
     except BaseException:
         for bell, _ in prepared:
@@ -332,10 +332,13 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     return context, bell, inbox
 
 
-def _prepare(root: str, options: Options, won: Won, keyring: Keyring, polling: bool) -> tuple[Bell | None, Inbox]:
+def _prepare(
+    root: str, options: Options, won: Won, keyring: Keyring, polling: bool, filesystem: Filesystem
+) -> tuple[Bell | None, Inbox]:
     """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
     name = options.name
-    inbox = Inbox(root, name, won.generation, keyring, ephemeral=options.ephemeral)
+    late = filesystem.late_seconds
+    inbox = Inbox(root, name, won.generation, keyring, ephemeral=options.ephemeral, late_seconds=late)
     inbox.prepare()
     if won.former:
         fence_lanes(root, name, won.generation, keyring)

@@ -260,3 +260,13 @@ def test_the_filesystem_under_a_root_is_described(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     if os.path.isdir("/dev/shm"):
         assert filesystem_of("/dev/shm").is_memory
+
+
+def test_an_inbox_is_listed_again_for_as_long_as_its_filesystem_may_be_late(lane: Lane) -> None:
+    """L-22: the listing that shows nothing new may be older than the change that the directory tells of."""
+    lane.writer().append(sealed(1))
+    inbox = Inbox(lane.root, TARGET, 1, KEYRING, late_seconds=0.3)
+    began = time.monotonic()
+    while inbox.scan() is not None:
+        assert time.monotonic() < began + 20
+    assert time.monotonic() - began >= 0.3

@@ -221,6 +221,20 @@ TEST(Inbox, it_is_listed_again_once_it_changed_l_26) {
   EXPECT_EQ(inbox.scan()->size(), 2U);
 }
 
+TEST(Inbox, it_is_listed_again_for_as_long_as_its_filesystem_may_be_late_l_22) {
+  const OneLane lane;
+  const std::string path = wire::inbox_dir(lane.root.path, "billing");
+  std::filesystem::create_directory(path + "/etl");
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  fs::Inbox inbox(lane.root.path, "billing", 1, lane.ring);
+  inbox.late_seconds = 3600;
+  EXPECT_EQ(inbox.scan(), std::vector<std::string>{"etl"});
+  EXPECT_EQ(inbox.scan(), std::vector<std::string>{"etl"});
+  inbox.late_seconds = 0;
+  EXPECT_TRUE(inbox.scan());
+  EXPECT_EQ(inbox.scan(), std::nullopt);
+}
+
 TEST(Inbox, of_more_lanes_than_may_be_listed_those_that_are_asked_for_and_the_newest_are_l_21) {
   const OneLane lane;
   const std::string path = wire::inbox_dir(lane.root.path, "billing");

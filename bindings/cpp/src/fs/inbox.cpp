@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fs/claiming.hpp"
+#include "fs/clock.hpp"
 
 namespace speed::fs {
 
@@ -53,7 +54,7 @@ std::optional<Inbox::Names> Inbox::scan(const Choice& first) {
   const std::int64_t changed_at = modified_ns(status_of(directory.get()));
   if (changed_at == listed_at_) return std::nullopt;
   Names senders = sort_out(directory.get());
-  listed_at_ = is_settled(changed_at) && senders.size() <= max_lanes_ ? changed_at : -1;
+  listed_at_ = shows(changed_at) && senders.size() <= max_lanes_ ? changed_at : -1;
   if (senders.size() > max_lanes_) cut(senders, first, directory.get());
   return senders;
 }
@@ -84,6 +85,13 @@ void Inbox::cut(Names& senders, const Choice& first, int directory) const {
   std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(max_lanes_), std::ranges::greater());
   senders.resize(max_lanes_);
   for (std::size_t at = 0; at < max_lanes_; ++at) senders[at] = std::move(ranked[at].second);
+}
+
+// Whether a listing that was just made shows what changed then; a network filesystem may give an older one.
+bool Inbox::shows(std::int64_t changed_at) {
+  const double now = monotonic_seconds();
+  if (std::exchange(change_, changed_at) != changed_at) seen_ = now;
+  return is_settled(changed_at) && now - seen_ >= late_seconds;
 }
 
 std::int64_t Inbox::changed_at(const std::string& sender) const {

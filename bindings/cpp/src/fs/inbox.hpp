@@ -17,6 +17,8 @@ class Inbox {
   Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
         bool ephemeral = false, std::size_t max_lanes = wire::limits::max_lanes);
 
+  double late_seconds = 0;  // how old a listing may be that the filesystem gives
+
   // Makes the node's directories; RootError if something else is in their place.
   static void prepare(const std::string& root, const std::string& name);
 
@@ -43,6 +45,7 @@ class Inbox {
   std::uint64_t junk() const { return junk_; }  // foreign things put aside
 
  private:
+  bool shows(std::int64_t changed_at);
   Names sort_out(int directory);
   void cut(Names& senders, const Choice& first, int directory) const;
 
@@ -54,6 +57,8 @@ class Inbox {
   std::size_t max_lanes_;
   Quarantine quarantine_;
   wire::Buffer buffer_;
+  std::int64_t change_ = -1;  // the change that was seen last, in ns
+  double seen_ = 0;           // since when, in monotonic seconds
   std::int64_t listed_at_ = -1;  // when the directory that was listed last was changed, in ns
   std::atomic<std::uint64_t> junk_ = 0;
 };

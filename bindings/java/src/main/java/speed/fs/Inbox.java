@@ -30,7 +30,11 @@ public final class Inbox {
     private final int maxLanes;
     private final ReadBuffer buffer = new ReadBuffer();
     private Quarantine quarantine;
+    private long lateNanos;
     private long listedAt = UNSETTLED;
+    /** The change that was seen last, and since when (monotonic). */
+    private long change = UNSETTLED;
+    private long seen;
     private volatile int junk;
 
     /** The inbox of one life of a node; {@code isEphemeral}: its name will not come back. */
@@ -45,6 +49,11 @@ public final class Inbox {
         this.keyring = keyring;
         this.isEphemeral = isEphemeral;
         this.maxLanes = maxLanes;
+    }
+
+    /** How old a listing may be that the filesystem gives. */
+    public void late(double seconds) {
+        lateNanos = (long) (seconds * 1e9);
     }
 
     /** Makes the node's directories; RootException if something else is in their place. */
@@ -76,10 +85,20 @@ public final class Inbox {
             sortOut(inbox, senders, foreign);
             foreign.stream().limit(MAX_JUNK_PER_SCAN).forEach(file -> quarantine.take(inbox, file, "NO_LANE"));
             boolean isWhole = foreign.size() <= MAX_JUNK_PER_SCAN && senders.size() <= maxLanes;
-            listedAt = isWhole && LaneFiles.isSettled(changedAt) ? changedAt : UNSETTLED;
+            listedAt = isWhole && shows(changedAt) ? changedAt : UNSETTLED;
         }
         junk += Math.min(foreign.size(), MAX_JUNK_PER_SCAN);
         return senders.size() <= maxLanes ? senders : cut(senders, first);
+    }
+
+    /** Whether a listing that was just made shows what changed then; a network filesystem may give an older one. */
+    private boolean shows(long changedAt) {
+        long now = System.nanoTime();
+        if (changedAt != change) {
+            change = changedAt;
+            seen = now;
+        }
+        return LaneFiles.isSettled(changedAt) && now - seen >= lateNanos;
     }
 
     private Set<String> cut(Set<String> senders, Predicate<String> first) {

@@ -48,10 +48,11 @@ final class Runtime {
         private Inbox inbox;
         private Bell bell;
 
-        void prepare(Options options, Registry registry, boolean polling, Won won) {
+        void prepare(Options options, Registry registry, boolean polling, double lateSeconds, Won won) {
             try {
                 inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
                         options.ephemeral());
+                inbox.late(lateSeconds);
                 inbox.prepare();
                 if (won.former() > 0) {
                     Fences.set(options.root(), options.name(), won.generation(), registry.keyring());
@@ -141,7 +142,7 @@ final class Runtime {
         Registration registration = null;
         Context context = null;
         try {
-            registration = registrant.register(won -> prepared.prepare(options, registry, polling, won));
+            registration = registrant.register(won -> prepared.prepare(options, registry, polling, filesystem.lateSeconds(), won));
             context = new Context(options, keys, registry, registration, policy, polling);
             return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {

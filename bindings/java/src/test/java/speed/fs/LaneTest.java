@@ -241,6 +241,15 @@ class LaneTest extends OneLane {
     }
 
     @Test
+    void anInboxIsListedAgainForAsLongAsItsFilesystemMayBeLate() throws PosixException {
+        Inbox inbox = inbox(1);
+        inbox.late(0.3);
+        long began = System.nanoTime();
+        awaitNothingNew(inbox);
+        assertTrue(System.nanoTime() - began >= 300_000_000);
+    }
+
+    @Test
     void ofMoreLanesThanMayBeListedThoseThatAreAskedForAndTheNewestAre() throws IOException, PosixException {
         Inbox inbox = new Inbox(root.toString(), "billing", 1, ring, false, 3);
         inbox.prepare();
