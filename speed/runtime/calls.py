@@ -119,8 +119,9 @@ class Calls:
             )
             deadline = monotonic() + timeout_seconds
             call = self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
+            life = link.generation  # before it is written: by then another may be there
             self._send_request(link, request_id, payload, deadline)
-            call.life = link.generation
+            call.life = life
         except SpeedError as error:
             self._pending.forget(target, request_id)
             not_begun(error)

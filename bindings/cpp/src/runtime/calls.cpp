@@ -160,6 +160,7 @@ std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion
   links_.check_size(call.target, payload.size());
   const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
   track(id, {call.target, deadline + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion)});
+  const std::uint32_t life = link->generation();  // before it is written: by then another may be there
   try {
     const ByteView one = payload.view();
     Outgoing request{wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline};
@@ -172,7 +173,7 @@ std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion
   }
   context_.buffers.give(std::move(payload));
   const std::lock_guard guard(lock_);
-  table_.written(id, link->generation());
+  table_.written(id, life);
   return id;
 }
 

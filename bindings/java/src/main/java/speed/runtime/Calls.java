@@ -141,8 +141,9 @@ final class Calls {
             long deadline = System.nanoTime() + timeout.toNanos();
             Call call = new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion);
             track(call);
+            int life = link.generation(); // before it is written: by then another may be there
             sendTracked(link, Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
-            call.isHadBy(link.generation());
+            call.isHadBy(life);
         } catch (SpeedException failure) {
             if (failure.execution() == null) {
                 failure.about(Execution.NOT_BEGUN);
