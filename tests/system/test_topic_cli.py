@@ -6,21 +6,15 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from tests.system.topics import TopicSite
+from tests.system.topics import TopicSite, started_site
 
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
-    site = TopicSite(tmp_path_factory.mktemp("topics"))
-    site.start()
-    yield site
-    site.close()
+site = pytest.fixture(started_site, name="site", scope="module")
 
 
 def command(site: TopicSite, *words: str) -> list[str]:

@@ -11,17 +11,12 @@ import pytest
 
 import speed
 from speed.wire.limits import TOPIC_WAIT_SECONDS
-from tests.system.topics import TopicSite, until
+from tests.system.topics import TopicSite, started_site, until
 
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
-    site = TopicSite(tmp_path_factory.mktemp("topics"))
-    site.start()
-    yield site
-    site.close()
+site = pytest.fixture(started_site, name="site", scope="module")
 
 
 @pytest.fixture(scope="module")

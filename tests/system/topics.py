@@ -7,8 +7,10 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
@@ -123,6 +125,14 @@ class TopicSite:
             process.wait()
             assert process.stderr is not None
             process.stderr.close()
+
+
+def started_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
+    """A site that serves topics, ended afterwards."""
+    site = TopicSite(tmp_path_factory.mktemp("topics"))
+    site.start()
+    yield site
+    site.close()
 
 
 def until(condition: Callable[[], bool]) -> None:
