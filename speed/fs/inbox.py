@@ -51,6 +51,8 @@ class Inbox:
         self._listed_at = -1
         self._change = (-1, 0.0)
         """The change that was seen last, and since when, in monotonic seconds."""
+        self._senders: set[str] = set()
+        """What was listed last."""
         self._quarantine: Quarantine | None = None
         self.junk = 0
 
@@ -78,12 +80,13 @@ class Inbox:
             changed_at = os.fstat(directory).st_mtime_ns
             if changed_at == self._listed_at:
                 return None
-            senders, junk = _sorted_out(directory)
+            senders, junk = _sorted_out(directory, self._senders)
             for filename in junk[:MAX_JUNK_A_SCAN]:
                 self.junk += 1
                 self.quarantine_store.take(directory, filename, "NO_LANE")
             is_whole = len(junk) <= MAX_JUNK_A_SCAN and len(senders) <= MAX_LANES
             self._listed_at = changed_at if is_whole and self._shows(changed_at) else -1
+            self._senders = senders
             return _cut(senders, first, directory)
         finally:
             os.close(directory)
@@ -143,12 +146,12 @@ def _is_cursor(filename: str) -> bool:
     return names.parse_cursor(filename) is not None
 
 
-def _sorted_out(directory: int) -> tuple[set[str], list[str]]:
-    """Lane names and foreign names of an inbox directory."""
+def _sorted_out(directory: int, known: set[str]) -> tuple[set[str], list[str]]:
+    """Lane names and foreign names of an inbox directory; ``known`` names are not parsed again."""
     senders: set[str] = set()
     junk: list[str] = []
     for entry in names_in(directory, _MAX_ENTRIES):
-        if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False):
+        if (entry.name in known or names.is_node_name(entry.name)) and entry.is_dir(follow_symlinks=False):
             senders.add(entry.name)
         elif not entry.name.startswith(names.TEMPORARY_PREFIX):
             junk.append(entry.name)

@@ -20,12 +20,10 @@ from speed.wire import names
 class Leftovers:
     """Names that something may be left of. Each iteration looks through the registry once; not thread-safe.
 
-    Entries that were written in the last ``untouched_seconds`` are not read: most nodes are alive. ``published`` tells
-    how many entries there were.
+    Entries that were written in the last ``untouched_seconds`` are not read: most nodes are alive.
     """
 
     def __init__(self, registry: Registry, untouched_seconds: float = 0.0) -> None:
-        self.published = 0
         self._registry = registry
         self._untouched_seconds = untouched_seconds
         self._ordinary: dict[str, int] = {}
@@ -33,9 +31,7 @@ class Leftovers:
 
     def __iter__(self) -> Iterator[str]:
         claims = claim.newest_of_all(self._registry.root)
-        self.published = 0
         for name in self._registry.names():
-            self.published += 1
             claims.pop(name, None)
             if _untouched_for(names.entry_path(self._registry.root, name)) >= self._untouched_seconds:
                 yield name

@@ -63,8 +63,8 @@ class InboundLane:
         self._rests = False
         self.unread = False
         """Whether the last ``read`` may have left something, by its bounds or because too much is unfinished."""
-        self.ended_at = -1
-        """When its directory was changed last, if its sender was gone at the last scan; else -1."""
+        self.ended_at: int | None = None
+        """When its directory was changed last, if its sender was gone before a scan read it; -1: just now."""
 
     def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""

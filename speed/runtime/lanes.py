@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from speed.core.awake import Awake
 from speed.core.log import logger
 from speed.errors import SpeedError
+from speed.fs import claim
 from speed.fs.inbox import Inbox
-from speed.fs.sweep import is_ephemeral
 from speed.runtime.context import Context
 from speed.runtime.inbound import InboundLane
 from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
@@ -39,6 +39,7 @@ class InboundLanes:
         self._resume = resume
         self._lane_removed = lane_removed
         self._names: dict[bytes, str] = {}
+        self._ids: dict[str, bytes] = {}
         self._lanes: dict[bytes, InboundLane] = {}
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
@@ -50,6 +51,8 @@ class InboundLanes:
         """Who rang, and is not known yet."""
         self._doubted: set[bytes] = set()
         """Whose senders this scan looks at: they may be gone."""
+        self._claims: dict[str, int] | None = None
+        """The newest claim of each name, listed at most once in a scan."""
         self._turns: deque[bytes] = deque()
         """Who is looked at next; whoever comes new goes first."""
         self._held: frozenset[bytes] = frozenset()
@@ -80,10 +83,18 @@ class InboundLanes:
         everything = self._have_keys_changed() or everything
         turns = list(self._names) if everything else self._next_turns()
         self._doubted = {*map(node_id, urgent), *turns}
+        self._claims = None
         for source_id in dict.fromkeys((*self._awake, *failed, *self._doubted)):
             lane = self._lanes.get(source_id) or self._open_if_changed(source_id, now)
             if lane is not None:
+                self._look_at_sender(lane)
                 yield lane
+
+    def _look_at_sender(self, lane: InboundLane) -> None:
+        """Before its lane is read: what a sender wrote just before its end is not passed over."""
+        if lane.id in self._doubted:
+            is_gone = self._context.registry.live(lane.source) is None
+            lane.ended_at = self._inbox.changed_at(lane.source) if is_gone else None
 
     def _have_keys_changed(self) -> bool:
         """Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20)."""
@@ -103,13 +114,20 @@ class InboundLanes:
         found = self._inbox.scan(self._is_wanted)
         self._sought.clear()
         if found is not None:
-            names = {node_id(source): source for source in found}
-            self._turns.extendleft(one for one in names if one not in self._names)
-            for gone in self._names.keys() - names.keys():
-                self._passed.pop(gone, None)
-            self._names = names
+            self._know(found)
         if self._held_until is None:
             self._held, self._held_until = frozenset(self._names), now + UNGRANTED_LANE_GRACE_SECONDS
+
+    def _know(self, found: set[str]) -> None:
+        """Only what came and went costs more than a look: there may be many thousands."""
+        for gone in self._ids.keys() - found:
+            source_id = self._ids.pop(gone)
+            del self._names[source_id]
+            self._passed.pop(source_id, None)
+        for source in found - self._ids.keys():
+            source_id = self._ids[source] = node_id(source)
+            self._names[source_id] = source
+            self._turns.appendleft(source_id)
 
     def _is_wanted(self, source: str) -> bool:
         """Whether a sender is listed though there are too many: it rang, or its lane is in use."""
@@ -149,31 +167,45 @@ class InboundLanes:
     # --- what holds files open ---
 
     def used(self, lane: InboundLane) -> None:
-        """It had something: it holds its files open, and another one may have to rest."""
+        """It had something: it holds its files open, and another one may have to rest, or to go if its sender did."""
         for source_id in self._awake.use(lane.id):
             other = self._lanes.get(source_id)
-            if other is not None:
+            if other is not None and other.ended_at is not None and other.is_read:
+                self._let_go(other, clean=True)
+            elif other is not None:
                 other.rest()
 
     def idle(self, lane: InboundLane, *, scan: bool) -> None:
         """It had nothing: unless it was used of late it holds nothing open, and a scan may let go of it."""
         if lane.id not in self._awake:
             lane.rest()
-        if not scan or lane.id not in self._doubted or not self._has_ended(lane):
+        if not scan or lane.id not in self._doubted or lane.ended_at is None or not lane.is_read:
             return
-        if not is_ephemeral(self._context.registry, lane.source):
+        if lane.ended_at < 0:  # the next scan can tell
+            self._turns.appendleft(lane.id)
+        elif lane.ended_at == self._inbox.changed_at(lane.source):
+            self._end(lane, lane.ended_at)
+
+    def _end(self, lane: InboundLane, ended_at: int) -> None:
+        """One whose sender does not come back is removed."""
+        if not self._may_be_ephemeral(lane.source):
             self._let_go(lane, clean=True)
-            self._passed[lane.id] = lane.ended_at
-        elif self._inbox.remove_lane(lane.source, lane.ended_at, self._context.registry):
+            self._passed[lane.id] = ended_at
+        elif self._inbox.remove_lane(lane.source, ended_at, self._context.registry):
             self._let_go(lane, clean=False)
             self._lane_removed(lane.source)
 
-    def _has_ended(self, lane: InboundLane) -> bool:
-        """Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read."""
-        before = lane.ended_at
-        is_over = lane.is_read and self._context.registry.live(lane.source) is None
-        lane.ended_at = self._inbox.changed_at(lane.source) if is_over else -1
-        return before >= 0 and before == lane.ended_at
+    def _may_be_ephemeral(self, source: str) -> bool:
+        """Unless its newest claim says that its name comes back; one that was removed since the listing says nothing."""
+        context = self._context
+        try:
+            if self._claims is None:
+                self._claims = claim.newest_of_all(context.root)
+        except OSError:
+            return True
+        newest = self._claims.get(source, 0)
+        claimant = claim.read(context.root, source, newest, context.keyring.registry_keys) if newest else None
+        return newest > 0 and (claimant is None or claimant.ephemeral)
 
     def give_up(self, lane: InboundLane) -> None:
         """Close a lane in disorder; the next scan opens it at its last commit."""

@@ -34,6 +34,7 @@ class Sweeper:
         self, context: Context, lease_seconds: float, each_round: Callable[[], None], *, ephemeral: bool
     ) -> None:
         """An ephemeral node is in no hurry: it may be gone before its first round."""
+        self._is_first = True
         self._context = context
         self._each_round = each_round
         self._lease_seconds = lease_seconds
@@ -67,10 +68,19 @@ class Sweeper:
             del self._gone[name]
             yield name
         if monotonic() >= self._next_round:
-            pause = random.uniform(0.5, 1.0) * self._lease_seconds
-            self._next_round = monotonic() + pause * (1 + self._leftovers.published / CROWD)
-            seal_anew(self._context.root, self._context.keyring)
-            self._round = iter(self._leftovers)
-            self._each_round()
+            self._begin_round()
         for name in self._round:  # not `yield from`, which would end a round that a turn leaves
             yield name
+
+    def _begin_round(self) -> None:
+        """Look at the whole registry, unless this is the first time and enough of a crowd that just started do so."""
+        is_first, self._is_first = self._is_first, False
+        pause = random.uniform(0.5, 1.0) * self._lease_seconds
+        self._next_round = monotonic() + pause  # also if this round fails
+        crowd = sum(1 for _ in self._context.registry.names()) / CROWD
+        self._next_round += pause * crowd
+        self._each_round()
+        if is_first and random.uniform(0.0, crowd) > 1.0:
+            return
+        seal_anew(self._context.root, self._context.keyring)
+        self._round = iter(self._leftovers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -57,21 +58,43 @@ def test_who_is_said_to_be_gone_is_forgotten_before_the_round(registry: Registry
     assert entries(registry) == 2
 
 
+class Crowd:
+    """A registry that tells of so many nodes, and when it was looked through."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, registry: Registry, chance: float) -> None:
+        """``chance``: what the dice show, of 1."""
+        self.now = 0.0
+        self.rounds: list[float] = []
+        monkeypatch.setattr("speed.runtime.sweeper.monotonic", lambda: self.now)
+        monkeypatch.setattr("speed.runtime.sweeper.random.uniform", lambda low, high: low + chance * (high - low))
+        monkeypatch.setattr("speed.runtime.sweeper.Leftovers", lambda *_: self)
+        monkeypatch.setattr(registry, "names", lambda: iter([f"n{n}" for n in range(64)]))
+
+    def __iter__(self) -> Iterator[str]:
+        self.rounds.append(self.now)
+        return iter(())
+
+
+def rounds(crowd: Crowd, context: Any, seconds: int) -> list[float]:
+    sweeper = Sweeper(context, 10.0, lambda: None, ephemeral=False)
+    for second in range(seconds):
+        crowd.now = float(second)
+        sweeper.turn()
+    return crowd.rounds
+
+
 def test_the_pause_grows_with_the_number_of_nodes(
     registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [0.0]
-    monkeypatch.setattr("speed.runtime.sweeper.monotonic", lambda: now[0])
-    monkeypatch.setattr("speed.runtime.sweeper.random.uniform", lambda low, high: high)
-    for number in range(64):
-        registry.register(f"node{number}", **LONG)
-    sweeper = Sweeper(context, 10.0, lambda: None, ephemeral=False)
-    rounds = []
-    monkeypatch.setattr(registry, "names", lambda: rounds.append(now[0]) or iter([f"n{n}" for n in range(64)]))
-    for second in range(100):
-        now[0] = float(second)
-        sweeper.turn()
-    assert rounds == [1.0, 11.0, 41.0, 71.0]  # nothing was known at first; then 1 + 64/32 leases
+    crowd = Crowd(monkeypatch, registry, 0.5)
+    assert rounds(crowd, context, 60) == [1.0, 24.0, 47.0]  # three quarters of a lease, times 1 + 64/32
+
+
+def test_of_many_nodes_that_start_together_some_leave_out_their_first_round(
+    registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd(monkeypatch, registry, 0.6)
+    assert rounds(crowd, context, 30) == [25.0]
 
 
 def test_what_fails_is_counted_and_done_another_time(

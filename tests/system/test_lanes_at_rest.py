@@ -143,15 +143,22 @@ def test_what_a_sender_wrote_just_before_its_end_is_read(billing: Billing) -> No
     assert billing.scan() == 1
 
 
-def test_the_lane_of_a_sender_that_is_gone_is_let_go_by_the_second_scan(billing: Billing) -> None:
+def test_the_lane_of_a_sender_that_is_gone_is_let_go_once_its_directory_can_tell(billing: Billing) -> None:
     resting = one_at_rest(billing)
-    billing.settle(resting)
     billing.scan()
     assert billing.lanes.opened(resting) is not None
+    billing.settle(resting)
     billing.scan()
     assert billing.lanes.opened(resting) is None
     billing.append(resting)
     assert billing.read(resting) == 1
+
+
+def test_the_lanes_of_senders_that_are_gone_do_not_rest(billing: Billing) -> None:
+    """However many there are, few are in memory while they wait for their turn."""
+    senders = one_each(billing, MANY)
+    assert billing.read(everything=True) == MANY
+    assert sum(billing.lanes.opened(one) is not None for one in senders) == FEW
 
 
 def test_lanes_that_cannot_be_read_take_no_turns_from_others(billing: Billing, monkeypatch: pytest.MonkeyPatch) -> None:

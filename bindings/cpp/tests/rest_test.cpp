@@ -394,12 +394,17 @@ class TurnTest : public UngrantedTest {
     return texts;
   }
 
+  // Lets the clock that stamps files pass the last change of a lane.
+  void settle(const std::string& sender) const {
+    std::filesystem::last_write_time(inbox("receiver") + sender,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+
   // Which of the guests holds no cursor open; lets the clock that stamps files pass the last change of its lane.
   std::string at_rest(const Guests& guests) const {
     for (const auto& [name, guest] : guests) {
-      const std::string place = inbox("receiver") + name;
-      if (open_under(place + "/cursor.") > 0) continue;
-      std::filesystem::last_write_time(place, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+      if (open_under(inbox("receiver") + name + "/cursor.") > 0) continue;
+      settle(name);
       return name;
     }
     throw std::runtime_error("all are awake");
@@ -418,16 +423,27 @@ TEST_F(TurnTest, what_a_sender_wrote_just_before_its_end_is_read_before_its_lane
   });
 }
 
-TEST_F(TurnTest, the_lane_of_a_sender_that_is_gone_is_let_go_by_the_second_scan_l_26) {
+TEST_F(TurnTest, the_lane_of_a_sender_that_is_gone_is_let_go_once_its_directory_can_tell_l_26) {
   const auto node = Runtime::make("receiver", few_files());
   with_lanes(*node, [&](InboundLanes& lanes) {
     const Guests senders = guests(lanes, *node, awake + 1);
     scan(lanes);
-    const wire::NodeId resting = wire::node_id(at_rest(senders));
+    const std::string resting = at_rest(senders);
     scan(lanes);
-    EXPECT_NE(lanes.opened(resting), nullptr);
+    EXPECT_NE(lanes.opened(wire::node_id(resting)), nullptr);
+    settle(resting);
     scan(lanes);
-    EXPECT_EQ(lanes.opened(resting), nullptr);
+    EXPECT_EQ(lanes.opened(wire::node_id(resting)), nullptr);
+  });
+}
+
+TEST_F(TurnTest, the_lanes_of_senders_that_are_gone_do_not_rest_l_26) {
+  const auto node = Runtime::make("receiver", few_files());
+  with_lanes(*node, [&](InboundLanes& lanes) {
+    const Guests senders = guests(lanes, *node, 2 * awake);
+    scan(lanes);
+    EXPECT_EQ(std::ranges::count_if(senders, [&](const auto& one) { return lanes.opened(wire::node_id(one.first)) != nullptr; }),
+              awake);
   });
 }
 

@@ -275,7 +275,6 @@ TEST_F(SweepTest, a_round_finds_stale_entries_and_claims_without_one_r_27) {
   Leftovers leftovers(registry_);
   for (int round = 0; round < 2; ++round) {
     leftovers.begin_round();
-    EXPECT_EQ(leftovers.published(), round == 0 ? 3U : 1U);
     while (leftovers.sweep_next()) {
     }
   }

@@ -33,6 +33,10 @@ FLAG_REPLY = 4
 REST_SECONDS = 3.0
 """Longer than a node polls for what may follow."""
 
+MANY = 1000
+SETTLED_SECONDS = 600.0
+"""Until a service looked at 22,000 lanes three times: then it knows which are over."""
+
 
 class Crowd:
     """A process with so many idle senders."""
@@ -111,7 +115,7 @@ def run(seed: int, count: int, report: Report) -> None:
                 for _ in range(ROUNDS):
                     time.sleep(REST_SECONDS)
                     look(started, count, names, report)
-                time.sleep(REST_SECONDS)
+                time.sleep(REST_SECONDS if count < MANY else SETTLED_SECONDS)
                 for service in services:
                     used = share_of_core(service, 5.0)
                     report.note_worst(f"percent of a core of an idle {service.language} service", round(used, 2))

@@ -161,11 +161,11 @@ bool Claims::is_ephemeral(std::uint32_t generation) const {
   return claimant && claimant->ephemeral;
 }
 
-bool Claims::may_be_ephemeral() const {
+bool Claims::may_be_ephemeral(std::uint32_t newest) const {
+  if (newest == 0) return false;
   try {
-    const std::uint32_t generation = newest();
-    const std::optional<Claimant> claimant = read(generation);
-    return generation > 0 && (!claimant || claimant->ephemeral);
+    const std::optional<Claimant> claimant = read(newest);
+    return !claimant || claimant->ephemeral;
   } catch (const std::system_error&) {
     return true;
   }

@@ -48,7 +48,8 @@ class Claims {
   std::optional<Claimant> read(std::uint32_t generation) const;         // null while it is empty or unreadable
   std::optional<Claimant> newest_told() const;  // of those that say who made them; std::system_error if one is unreadable
   bool is_ephemeral(std::uint32_t generation) const;                    // it says that the name will not come back
-  bool may_be_ephemeral() const;  // the newest one says so, or tells nothing now: one that somebody holds may be gone
+  // The newest one, by a listing, says so, or tells nothing now: it may be gone since.
+  bool may_be_ephemeral(std::uint32_t newest) const;
   void release(std::uint32_t generation) const noexcept;                // read-only: no entry follows any more
   std::optional<bool> is_released(std::uint32_t generation) const;      // null if the claim is gone
   bool exists(std::uint32_t generation) const;

@@ -95,7 +95,6 @@ void Leftovers::begin_round() {
     claims_.erase(name);
     entries_.push_back(name);
   });
-  published_ = entries_.size();
   std::erase_if(ordinary_, [this](const auto& one) { return !claims_.contains(one.first); });
 }
 

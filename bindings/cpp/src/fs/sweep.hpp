@@ -29,14 +29,12 @@ class Leftovers {
       : registry_(registry), untouched_seconds_(untouched_seconds) {}
 
   void begin_round();
-  std::size_t published() const { return published_; }  // entries, as the last round began
   bool sweep_next();  // false at the end of the round; errors of `sweep`
 
  private:
   using Generations = std::unordered_map<std::string, std::uint32_t>;
 
   Registry& registry_;
-  std::size_t published_ = 0;
   double untouched_seconds_;
   std::vector<std::string> entries_;  // not looked at yet, as the next
   Generations claims_;                // of names without an entry

@@ -59,8 +59,9 @@ class InboundLane : public Lane {
   void rest();             // holds no file open until it is read again
   void close(bool clean);  // with `clean` its position is committed
 
-  // When its directory was changed last, if its sender was gone at the last scan; else -1. For the holder of the role.
-  std::int64_t ended_at = -1;
+  // When its directory was changed last, if its sender was gone before a scan read it; -1: just now. For the holder of
+  // the role.
+  std::optional<std::int64_t> ended_at;
 
   const wire::NodeId& id() const { return id_; }
   std::map<std::string, std::uint64_t> counts() const;

@@ -17,23 +17,31 @@ void InboundLanes::list(double now) {
     return sought_.contains(id) || lanes_.contains(id);
   });
   sought_.clear();
-  if (found) {
-    ById<std::string> names;
-    for (const std::string& source : *found) names.emplace(wire::node_id(source), source);
-    learn(std::move(names));
-  }
+  if (found) learn(*found);
   if (held_until_) return;
   for (const auto& [id, source] : names_) held_.insert(id);
   held_until_ = now + wire::limits::ungranted_lane_grace_seconds;
 }
 
-void InboundLanes::learn(ById<std::string> names) {
-  for (const auto& [id, source] : names) {
-    if (!names_.contains(id)) turns_.push_front(id);
-  }
-  std::erase_if(passed_, [&](const auto& one) { return !names.contains(one.first); });
+// Only what came and went costs more than a look: there may be many thousands.
+void InboundLanes::learn(const fs::Inbox::Names& found) {
   const std::lock_guard guard(lock_);
-  names_ = std::move(names);
+  ++listings_;
+  for (const std::string& source : found) {
+    const auto [known, is_new] = known_.try_emplace(source);
+    known->second.listing = listings_;
+    if (!is_new) continue;
+    known->second.id = wire::node_id(source);
+    names_.emplace(known->second.id, source);
+    turns_.push_front(known->second.id);
+  }
+  if (known_.size() == found.size()) return;
+  std::erase_if(known_, [this](const auto& one) {
+    if (one.second.listing == listings_) return false;
+    names_.erase(one.second.id);
+    passed_.erase(one.second.id);
+    return true;
+  });
 }
 
 InboundLanePtr InboundLanes::of(const wire::NodeId& id, double now) {
@@ -61,12 +69,23 @@ void InboundLanes::due(double now, const std::vector<std::string>& urgent, bool 
   for (const std::string& source : urgent) ids.push_back(wire::node_id(source));
   for (const wire::NodeId& id : next_turns(everything || has_new_keys)) ids.push_back(id);
   doubted_ = Ids(ids.begin() + static_cast<std::ptrdiff_t>(doubted), ids.end());
+  claims_.reset();
   Ids seen;
   for (const wire::NodeId& id : ids) {
     if (!seen.insert(id).second) continue;
     const InboundLanePtr lane = opened(id);
-    if (const InboundLanePtr due = lane != nullptr ? lane : open_if_changed(id, now)) read(due);
+    const InboundLanePtr due = lane != nullptr ? lane : open_if_changed(id, now);
+    if (due == nullptr) continue;
+    look_at_sender(*due);
+    read(due);
   }
+}
+
+// Before its lane is read: what a sender wrote just before its end is not passed over.
+void InboundLanes::look_at_sender(InboundLane& lane) const {
+  if (!doubted_.contains(lane.id())) return;
+  lane.ended_at.reset();
+  if (context_.registry->live(lane.source()) == nullptr) lane.ended_at = inbox_.changed_at(lane.source());
 }
 
 // Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20).
@@ -123,27 +142,46 @@ InboundLanePtr InboundLanes::open(const wire::NodeId& id, double now) {
 
 void InboundLanes::used(const InboundLane& lane) {
   for (const wire::NodeId& id : awake_.use(lane.id(), context_.most_lanes())) {
-    if (const InboundLanePtr other = opened(id)) other->rest();
+    const InboundLanePtr other = opened(id);
+    if (other == nullptr) continue;
+    if (other->ended_at && other->is_read()) {
+      let_go(*other, true);  // its sender is gone
+    } else {
+      other->rest();
+    }
   }
 }
 
 void InboundLanes::idle(const InboundLanePtr& lane, bool scan) {
   if (!awake_.contains(lane->id())) lane->rest();
-  if (!scan || !doubted_.contains(lane->id()) || !has_ended(*lane)) return;
-  if (!fs::Claims(context_.root, lane->source(), context_.keyring()).may_be_ephemeral()) {
+  if (!scan || !doubted_.contains(lane->id()) || !lane->ended_at || !lane->is_read()) return;
+  if (*lane->ended_at < 0) {
+    turns_.push_front(lane->id());  // the next scan can tell
+  } else if (*lane->ended_at == inbox_.changed_at(lane->source())) {
+    end(lane);
+  }
+}
+
+// One whose sender does not come back is removed.
+void InboundLanes::end(const InboundLanePtr& lane) {
+  if (!may_be_ephemeral(lane->source())) {
     let_go(*lane, true);
-    passed_[lane->id()] = lane->ended_at;
-  } else if (inbox_.remove_lane(lane->source(), lane->ended_at, *context_.registry)) {
+    passed_[lane->id()] = *lane->ended_at;
+  } else if (inbox_.remove_lane(lane->source(), *lane->ended_at, *context_.registry)) {
     let_go(*lane, false);
     context_.lane_removed(lane->source());
   }
 }
 
-// Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read.
-bool InboundLanes::has_ended(InboundLane& lane) const {
-  const bool is_over = lane.is_read() && context_.registry->live(lane.source()) == nullptr;
-  const std::int64_t before = std::exchange(lane.ended_at, is_over ? inbox_.changed_at(lane.source()) : -1);
-  return before >= 0 && before == lane.ended_at;
+bool InboundLanes::may_be_ephemeral(const std::string& source) {
+  try {
+    if (!claims_) claims_ = fs::newest_claims(context_.root);
+  } catch (const std::system_error&) {
+    return true;
+  }
+  const auto newest = claims_->find(source);
+  return newest != claims_->end() &&
+         fs::Claims(context_.root, source, context_.keyring()).may_be_ephemeral(newest->second);
 }
 
 void InboundLanes::give_up(const InboundLane& lane) {

@@ -55,13 +55,15 @@ class InboundLanes {
   template <class Value>
   using ById = std::unordered_map<wire::NodeId, Value, wire::NodeIdHash>;
 
-  void learn(ById<std::string> names);
+  void learn(const fs::Inbox::Names& found);
+  void look_at_sender(InboundLane& lane) const;
   std::vector<wire::NodeId> next_turns(bool everything);
   bool have_keys_changed();
   InboundLanePtr open(const wire::NodeId& id, double now);
   InboundLanePtr open_if_changed(const wire::NodeId& id, double now);
   bool is_unchanged(const wire::NodeId& id, const std::string& source) const;
-  bool has_ended(InboundLane& lane) const;
+  void end(const InboundLanePtr& lane);
+  bool may_be_ephemeral(const std::string& source);
   void let_go(const InboundLane& lane, bool clean);
 
   Context& context_;
@@ -76,6 +78,13 @@ class InboundLanes {
   Ids sought_;                      // rang, and are not known yet
   Ids doubted_;                     // whose senders this scan looks at: they may be gone
   Ids held_;                        // lay there when the node started
+  struct Known {
+    wire::NodeId id;
+    std::uint64_t listing;  // the last one that showed it
+  };
+  std::unordered_map<std::string, Known> known_;
+  std::uint64_t listings_ = 0;
+  std::optional<std::unordered_map<std::string, std::uint32_t>> claims_;  // the newest of each name, once in a scan
   std::optional<double> held_until_;
   mutable std::mutex lock_;  // guards changes of what follows
   ById<std::string> names_;

@@ -30,6 +30,7 @@ class Sweeper {
   const double lease_seconds_;
   std::function<void()> each_round_;
   double next_round_;
+  bool is_first_ = true;
   fs::Leftovers leftovers_;
   std::mutex lock_;  // guards what follows
   std::set<std::string> gone_;

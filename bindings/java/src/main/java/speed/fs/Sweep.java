@@ -30,8 +30,19 @@ public final class Sweep {
         }
     }
 
+    /** The newest claimed generation of each name that has claims. */
+    public static Map<String, Integer> newestClaims(Registry registry) throws PosixException {
+        return Claim.newestOfAll(registry.root());
+    }
+
+    /** Whether a name will not come back: its newest claim, by a listing, says so, or was removed since. */
+    public static boolean mayBeEphemeral(Registry registry, String name, int newest) throws PosixException {
+        Claimant last = newest == 0 ? null : Claim.read(registry.root(), name, newest, registry.keyring());
+        return newest > 0 && (last == null || last.ephemeral());
+    }
+
     /** Whether the newest claim of a name says that it will not come back; that of somebody who just sweeps it too. */
-    public static boolean isEphemeral(Registry registry, String name) throws PosixException {
+    private static boolean isEphemeral(Registry registry, String name) throws PosixException {
         Claimant last = Claim.readNewest(registry.root(), name, registry.keyring());
         return last != null && last.ephemeral();
     }

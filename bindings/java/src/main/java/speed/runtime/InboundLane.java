@@ -24,7 +24,8 @@ final class InboundLane implements Lane {
     private boolean more;
     private boolean closed;
     private boolean rests;
-    /** When its directory had been changed last as a scan found its sender gone; for the thread that reads. */
+    /** Whether its sender was gone before a scan read it, and when its directory had been changed; for the reader. */
+    boolean senderIsGone;
     long changedAt = Inbox.UNSETTLED;
 
     InboundLane(String source, LaneReader reader, Consumer<NodeId> resume) {

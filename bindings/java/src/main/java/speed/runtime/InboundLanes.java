@@ -51,6 +51,8 @@ final class InboundLanes implements Introspection.Lanes {
     private final Set<NodeId> sought = new HashSet<>();
     /** Whose senders this scan looks at: they may be gone. */
     private final Set<NodeId> doubted = new HashSet<>();
+    /** The newest claim of each name, listed at most once in a scan. */
+    private Map<String, Integer> claims;
     /** What failed: the next scan opens it again. */
     private final Set<NodeId> failed = new LinkedHashSet<>();
     /** What an earlier process left, while it waits for a grant; null before the first listing. */
@@ -137,14 +139,24 @@ final class InboundLanes implements Introspection.Lanes {
         awake.forEach(sources::add);
         sources.addAll(failed);
         failed.clear();
+        claims = null;
         doubted.clear();
         doubted.addAll(haveKeysChanged() || everything ? names.keySet() : nextTurns());
         sources.addAll(doubted);
         for (NodeId source : sources) { // one after the other: each may need the files of one before it
             InboundLane lane = rung.contains(source) || !isPassed(source) ? of(source) : null;
             if (lane != null) {
+                lookAtSender(lane);
                 read.accept(lane);
             }
+        }
+    }
+
+    /** Before its lane is read: what a sender wrote just before its end is not passed over. */
+    private void lookAtSender(InboundLane lane) {
+        if (doubted.contains(lane.id)) {
+            lane.senderIsGone = context.registry.live(lane.source) == null;
+            lane.changedAt = lane.senderIsGone ? inbox.changedAt(lane.source) : Inbox.UNSETTLED;
         }
     }
 
@@ -204,11 +216,13 @@ final class InboundLanes implements Introspection.Lanes {
 
     // --- what holds files open ---
 
-    /** It had something: it holds its files open, and another one may have to rest. */
+    /** It had something: it holds its files open, and another one may have to rest, or to go if its sender did. */
     void used(InboundLane lane) {
         for (NodeId source : awake.use(lane.id)) {
             InboundLane other = lanes.get(source);
-            if (other != null) {
+            if (other != null && other.senderIsGone && other.isRead()) {
+                letGo(other);
+            } else if (other != null) {
                 other.rest();
             }
         }
@@ -219,7 +233,12 @@ final class InboundLanes implements Introspection.Lanes {
         if (!awake.contains(lane.id)) {
             lane.rest();
         }
-        if (scan && doubted.contains(lane.id) && hasEnded(lane)) {
+        if (!scan || !doubted.contains(lane.id) || !lane.senderIsGone || !lane.isRead()) {
+            return;
+        }
+        if (lane.changedAt == Inbox.UNSETTLED) {
+            turns.addFirst(lane.id); // the next scan can tell
+        } else if (lane.changedAt == inbox.changedAt(lane.source)) {
             end(lane);
         }
     }
@@ -227,8 +246,9 @@ final class InboundLanes implements Introspection.Lanes {
     /** One whose sender will not come back is removed. */
     private void end(InboundLane lane) {
         try {
-            if (!Sweep.isEphemeral(context.registry, lane.source)) {
-                pass(lane);
+            if (!mayBeEphemeral(lane.source)) {
+                passed.put(lane.id, lane.changedAt);
+                letGo(lane);
             } else if (inbox.removeLane(lane.source, lane.changedAt, context.registry)) {
                 abandon(lane);
                 names.remove(lane.id);
@@ -239,23 +259,18 @@ final class InboundLanes implements Introspection.Lanes {
         }
     }
 
-    private void pass(InboundLane lane) {
-        lanes.remove(lane.id);
-        awake.rest(lane.id);
-        passed.put(lane.id, lane.changedAt);
-        lane.close();
-        remember(lane);
+    private boolean mayBeEphemeral(String source) throws PosixException {
+        if (claims == null) {
+            claims = Sweep.newestClaims(context.registry);
+        }
+        return Sweep.mayBeEphemeral(context.registry, source, claims.getOrDefault(source, 0));
     }
 
-    /**
-     * Whether its sender was gone before a scan that found nothing new: what it wrote just before its end is not passed
-     * over.
-     */
-    private boolean hasEnded(InboundLane lane) {
-        long before = lane.changedAt;
-        boolean isOver = lane.isRead() && context.registry.live(lane.source) == null;
-        lane.changedAt = isOver ? inbox.changedAt(lane.source) : Inbox.UNSETTLED;
-        return isOver && before != Inbox.UNSETTLED && before == lane.changedAt;
+    private void letGo(InboundLane lane) {
+        lanes.remove(lane.id);
+        awake.rest(lane.id);
+        lane.close();
+        remember(lane);
     }
 
     /** Closes a lane in disorder; the next scan opens it at its last commit. */

@@ -35,6 +35,7 @@ final class Sweeper {
     private final SomeLines lines = new SomeLines();
     private Iterator<String> round = Collections.emptyIterator();
     private long nextRound;
+    private boolean isFirst = true;
     private volatile Runnable eachRound = () -> { };
 
     Sweeper(Context context) {
@@ -76,13 +77,26 @@ final class Sweeper {
             return name;
         }
         if (System.nanoTime() - nextRound >= 0) {
-            long pause = ThreadLocalRandom.current().nextLong(lease / 2, lease);
-            nextRound = System.nanoTime() + pause / CROWD * (CROWD + context.registry.names().size());
-            Sweep.sealFloor(context.registry);
-            round = Sweep.leftovers(context.registry, ordinary, UNTOUCHED_MS);
-            eachRound.run();
+            beginRound();
         }
         return round.hasNext() ? round.next() : null;
+    }
+
+    /** Looks at the whole registry, unless this is the first time and enough of a crowd that just started do so. */
+    private void beginRound() throws PosixException {
+        boolean first = isFirst;
+        isFirst = false;
+        ThreadLocalRandom random = ThreadLocalRandom.current();
+        long pause = random.nextLong(lease / 2, lease);
+        nextRound = System.nanoTime() + pause; // also if this round fails
+        int published = context.registry.names().size();
+        nextRound += pause / CROWD * published;
+        eachRound.run();
+        if (first && random.nextDouble() * published > CROWD) {
+            return;
+        }
+        Sweep.sealFloor(context.registry);
+        round = Sweep.leftovers(context.registry, ordinary, UNTOUCHED_MS);
     }
 
     /** What is left of this node, whose name will not come back, but for what lies in the inboxes of others. */

@@ -293,6 +293,19 @@ class InboundLanesTest {
         assertEquals(List.of(), scan(true));
     }
 
+    /** L-26: however many there are, few are in memory while they wait for their turn. */
+    @Test
+    void theLanesOfSendersThatAreGoneDoNotRest() throws PosixException {
+        scan(true);
+        List<InboundLane> opened = new ArrayList<>();
+        for (int n = 0; n < 2 * FEW; n++) {
+            send("sender" + n, "one");
+            scan(false);
+            opened.add(lanes.of(NodeId.of("sender" + n)));
+        }
+        assertEquals(FEW, opened.stream().filter(InboundLane::isClosed).count());
+    }
+
     @Test
     void aLaneThatHoldsFilesOpenIsLetGoAsWell() throws IOException, PosixException {
         scan(true);
