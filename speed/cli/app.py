@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from speed import __version__
+from speed.cli.options import place_options
 from speed.cli.output import echo, echo_json
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
@@ -53,7 +54,8 @@ Exit status:
   130  interrupted
 
 \b
-Environment: SPEED_ROOT is the root, SPEED_KEY the key file, unless --root or --key is given.
+Environment: SPEED_ROOT is the root, SPEED_KEY the key file, unless --root or --key is given,
+before a command or after it.
 """
 
 
@@ -77,7 +79,8 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="speed")
-def speed() -> None:
+@place_options
+def speed(**_: Any) -> None:
     """Look at SPEED nodes, call their services, send messages, keep a root in order."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 
 
 @click.command("init")
+@click.argument("directory", required=False, metavar="[DIR]")
 @click.option("--group", metavar="NAME", help="Share the root with this group: its members' nodes meet there.")
 @common_options
-def init_command(settings: Settings, group: str | None) -> None:
-    """Prepare a root: make the directory, its registry and a key where they are missing."""
+def init_command(settings: Settings, group: str | None, directory: str | None) -> None:
+    """Prepare a root: make the directory, its registry and a key where they are missing.
+
+    DIR is the root, as --root is.
+    """
     from speed.fs.init import make_root
 
+    if directory is not None:
+        if settings.root_option is not None:
+            raise click.UsageError("give the root once: as DIR, or with --root")
+        settings = replace(settings, root_option=directory)
     root, key = settings.root, os.path.abspath(settings.key)
     key_id, made_key = make_root(root, key, None if group is None else _group_id(group))
     answer = {"root": root, "key": key, "keyId": key_id, "madeKey": made_key}

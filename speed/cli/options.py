@@ -108,15 +108,20 @@ def _with_settings(command: Command, *, named: bool) -> Command:
     @functools.wraps(command)
     def run(*args: Any, root: str | None, key: str | None, as_json: bool, **kwargs: Any) -> Any:
         name = kwargs.pop("name", None) if named else None
-        return command(*args, settings=Settings(root, key, as_json, name), **kwargs)
+        before = click.get_current_context().find_root().params
+        settings = Settings(root or before.get("root"), key or before.get("key"), as_json, name)
+        return command(*args, settings=settings, **kwargs)
 
     decorated: Any = run
     if named:
         decorated = click.option("--as", "name", metavar="NAME", help="Take part under this name.")(decorated)
     decorated = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)
-    decorated = click.option("--key", metavar="FILE", help="Key file (default: $SPEED_KEY, <root>/speed.key).")(
-        decorated
-    )
-    decorated = click.option("--root", metavar="DIR", help="Communication directory (default: $SPEED_ROOT).")(decorated)
-    result: Command = decorated
+    result: Command = place_options(decorated)
     return result
+
+
+def place_options(command: Any) -> Any:
+    """--root and --key; what a command is given goes before what stands before its name."""
+    key = click.option("--key", metavar="FILE", help="Key file (default: $SPEED_KEY, <root>/speed.key).")
+    root = click.option("--root", metavar="DIR", help="Communication directory (default: $SPEED_ROOT).")
+    return root(key(command))

@@ -196,7 +196,7 @@ class InboundLanes:
             self._lane_removed(lane.source)
 
     def _may_be_ephemeral(self, source: str) -> bool:
-        """Unless its newest claim says that its name comes back; one that was removed since the listing says nothing."""
+        """Unless its newest claim says that its name comes back; one that was just removed says nothing."""
         context = self._context
         try:
             if self._claims is None:

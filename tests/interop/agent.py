@@ -1,8 +1,8 @@
 """The Python agent: a node that does what a test tells it, one JSON command a line, one JSON answer a line.
 
 ``python -m tests.interop.agent --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-[--workers N] [--durability process|disk] [--lane-bytes N]``. The contract of all agents is
-``tests/interop/README.md``. The end of the input closes the node.
+[--workers N] [--durability process|disk] [--lane-bytes N] [--ephemeral true|false] [--watch true|false]``. The contract
+of all agents is ``tests/interop/README.md``. The end of the input closes the node.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Agent:
         self._prize: speed.Node | None = None
         self._calls: dict[int, Future[Any]] = {}
         self._protected: Protected | None = None
-        node.on_join(lambda entry: self._joined.append(entry.name))
-        node.on_leave(lambda entry: self._left.append(entry.name))
+        if options.watch == "true":
+            node.on_join(lambda entry: self._joined.append(entry.name))
+            node.on_leave(lambda entry: self._left.append(entry.name))
         register(node)
 
     # --- access ---
@@ -265,6 +266,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--durability", default="process")
     parser.add_argument("--lane-bytes", type=int, default=LANE_WINDOW_BYTES)
     parser.add_argument("--ephemeral", choices=["true", "false"], default="false")
+    parser.add_argument("--watch", choices=["true", "false"], default="true")
     return parser.parse_args()
 
 

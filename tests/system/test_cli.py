@@ -49,6 +49,19 @@ def test_init_prepares_a_private_root_and_keeps_it_the_second_time(run: Command)
     assert "SPEED-KEY" not in again.out
 
 
+def test_init_takes_its_root_as_an_argument_or_an_option(run: Command, tmp_path: Path) -> None:
+    root = str(tmp_path / "other")
+    assert run("init", root, "--json").value["root"] == root
+    assert run("--root", root, "init", "--json").value["madeKey"] is False
+    twice = run("init", root, "--root", root)
+    assert (twice.status, "give the root once" in twice.err) == (2, True)
+
+
+def test_a_root_given_after_a_command_goes_before_one_given_ahead_of_it(run: Command, tmp_path: Path) -> None:
+    root = str(tmp_path / "other")
+    assert run("--root", str(tmp_path / "none"), "init", "--root", root, "--json").value["root"] == root
+
+
 def test_keys_are_made_identified_and_rotated_without_being_shown(run: Command, tmp_path: Path) -> None:
     file = str(tmp_path / "new.key")
     first = run("key", "new", file, "--json").value

@@ -91,9 +91,10 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"protected_send", &Commands::protected_send}, {"protected_receive", &Commands::protected_receive},
 };
 
-Commands::Commands(speed::Node& node, const speed::NodeOptions& options) : node_(node) {
+Commands::Commands(speed::Node& node, const speed::NodeOptions& options, bool watch) : node_(node) {
   options_.root = options.root;
   options_.key = options.key;
+  if (!watch) return;
   node_.on_join([this](const speed::NodeInfo& info) { joins_.add(info.name); });
   node_.on_leave([this](const speed::NodeInfo& info) { leaves_.add(info.name); });
 }

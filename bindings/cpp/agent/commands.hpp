@@ -29,7 +29,7 @@ class Seen {
 
 class Commands {
  public:
-  Commands(speed::Node& node, const speed::NodeOptions& options);
+  Commands(speed::Node& node, const speed::NodeOptions& options, bool watch);
 
   // Throws what the node throws; std::invalid_argument for an unknown command.
   Json run(const Json& command);

@@ -17,6 +17,7 @@ struct Arguments {
   std::string name;
   speed::NodeOptions options;
   std::vector<std::string> allow;
+  bool watch = true;
 };
 
 Arguments parse(const std::vector<std::string>& words) {
@@ -34,6 +35,7 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--workers") arguments.options.workers = static_cast<unsigned>(std::stoul(value));
     if (flag == "--durability") arguments.options.durable = value == "disk";
     if (flag == "--ephemeral") arguments.options.ephemeral = value == "true";
+    if (flag == "--watch") arguments.watch = value == "true";
     if (flag == "--lane-bytes") arguments.options.max_lane_bytes = std::stoull(value);
   }
   return arguments;
@@ -77,7 +79,7 @@ Json answer(agent::Commands& commands, const std::string& line) {
 int run(const Arguments& arguments) {
   speed::Node node(arguments.name, arguments.options);
   agent::serve(node);
-  agent::Commands commands(node, arguments.options);
+  agent::Commands commands(node, arguments.options, arguments.watch);
   node.allow(arguments.allow);  // last: what waits in its lanes is for the services that it has by now
   say({{"event", "ready"}, {"generation", node.generation()}, {"pid", getpid()}});
   std::string line;

@@ -106,7 +106,7 @@ def run(seed: int, count: int, report: Report) -> None:
                 add_history(cast, name, HISTORY * count)
             allow = ["old.*"] if report.mutated else ["idle.*", "old.*"]
             services = [
-                cast.start(language, name, allow=allow, under=LIMITED)
+                cast.start(language, name, allow=allow, under=LIMITED, watch="false")
                 for language, name in zip(CHOSEN, names, strict=True)
             ]
             for service in services:

@@ -39,8 +39,10 @@ final class AgentOperations {
     AgentOperations(Node node, Arguments arguments) {
         this.node = node;
         this.arguments = arguments;
-        node.onJoin(other -> joined.add(other.name()));
-        node.onLeave(other -> left.add(other.name()));
+        if (arguments.get("--watch", "true").equals("true")) {
+            node.onJoin(other -> joined.add(other.name()));
+            node.onLeave(other -> left.add(other.name()));
+        }
         protection = new AgentProtection(arguments);
         protection.addTo(table);
         addAccess();
