@@ -274,6 +274,15 @@ class Dispatch:
         if self._segments is not None:
             self._segments.expire(now)
 
+    @property
+    def has_withdrawn(self) -> bool:
+        """Whether some calls that were withdrawn are not answered yet."""
+        return self._serving.has_withdrawn
+
+    def answer_withdrawn(self) -> None:
+        """Answer some of them."""
+        self._serving.answer_withdrawn()
+
     def next_deadline(self) -> float:
         """Monotonic seconds of the next thing that ``expire`` has to do."""
         work = self._pool.next_time()

@@ -84,6 +84,7 @@ class Links:
             if link is not None and link.generation == generation:
                 return link
             if self._is_closed:
+                self._context.check_open()  # says why: its name may be lost
                 raise NodeClosedError("the node was closed: nothing was written")
             if link is None:
                 link = OutgoingLink(self._context, target, self._woken)

@@ -131,12 +131,16 @@ class Protocol:
     def _run(self) -> None:
         while not self._stopping:
             self._turn()
+        while self._dispatch.has_withdrawn:
+            self._guarded("answering withdrawn calls", self._dispatch.answer_withdrawn)
 
     def _turn(self) -> None:
         """Everything that is done once, whatever of it fails."""
         rung = self._guarded("waiting", self._wait)
         now = monotonic()
         self._guarded("reading", self._read, rung, now)
+        if self._dispatch.has_withdrawn:
+            self._guarded("answering withdrawn calls", self._dispatch.answer_withdrawn)
         if self._alarm.silent or self._departed:
             self._guarded("looking after nodes that left", self._look_after_others, now)
         if rung is None or now >= self._alarm.due or self._context.id in rung:
@@ -174,7 +178,8 @@ class Protocol:
             self._wait_polling()
             return None
         rung: set[bytes] | None = set()
-        for fd, _ in self._poll.poll(max(0.0, self._alarm.due - monotonic())):
+        pause = 0.0 if self._dispatch.has_withdrawn else max(0.0, self._alarm.due - monotonic())
+        for fd, _ in self._poll.poll(pause):
             if fd == self._bell.fileno():
                 rung = self._bell.drain()
             else:
@@ -196,7 +201,7 @@ class Protocol:
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
-        self._woken.wait(self._idle_seconds)
+        self._woken.wait(0.0 if self._dispatch.has_withdrawn else self._idle_seconds)
         self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
 
     def _reader_died(self, fd: int) -> None:

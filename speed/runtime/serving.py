@@ -6,6 +6,7 @@ when the deadline passes or the caller withdraws it first.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 log = logger("speed.spc")
 
+ANSWERED_AT_ONCE = 64
+"""So many withdrawn calls are answered before anything else has its turn."""
+
 _MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
 _UNRECORDED = Response.error(
     "INTERNAL_ERROR",
@@ -49,6 +53,8 @@ class Serving:
         self._answers = answers
         self._callers: dict[str, dict[str, Accepted]] = {}
         """What waits or runs, by caller and id."""
+        self._withdrawn: deque[Accepted] = deque()
+        """What never began, and is not answered yet. For the thread that reads."""
 
     # --- accepting: steps 1 and 2 are behind us ---
 
@@ -205,29 +211,33 @@ class Serving:
 
     def withdraw(self, source: str, request_ids: Iterable[str]) -> None:
         """Their caller withdrew requests (S-16): those that wait never begin, those that run are told."""
-        ended: list[Accepted] = []
         for request_id in request_ids:
             work = self._pool.withdraw(source, request_id)
             if work is None:
                 continue
             self._context.stats.count("requests_withdrawn")
             if work.state is State.ENDED:
-                ended.append(work.item.call)
+                self._forget(work.item.call)
+                self._withdrawn.append(work.item.call)
             else:
                 work.item.call.cancellation.set()
-        self._answer_withdrawn(source, ended)
 
-    def _answer_withdrawn(self, source: str, calls: list[Accepted]) -> None:
-        """One commit and one write for many that never began: thousands may be withdrawn at once."""
+    @property
+    def has_withdrawn(self) -> bool:
+        """Whether some that never began are not answered yet."""
+        return bool(self._withdrawn)
+
+    def answer_withdrawn(self) -> None:
+        """Answer some that never began, in one commit and one write: nobody waits until thousands are answered."""
+        calls = [self._withdrawn.popleft() for _ in range(min(len(self._withdrawn), ANSWERED_AT_ONCE))]
         groups: dict[tuple[Lane, int], list[Accepted]] = {}
         for call in calls:
-            self._forget(call)
             if call.claim_answer():
                 groups.setdefault((call.lane, call.generation), []).append(call)
         for (lane, generation), group in groups.items():
             lane.finish([call.token for call in group])  # first, as in ``_answer``
             replies = [self._encoded(call, _withdrawn(call, "queued"))[0] for call in group]
-            self._answers.send_urgently(source, generation, *replies)
+            self._answers.send_urgently(lane.source, generation, *replies)
 
     def forget(self, source: str) -> None:
         """A caller left or died: what waits ends unanswered, what runs is told (T-8)."""

@@ -129,6 +129,14 @@ def test_a_node_that_lost_its_name_holds_no_descriptor_of_its_entry(root: str, n
     assert not [path for path in open_files if path.startswith(root)]
 
 
+def test_a_link_that_is_opened_as_the_name_is_lost_says_that_it_is_lost(node: Make) -> None:
+    """R-12: the sender had found the node open just before."""
+    parts = parts_of(node("billing", engine="python"))
+    parts.abort(speed.LeaseLostError("lost"))
+    with pytest.raises(speed.LeaseLostError):
+        parts.links.open("analytics", 1)
+
+
 def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed.Node, monkeypatch: Any) -> None:
     """R-7: a heartbeat need not be a whole number of ticks."""
     clock, beats = [100.0], [100.0]

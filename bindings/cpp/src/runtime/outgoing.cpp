@@ -18,6 +18,12 @@ constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline 
 constexpr std::size_t kept_bytes = 4 << 20;
 constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)
 
+// Says why the node ended: it may have lost its name.
+[[noreturn]] void refuse_ended(const Context& context) {
+  context.stop.check();
+  throw NodeClosedError("node '" + context.name + "' was closed: nothing was written");
+}
+
 void fill_random(std::span<std::byte> bytes) { randombytes_buf(bytes.data(), bytes.size()); }
 
 fs::LaneSettings settings_of(const Context& context) {
@@ -197,9 +203,7 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
 
 // Nothing is written, and nothing opened, once the node has let go of its links.
 void OutgoingLink::check_open(const Outgoing& outgoing) const {
-  if (!is_shut_ && (!has_ended_ || outgoing.is_last)) return;
-  context_.stop.check();
-  throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
+  if (is_shut_ || (has_ended_ && !outgoing.is_last)) refuse_ended(context_);
 }
 
 void OutgoingLink::refuse_full() const {
@@ -298,7 +302,7 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   LinkPtr link;
   {
     const std::lock_guard guard(lock_);
-    if (has_ended_) throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
+    if (has_ended_) refuse_ended(context_);
     LinkPtr& known = links_[target];
     if (known == nullptr) {
       known = make(target);
