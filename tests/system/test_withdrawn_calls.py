@@ -259,3 +259,35 @@ def test_a_call_behind_thousands_that_were_withdrawn_does_not_wait_for_them(node
         with contextlib.suppress(speed.CallWithdrawnError):
             future.result(PATIENCE)
     assert len(ran) < 2000
+
+
+def test_withdrawn_calls_are_answered_a_few_at_a_time(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have their turn in between; all are answered in the end."""
+    monkeypatch.setattr("speed.runtime.serving.ANSWERED_AT_ONCE", 2)
+    billing = node("billing", engine="python", allow=["analytics"], workers=1)
+    parts: Any = billing._engine._parts  # type: ignore[attr-defined]
+    analytics = node("analytics", engine="python", allow=["billing"])
+    begun, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        go.wait(PATIENCE)
+
+    billing.register("hold", hold)
+    futures = [analytics.submit("billing", "hold", timeout=PATIENCE) for _ in range(7)]
+    assert begun.wait(PATIENCE)
+    parts.protocol.stop(PATIENCE)
+    for future in futures[1:]:
+        future.cancel()
+    until = time.monotonic() + PATIENCE
+    while len(parts.serving._withdrawn) < 6 and time.monotonic() < until:
+        parts.protocol._read(None, time.monotonic())
+    lengths = []
+    while parts.serving.has_withdrawn:
+        lengths.append(len(parts.serving._withdrawn))
+        parts.serving.answer_withdrawn()
+    go.set()
+    assert lengths == [6, 4, 2]
+    for future in futures[1:]:
+        with pytest.raises(speed.CallWithdrawnError):
+            future.result(PATIENCE)
