@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import datetime
+import os
+import re
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from speed.cli.journal_records import Reading, Wanted, described, located, wanted_options
 from speed.cli.options import Settings, common_options
-from speed.cli.output import echo, echo_json, print_rows, print_value
-from speed.cli.shown import shown_payload
+from speed.cli.output import as_json, echo, echo_json, print_rows, print_value
 from speed.errors import JournalDamagedError, JournalExpiredError
 
 if TYPE_CHECKING:
-    from speed.journal import Journal, LaneInfo, Record
+    from speed.journal import Journal, LaneInfo
 
 COLUMNS = ("lane", "kind", "subject", "source", "first", "end")
 _BEYOND = 1 << 62
 """A lane that is damaged is read as far as it goes."""
+FOLLOW_SECONDS = 0.2
+"""Pause between two looks at a journal that is followed."""
 directory_option = click.option("--directory", metavar="DIR", help="The journal (default: <root>/journal).")
+skip_option = click.option("--skip-damaged", is_flag=True, help="Go on behind damage.")
 
 
 @click.group("journal")
@@ -48,7 +54,7 @@ def list_command(settings: Settings, directory: str | None) -> None:
 @click.argument("lane")
 @click.option("--from", "start", type=click.IntRange(0), help="First offset (default: the first one kept).")
 @click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="How many records at most.")
-@click.option("--skip-damaged", is_flag=True, help="Go on behind damage.")
+@skip_option
 @directory_option
 @common_options
 def read_command(
@@ -59,7 +65,7 @@ def read_command(
     info = _chosen(journal, lane)
     first = journal.first(info.id) if start is None else start
     for record in journal.read(info.id, first, first + count, skip_damaged=skip_damaged):
-        echo_json(_described(info, record))
+        echo_json(described(info, record))
 
 
 @journal_command.command("verify")
@@ -81,6 +87,90 @@ def verify_command(settings: Settings, directory: str | None) -> int:
         rows = [(*info, records, damage or "whole") for info, records, damage in found]
         print_rows((*COLUMNS[:4], "records", "state"), rows, empty=f"No lanes in {journal.directory}.")
     return 1 if damaged else 0
+
+
+@journal_command.command("follow")
+@wanted_options
+@click.option("--count", type=click.IntRange(1), help="End after so many records.")
+@directory_option
+@common_options
+def follow_command(
+    settings: Settings,
+    directory: str | None,
+    wanted: Wanted,
+    count: int | None,
+) -> None:
+    """Print what is recorded from now on, or since a time, one JSON object a line, until it is interrupted."""
+    reading = Reading(_journal(settings, directory), wanted, skip_damaged=True)
+    if wanted.since is None:
+        reading.pass_over()
+    pause, left = threading.Event(), count
+    while left != 0:
+        for info, record in reading.records():
+            echo_json(located(info, record))
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+        pause.wait(FOLLOW_SECONDS)
+
+
+@journal_command.command("grep")
+@click.argument("expression", metavar="EXPRESSION")
+@click.option("--ignore-case", "-i", is_flag=True, help="Letters match whatever their case.")
+@wanted_options
+@skip_option
+@directory_option
+@common_options
+def grep_command(
+    settings: Settings,
+    directory: str | None,
+    wanted: Wanted,
+    expression: str,
+    ignore_case: bool,
+    skip_damaged: bool,
+) -> int:
+    """Print the records whose line of JSON matches a regular expression. Ends with status 1 if none does."""
+    try:
+        matching = re.compile(expression, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        raise click.BadParameter(f"{expression!r} is no regular expression: {error}") from None
+    reading = Reading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
+    lines = (as_json(located(info, record)) for info, record in reading.records())
+    found = 0
+    for line in filter(matching.search, lines):
+        echo(line)
+        found += 1
+    return 1 if reading.damaged or not found else 0
+
+
+@journal_command.command("export")
+@click.argument("file", type=click.Path(dir_okay=False))
+@wanted_options
+@skip_option
+@directory_option
+@common_options
+def export_command(
+    settings: Settings,
+    directory: str | None,
+    wanted: Wanted,
+    file: str,
+    skip_damaged: bool,
+) -> int:
+    """Write records to FILE, one JSON object a line; it is in place when all are written. Status 1 after damage."""
+    reading = Reading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
+    place = os.path.abspath(file)
+    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(place), prefix=".tmp-", delete=False) as made:
+        try:
+            written = sum(bool(made.write(as_json(located(*one)) + "\n")) for one in reading.records())
+            made.flush()
+            os.fsync(made.fileno())
+            os.replace(made.name, place)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(made.name)
+            raise
+    print_value({"file": place, "records": written, "damaged": reading.damaged}, settings.as_json)
+    return 1 if reading.damaged else 0
 
 
 def _journal(settings: Settings, directory: str | None) -> Journal:
@@ -115,18 +205,3 @@ def _verified(journal: Journal, info: LaneInfo) -> Iterator[tuple[int, str]]:
             damage = str(error)
         records = journal.read(info.id, first, _BEYOND if damage else journal.end(info.id), skip_damaged=True)
         yield sum(1 for _ in records), damage
-
-
-def _described(info: LaneInfo, record: Record) -> dict[str, Any]:
-    recorded_at = datetime.datetime.fromtimestamp(record.recorded_at_ms / 1000, datetime.timezone.utc)
-    row = {"offset": record.offset, "recordedAt": recorded_at, "source": record.source}
-    if info.kind == "calls":
-        from speed.journal.record import read_call
-
-        return {**row, **read_call(record, info.subject)._asdict()}
-    view = record.view
-    travels_closed = view.is_encrypted or view.content_encoding != "none"
-    is_shown = view.security.contains_pii or not travels_closed
-    payload = shown_payload(view) if is_shown else view.payload_bytes  # as it travelled
-    message = {"messageId": view.message_id, "topic": view.topic, "contentType": view.content_type}
-    return {**row, "sequence": record.sequence, "redelivered": record.redelivered, **message, "payload": payload}

@@ -1,0 +1,123 @@
+"""``speed journal follow``, ``grep`` and ``export``: records of many lanes, by topic, node and time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speed.journal.volume_writer import Incoming
+from speed.journal.writer import JournalWriter
+from speed.wire import names
+from speed.wire.journal import Subject
+from speed.wire.message import encode_message
+from tests.system.commands import PATIENCE, Command
+
+pytestmark = pytest.mark.system
+
+
+class Recorded:
+    """A journal that a test writes: each record is numbered in its lane."""
+
+    def __init__(self, root: Path) -> None:
+        self._writer = JournalWriter(names.journal_dir(str(root)), root / "speed.key")
+        self._numbers: dict[Subject, int] = {}
+
+    def record(self, topic: str, source: str, payload: Any) -> None:
+        subject = Subject("topic", topic, source)
+        number = self._numbers[subject] = self._numbers.get(subject, 0) + 1
+        message = encode_message(
+            payload, message_id=f"{source}-{number}", topic=topic, namespace="default", published_at_ms=1
+        )
+        self._writer.record(subject, [Incoming(number, False, message)])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@pytest.fixture
+def recorded(run: Command) -> Iterator[Recorded]:
+    made = Recorded(run.root)
+    made.record("orders.eu", "shop.1", {"item": "tea"})
+    made.record("orders.eu", "shop.2", {"item": "Coffee"})
+    made.record("orders.us", "shop.1", {"item": "tea"})
+    made.record("stock", "store", {"item": "tea"})
+    yield made
+    made.close()
+
+
+def ids(text: str) -> set[str]:
+    return {f"{row['subject']} {row['messageId']}" for row in map(json.loads, text.splitlines())}
+
+
+@pytest.mark.usefixtures("recorded")
+def test_records_are_found_by_what_is_in_them_and_whose_they_are(run: Command) -> None:
+    assert ids(run("journal", "grep", "tea").out) == {"orders.eu shop.1-1", "orders.us shop.1-1", "stock store-1"}
+    assert ids(run("journal", "grep", "tea", "--subject", "orders.*").out) == {
+        "orders.eu shop.1-1",
+        "orders.us shop.1-1",
+    }
+    assert ids(run("journal", "grep", "-i", "COFFEE").out) == {"orders.eu shop.2-1"}
+    assert ids(run("journal", "grep", ".", "--source", "store").out) == {"stock store-1"}
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_search_without_a_hit_ends_with_status_1_and_a_wrong_expression_with_2(run: Command) -> None:
+    assert run("journal", "grep", "milk").status == 1
+    wrong = run("journal", "grep", "(")
+    assert (wrong.status, "is no regular expression" in wrong.err) == (2, True)
+
+
+def test_a_time_leaves_out_what_was_recorded_before(run: Command, recorded: Recorded) -> None:
+    assert run("journal", "grep", "tea", "--since", "2100-01-01T00:00:00Z").status == 1
+    assert len(ids(run("journal", "grep", "tea", "--since", "2020-01-01").out)) == 3
+    wrong = run("journal", "grep", "tea", "--since", "yesterday")
+    assert (wrong.status, "2026-07-01T12:00:00Z" in wrong.err) == (2, True)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_records_are_exported_into_a_file_that_is_whole_when_it_is_there(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    told = run("journal", "export", str(file), "--subject", "orders.*", "--json")
+    assert told.value == {"file": str(file), "records": 3, "damaged": 0}
+    assert ids(file.read_text()) == {"orders.eu shop.1-1", "orders.eu shop.2-1", "orders.us shop.1-1"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob(".tmp-*"))
+
+
+@pytest.mark.usefixtures("recorded")
+def test_damage_in_one_lane_is_told_and_the_others_are_exported(run: Command, tmp_path: Path) -> None:
+    lanes = {row["subject"]: run.root / "journal" / row["lane"] for row in run("journal", "list", "--json").value}
+    (lanes["stock"] / "description").write_bytes(b"damaged")
+    (segment,) = lanes["orders.us"].glob("*.segment")
+    segment.write_bytes(bytes(one ^ (place == 70) for place, one in enumerate(segment.read_bytes())))
+    told = run("journal", "export", str(tmp_path / "all.jsonl"), "--json")
+    assert (told.status, told.value["damaged"]) == (1, 2)
+    assert all(lanes[one].name in told.err for one in ("stock", "orders.us"))
+    assert ids((tmp_path / "all.jsonl").read_text()) == {"orders.eu shop.1-1", "orders.eu shop.2-1"}
+
+
+def test_who_follows_sees_what_comes_from_then_on_in_new_lanes_too(run: Command, recorded: Recorded) -> None:
+    following = run.begin("journal", "follow", "--subject", "orders.*", "--count", "2")
+    try:
+        until = time.monotonic() + PATIENCE
+        while following.poll() is None and time.monotonic() < until:  # it looks at the journal once it has begun
+            recorded.record("orders.asia", "shop.3", {"item": "rice"})
+            time.sleep(0.05)
+        assert following.poll() == 0
+    finally:
+        following.kill()
+        out, _ = following.communicate(timeout=PATIENCE)
+    seen = ids(out)
+    assert len(seen) == 2
+    assert all(one.startswith("orders.asia shop.3-") for one in seen)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_who_follows_since_a_time_sees_what_was_recorded_since(run: Command) -> None:
+    told = run("journal", "follow", "--since", "2020-01-01", "--count", "4")
+    assert len(ids(told.out)) == 4
