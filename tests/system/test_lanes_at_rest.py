@@ -154,6 +154,24 @@ def test_the_lane_of_a_sender_that_is_gone_is_let_go_once_its_directory_can_tell
     assert billing.read(resting) == 1
 
 
+def test_a_lane_is_kept_while_nobody_can_tell_whether_its_sender_comes_back(
+    billing: Billing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: str) -> Any:
+        raise OSError(24, "Too many open files")
+
+    resting = one_at_rest(billing)
+    billing.scan()
+    billing.settle(resting)
+    with monkeypatch.context() as patch:
+        patch.setattr("speed.fs.claim.newest_of_all", fails)
+        billing.scan()
+    assert billing.lanes.opened(resting) is not None
+    billing.settle(resting)
+    billing.read(everything=True)
+    assert billing.lanes.opened(resting) is None
+
+
 def test_the_lanes_of_senders_that_are_gone_do_not_rest(billing: Billing) -> None:
     """However many there are, few are in memory while they wait for their turn."""
     senders = one_each(billing, MANY)
