@@ -40,7 +40,7 @@ KINDS = ("ephemeral node", "stale entry", "old claim", "temporary file", "quaran
 
 def find_leftovers(registry: Registry, quarantine_seconds: float = 0.0) -> list[Leftover]:
     """Everything left behind; quarantined files are removable after ``quarantine_seconds``."""
-    forgettable = sorted(name for name in Leftovers(registry) if is_forgettable(registry, name))
+    forgettable = sorted(name for name in Leftovers(registry) if name and is_forgettable(registry, name))
     stale = {entry.name for entry in registry.remove_stale(dry_run=True)}
     present = set(registry.names()) - stale - set(forgettable)
     found = [_ephemeral_node(registry, name) for name in forgettable]

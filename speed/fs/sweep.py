@@ -20,6 +20,7 @@ from speed.wire import names
 class Leftovers:
     """Names that something may be left of. Each iteration looks through the registry once; not thread-safe.
 
+    None stands for a name that is left alone: whoever has other things to do may do them between any two names.
     Entries that were written in the last ``untouched_seconds`` are not read: most nodes are alive.
     """
 
@@ -29,20 +30,20 @@ class Leftovers:
         self._ordinary: dict[str, int] = {}
         """Generations that were looked at, and stay."""
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str | None]:
         claims = claim.newest_of_all(self._registry.root)
         for name in self._registry.names():
             claims.pop(name, None)
-            if _untouched_for(names.entry_path(self._registry.root, name)) >= self._untouched_seconds:
-                yield name
+            is_untouched = _untouched_for(names.entry_path(self._registry.root, name)) >= self._untouched_seconds
+            yield name if is_untouched else None
         self._ordinary = {name: newest for name, newest in self._ordinary.items() if name in claims}
         for name, newest in claims.items():
             if self._ordinary.get(name) == newest:
                 continue
-            if _is_ephemeral(self._registry, name, newest):
-                yield name
-            else:
+            is_short_lived = _is_ephemeral(self._registry, name, newest)
+            if not is_short_lived:
                 self._ordinary[name] = newest
+            yield name if is_short_lived else None
 
 
 def _untouched_for(path: str) -> float:

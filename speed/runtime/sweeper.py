@@ -41,7 +41,7 @@ class Sweeper:
         first = lease_seconds if ephemeral else min(FIRST_SECONDS, lease_seconds)
         self._next_round = monotonic() + random.uniform(0, first)
         self._leftovers = Leftovers(context.registry, UNTOUCHED_SECONDS)
-        self._round: Iterator[str] = iter(())
+        self._round: Iterator[str | None] = iter(())
         self._gone: dict[str, None] = {}
 
     def gone(self, name: str) -> None:
@@ -54,23 +54,23 @@ class Sweeper:
         until = monotonic() + TURN_SECONDS
         try:
             for name in self._due():
-                sweep(self._context.registry, name)
+                if name is not None:
+                    sweep(self._context.registry, name)
                 if monotonic() >= until:
                     return
         except (OSError, SpeedError) as error:
             self._context.stats.count("sweeps_failed")
             self._context.said.failed(log, "sweeping the root", error)
 
-    def _due(self) -> Iterator[str]:
-        """Who left, then the rest of a round, or a new one if it is time."""
+    def _due(self) -> Iterator[str | None]:
+        """Who left, then the rest of a round, or a new one if it is time; None for a name that is left alone."""
         while self._gone:
             name = next(iter(self._gone))
             del self._gone[name]
             yield name
         if monotonic() >= self._next_round:
             self._begin_round()
-        for name in self._round:  # not `yield from`, which would end a round that a turn leaves
-            yield name
+        yield from self._round
 
     def _begin_round(self) -> None:
         """Look at the whole registry, unless this is the first time and enough of a crowd that just started do so."""

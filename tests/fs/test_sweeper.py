@@ -48,6 +48,21 @@ def test_a_round_goes_on_where_a_turn_left_it(registry: Registry, context: Any) 
         assert entries(registry) == left
 
 
+def test_a_turn_ends_between_names_that_are_left_alone_too(
+    registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many entries there are, the lease is looked after in time."""
+    monkeypatch.setattr("speed.runtime.sweeper.TURN_SECONDS", 0.0)
+    looked_at: list[str] = []
+    monkeypatch.setattr("speed.fs.sweep._untouched_for", lambda path: looked_at.append(path) or 0.0)
+    for number in range(3):
+        registry.register(f"alive{number}", **LONG)
+    sweeper = Sweeper(context, 0.0, lambda: None, ephemeral=False)
+    for count in (1, 2, 3):
+        sweeper.turn()
+        assert len(looked_at) == count
+
+
 @pytest.mark.usefixtures("at_once")
 def test_who_is_said_to_be_gone_is_forgotten_before_the_round(registry: Registry, context: Any) -> None:
     leave(registry, 3)
