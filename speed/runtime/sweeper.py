@@ -70,7 +70,8 @@ class Sweeper:
             yield name
         if monotonic() >= self._next_round:
             self._begin_round()
-        yield from self._round
+        for one in self._round:  # noqa: UP028 - `yield from` would end a round that a turn leaves
+            yield one
 
     def _begin_round(self) -> None:
         """Look at the whole registry, unless this is the first time and enough of a crowd that just started do so."""

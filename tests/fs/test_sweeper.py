@@ -57,8 +57,9 @@ def test_a_turn_ends_between_names_that_are_left_alone_too(
     monkeypatch.setattr("speed.fs.sweep._untouched_for", lambda path: looked_at.append(path) or 0.0)
     for number in range(3):
         registry.register(f"alive{number}", **LONG)
-    sweeper = Sweeper(context, 0.0, lambda: None, ephemeral=False)
-    for count in (1, 2, 3):
+    sweeper = Sweeper(context, 1000.0, lambda: None, ephemeral=False)
+    sweeper._next_round = 0.0
+    for count in (1, 2, 3, 3):
         sweeper.turn()
         assert len(looked_at) == count
 
