@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -92,7 +93,7 @@ class Host:
         """Run a command here, which must succeed."""
         run([*self.inside, *words])
 
-    def begin(self, script: str, *words: str) -> subprocess.Popen[str]:
+    def begin(self, script: str, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a script of the tests here, which reads its standard input and writes lines."""
         return subprocess.Popen(
             [*self.inside, sys.executable, f"{SOURCES}/tests/system/{script}", *words],
@@ -100,7 +101,7 @@ class Host:
             stdout=subprocess.PIPE,
             text=True,
             cwd=SOURCES,
-            env={**os.environ, "PYTHONPATH": SOURCES, **JAVA},
+            env={**os.environ, "PYTHONPATH": SOURCES, **JAVA, **(environment or {})},
         )
 
     def serve(self, node: str = "geo", mode: str = "") -> None:
