@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.system.key_forms import holds_key
 from tests.system.spark_drivers import Driver, Site, driver_on, rows_are_right
 from tests.system.spark_hosts import Host, Network
 from tests.system.spark_hosts_job import ROWS
@@ -73,24 +74,27 @@ class Cluster(Site):
         return driver_on(self.home, "yarn", {**self._settings, **address}, root="", environment=environment)
 
     def submitted(self) -> Driver:
-        """The driver of cluster mode."""
+        """The driver of cluster mode, on a host that YARN chooses."""
         pipes = [self._directory / name for name in ("asked", "answers")]
         for pipe in pipes:
             os.mkfifo(pipe)
-        conf = {**self._settings, "spark.pyspark.python": sys.executable}
-        words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-        submit = [*self.home.inside, f"{spark_home()}/bin/spark-submit", "--master", "yarn", "--deploy-mode", "cluster"]
+        process = self._submit(f"{SOURCES}/tests/system/spark_yarn_job.py", *map(str, pipes))
+        asked, answers = (os.open(pipe, os.O_RDWR) for pipe in pipes)  # which waits for no other end
+        return Driver(process, os.fdopen(asked, "w"), os.fdopen(answers))
+
+    def _submit(self, *job: str) -> subprocess.Popen[str]:
+        settings = {**self._settings, "spark.pyspark.python": sys.executable}
+        words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        submit = [f"{spark_home()}/bin/spark-submit", "--master", "yarn", "--deploy-mode", "cluster", *words]
         with (self._directory / "submit.log").open("w") as log:
-            process = subprocess.Popen(
-                [*submit, *words, f"{SOURCES}/tests/system/spark_yarn_job.py", *map(str, pipes)],
+            return subprocess.Popen(
+                [*self.home.inside, *submit, *job],
                 env={**os.environ, **JAVA, **self.yarn.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 text=True,
             )
-        ends = [os.open(pipe, os.O_RDWR) for pipe in pipes]  # which waits for no other end
-        return Driver(process, os.fdopen(ends[0], "w"), os.fdopen(ends[1]))
 
     def stop(self) -> None:
         self.yarn.stop()
@@ -102,8 +106,11 @@ class Cluster(Site):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made = Cluster(tmp_path_factory.mktemp("yarn"))
-    yield made
-    made.stop()
+    try:
+        made.yarn.start()
+        yield made
+    finally:
+        made.stop()
 
 
 @pytest.fixture(scope="module", params=["client", "cluster"])
@@ -122,8 +129,10 @@ def driver(cluster: Cluster, mode: str) -> Iterator[Driver]:
 @contextmanager
 def without_service(host: Host) -> Iterator[None]:
     host.kill_service()
-    yield
-    host.serve()
+    try:
+        yield
+    finally:
+        host.serve()
 
 
 def test_every_call_stays_on_the_host_of_its_executor(cluster: Cluster, driver: Driver) -> None:
@@ -146,5 +155,12 @@ def test_a_host_without_the_service_is_named(cluster: Cluster, driver: Driver) -
     assert "on host-2: no node 'geo' is there (after 1 s)" in error
 
 
-def test_no_key_is_left_below_the_directories_of_yarn(cluster: Cluster, driver: Driver) -> None:
-    """Nor in its logs, nor in what is staged."""
+def test_no_key_is_found_below_the_directories_of_yarn(cluster: Cluster, driver: Driver) -> None:
+    """Local and log directories, logs of the daemons, and what was staged, while executors and their node hold keys."""
+    cluster.spread(driver)
+    seen = {path: path.read_bytes() for path in cluster.yarn.directory.rglob("*") if path.is_file()}
+    for name in ("launch_container.sh", "__spark_conf__.properties", "stderr"):
+        assert any(path.name == name for path in seen)
+    assert any(b"SPEED_KEY" in text for text in seen.values())
+    keys = [host.key for host in (cluster.home, *cluster.workers)]
+    assert [path for path, text in seen.items() if any(holds_key(text, key) for key in keys)] == []

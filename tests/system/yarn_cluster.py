@@ -6,6 +6,7 @@ is in the jars of pyspark, so that both must be of one version of Hadoop.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -29,7 +30,6 @@ _SETTINGS = {
     "yarn.nodemanager.vmem-check-enabled": "false",
     "yarn.nodemanager.pmem-check-enabled": "false",
     "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
-    "yarn.nodemanager.delete.debug-delay-sec": "3600",  # what containers leave is looked at
 }
 
 
@@ -37,22 +37,19 @@ class Yarn:
     """All that it writes lies under ``directory``; a program with ``environment`` finds it."""
 
     def __init__(self, directory: Path, home: Host, nodes: Sequence[Host]) -> None:
-        directory.mkdir()
         self.directory = directory
         self.environment = {"HADOOP_CONF_DIR": str(directory / "conf"), "JAVA_HOME": java_home()}
-        self._nodes = nodes
-        self._jars = daemon_jars(directory / "jars")
+        self._home, self._nodes = home, nodes
         self._daemons: list[Daemon] = []
-        name_each_other([home, *nodes], directory / "hosts")
-        self._write_settings({"yarn.resourcemanager.hostname": home.name})
-        try:
-            self._start(home)
-        except BaseException:
-            self.stop()
-            raise
+        self._jars = ""
 
-    def _start(self, home: Host) -> None:
-        self._daemon(home, "resourcemanager.ResourceManager")
+    def start(self) -> None:
+        """Return once all nodes are registered."""
+        self.directory.mkdir()
+        self._jars = daemon_jars(self.directory / "jars")
+        name_each_other([self._home, *self._nodes], self.directory / "hosts")
+        self._write_settings()
+        self._daemon(self._home, "resourcemanager.ResourceManager")
         started = [self._daemon(node, "nodemanager.NodeManager", *self._places(node)) for node in self._nodes]
         for manager in started:
             manager.says(r"Registered with ResourceManager as (\S+)")
@@ -76,22 +73,23 @@ class Yarn:
         place.mkdir(parents=True)
         return str(place)
 
-    def _write_settings(self, more: dict[str, str]) -> None:
-        Path(self.environment["HADOOP_CONF_DIR"]).mkdir()
-        attributes = {"yarn.node-attribute.fs-store.root-dir": (self.directory / "attributes").as_uri()}
-        settings = {**_SETTINGS, **attributes, **more}
+    def _write_settings(self) -> None:
+        conf = Path(self.environment["HADOOP_CONF_DIR"])
+        attributes = (self.directory / "attributes").as_uri()
+        own = {"resourcemanager.hostname": self._home.name, "node-attribute.fs-store.root-dir": attributes}
+        settings = {**_SETTINGS, **{f"yarn.{name}": value for name, value in own.items()}}
         pairs = [f"<name>{name}</name><value>{escape(value)}</value>" for name, value in settings.items()]
         lines = [f"<property>{pair}</property>" for pair in pairs]
-        text = "\n".join(["<configuration>", *lines, "</configuration>", ""])
+        conf.mkdir()
         for kind in ("core", "yarn"):
-            Path(self.environment["HADOOP_CONF_DIR"], f"{kind}-site.xml").write_text(text)
+            (conf / f"{kind}-site.xml").write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))
 
     def stop(self) -> None:
-        """End all; a node manager ends its containers, and what it leaves is killed."""
-        for daemon in reversed(self._daemons):
+        """End all at once, as the kernel would: to end slowly takes a node manager ten seconds and serves nobody."""
+        for host in (*self._nodes, self._home):
+            host.kill("java")  # containers are no children of their node manager's group
+        for daemon in self._daemons:
             daemon.stop()
-        for node in self._nodes:
-            node.kill("java")
 
 
 def daemon_jars(listed: Path) -> str:
@@ -100,6 +98,10 @@ def daemon_jars(listed: Path) -> str:
     words = ["mvn", "-q", "-B", "-f", pom, "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"hadoop-client-minicluster-([\d.]+)\.jar", listed.read_text())
+    assert found is not None
+    same = Path(spark_home(), "jars", f"hadoop-client-api-{found[1]}.jar")
+    assert same.exists(), f"{pom} asks for Hadoop {found[1]}, and pyspark has another"
     return f"{listed.read_text()}:{spark_home()}/jars/*"
 
 
