@@ -58,14 +58,16 @@ class Cluster(Site):
 
     @property
     def _settings(self) -> dict[str, str]:
-        environment = {**self._own, **JAVA, "PYTHONPATH": SOURCES}
         return {
             **SPARK,
             "spark.yarn.jars": f"local:{spark_home()}/jars/*",
             "spark.yarn.stagingDir": (self.yarn.directory / "staging").as_uri(),
-            **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
-            **{f"spark.yarn.appMasterEnv.{name}": value for name, value in environment.items()},
+            **self._told("spark.executorEnv"),
         }
+
+    def _told(self, whom: str) -> dict[str, str]:
+        environment = {**self._own, **JAVA, "PYTHONPATH": SOURCES}
+        return {f"{whom}.{name}": value for name, value in environment.items()}
 
     def client(self) -> Driver:
         """The driver of client mode."""
@@ -83,8 +85,8 @@ class Cluster(Site):
         return Driver(process, os.fdopen(asked, "w"), os.fdopen(answers))
 
     def _submit(self, *job: str) -> subprocess.Popen[str]:
-        settings = {**self._settings, "spark.pyspark.python": sys.executable}
-        words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        driver = {**self._told("spark.yarn.appMasterEnv"), "spark.pyspark.python": sys.executable}
+        words = [word for name, value in {**self._settings, **driver}.items() for word in ("--conf", f"{name}={value}")]
         submit = [f"{spark_home()}/bin/spark-submit", "--master", "yarn", "--deploy-mode", "cluster", *words]
         with (self._directory / "submit.log").open("w") as log:
             return subprocess.Popen(
@@ -159,8 +161,8 @@ def test_no_key_is_found_below_the_directories_of_yarn(cluster: Cluster, driver:
     """Local and log directories, logs of the daemons, and what was staged, while executors and their node hold keys."""
     cluster.spread(driver)
     seen = {path: path.read_bytes() for path in cluster.yarn.directory.rglob("*") if path.is_file()}
-    for name in ("launch_container.sh", "__spark_conf__.properties", "stderr"):
-        assert any(path.name == name for path in seen)
-    assert any(b"SPEED_KEY" in text for text in seen.values())
+    for name in ("launch_container.sh", "__spark_conf__.properties"):
+        assert any(path.name == name and b"SPEED_KEY" in text for path, text in seen.items())
+    assert any(path.name == "stderr" for path in seen)
     keys = [host.key for host in (cluster.home, *cluster.workers)]
     assert [path for path, text in seen.items() if any(holds_key(text, key) for key in keys)] == []
