@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -92,7 +93,7 @@ class Host:
         """Run a command here, which must succeed."""
         run([*self.inside, *words])
 
-    def begin(self, script: str, *words: str) -> subprocess.Popen[str]:
+    def begin(self, script: str, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a script of the tests here, which reads its standard input and writes lines."""
         return subprocess.Popen(
             [*self.inside, sys.executable, f"{SOURCES}/tests/system/{script}", *words],
@@ -100,7 +101,7 @@ class Host:
             stdout=subprocess.PIPE,
             text=True,
             cwd=SOURCES,
-            env={**os.environ, "PYTHONPATH": SOURCES, **JAVA},
+            env={**os.environ, "PYTHONPATH": SOURCES, **JAVA, **(environment or {})},
         )
 
     def serve(self, node: str = "geo", mode: str = "") -> None:
@@ -133,6 +134,12 @@ class Host:
                 process.kill()
 
     @property
+    def key(self) -> bytes:
+        """The key of this host, which nobody sees from outside."""
+        told = f"from speed.fs.keyfile import read_keys; print(read_keys('{self.root}/speed.key')[0].hex())"
+        return bytes.fromhex(run([*self.inside, sys.executable, "-c", told]))
+
+    @property
     def network_bytes(self) -> int:
         """What came and went over the network until now."""
         lines = Path(f"/proc/{self._space.pid}/net/dev").read_text().splitlines()
@@ -152,7 +159,8 @@ def _network_of(pid: int) -> str:
         return ""
 
 
-def run(words: list[str]) -> None:
-    """Run a command, which must succeed."""
+def run(words: list[str]) -> str:
+    """What a command prints, which must succeed."""
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=PATIENCE, cwd=SOURCES)
     assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,7 +1,8 @@
 """A driver, or a client of Spark Connect, on a host: `spark_hosts_job.py MASTER ROOT CONFIG`, CONFIG as JSON.
 
 Each line that it reads asks for something, as JSON: ``verb``, and options for ``Speed`` (``speed``) and ``enrich``. It
-answers each with one line of JSON, or with the error.
+answers each with one line of JSON, or with the error. Without ROOT, which is an empty word then, the environment says
+where the roots and keys are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PATIENCE_SECONDS = 100
 class Job:
     """One session, and what is asked of it."""
 
-    def __init__(self, spark: Any, root: str) -> None:
+    def __init__(self, spark: Any, root: str | None) -> None:
         self._spark, self._root = spark, root
 
     def answer(self, line: str) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def main(master: str, root: str, config: str) -> None:
     else:
         spark = Sessions().get(master, json.loads(config))
     try:
-        job = Job(spark, root)
+        job = Job(spark, root or None)
         for line in sys.stdin:
             print(json.dumps(job.answer(line)), flush=True)
     finally:

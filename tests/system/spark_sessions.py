@@ -80,29 +80,23 @@ def _start(master: str, config: Mapping[str, str]) -> Any:
     return session
 
 
+def spark_home() -> str:
+    """Where pyspark is installed, with the programs and jars of Spark."""
+    import pyspark
+
+    return os.path.dirname(pyspark.__file__)
+
+
 class Daemon:
-    """A Master or a Worker of Spark in a process group of its own, so that its executors end with it."""
+    """A Java program in a process group of its own, so that what it starts ends with it."""
 
-    def __init__(
-        self, kind: str, arguments: list[str], environment: Mapping[str, str], log: Path, place: Place = HERE
-    ) -> None:
-        import pyspark
-
-        home = os.path.dirname(pyspark.__file__)
-        own = {"SPARK_HOME": home, "SPARK_LOCAL_IP": place.address, "SPARK_PUBLIC_DNS": place.address}
-        own["SPARK_MASTER_OPTS"] = "-Dspark.master.rest.enabled=false"
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.process = subprocess.Popen(
-            [
-                *place.inside,
-                f"{home}/bin/spark-class",
-                f"org.apache.spark.deploy.{kind.lower()}.{kind}",
-                *("--host", place.address, "--port", "0", "--webui-port", "0"),
-                *arguments,
-            ],
-            env={**os.environ, **JAVA, **own, **environment},
+            words,
+            env={**os.environ, **JAVA, **environment},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
@@ -111,9 +105,9 @@ class Daemon:
         threading.Thread(target=self._read, name="spark-log", daemon=True).start()
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
+        assert self.process.stdout is not None
         with self._log.open("w") as log:
-            for line in self.process.stderr:
+            for line in self.process.stdout:
                 log.write(line)
                 log.flush()
                 self._lines.put(line)
@@ -171,7 +165,17 @@ class StandaloneCluster:
     def _daemon(
         self, kind: str, arguments: list[str], environment: Mapping[str, str], name: str, place: Place
     ) -> Daemon:
-        self._daemons.append(Daemon(kind, arguments, environment, self.directory / f"{name}.log", place))
+        home = spark_home()
+        words = [
+            *place.inside,
+            f"{home}/bin/spark-class",
+            f"org.apache.spark.deploy.{kind.lower()}.{kind}",
+            *("--host", place.address, "--port", "0", "--webui-port", "0"),
+            *arguments,
+        ]
+        own = {"SPARK_HOME": home, "SPARK_LOCAL_IP": place.address, "SPARK_PUBLIC_DNS": place.address}
+        own["SPARK_MASTER_OPTS"] = "-Dspark.master.rest.enabled=false"
+        self._daemons.append(Daemon(words, {**own, **environment}, self.directory / f"{name}.log"))
         return self._daemons[-1]
 
     def stop(self) -> None:

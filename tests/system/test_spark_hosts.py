@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +17,13 @@ from speed.spark.hosts import check_here
 from speed.spark.targets import LiveNodes
 from speed.wire.seal import Keyring
 from tests.system.commands import PATIENCE
+from tests.system.spark_drivers import Driver, Site, driver_on, rows_are_right, until
 from tests.system.spark_hosts import Host, Network
 from tests.system.spark_hosts_job import MANY, MANY_A_BATCH, ROWS
 from tests.system.spark_sessions import Place, StandaloneCluster
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
-JOB_SECONDS = 120.0
 CONNECT_PORT = 15002
 EXECUTOR = {"spark.executor.memory": "512m", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
 """Jobs begin on all hosts, not on the first to be there."""
@@ -35,45 +31,7 @@ OWN = {"executors": "own"}
 Away = Callable[[Host], None]
 
 
-class Driver:
-    """A driver, or a client of Spark Connect, as a process on a host."""
-
-    def __init__(self, host: Host, master: str, config: dict[str, str]) -> None:
-        self._process = host.begin("spark_hosts_job.py", master, str(host.root), json.dumps(config))
-
-    def begin(self, verb: str, speed: dict[str, Any] | None = None, **enrich: Any) -> None:
-        """Ask for a job; options for ``Speed`` and for ``enrich``."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"verb": verb, "speed": speed or {}, "enrich": enrich}) + "\n")
-        self._process.stdin.flush()
-
-    def result(self) -> dict[str, Any]:
-        """What the job came to."""
-        assert self._process.stdout is not None
-        assert select.select([self._process.stdout], [], [], JOB_SECONDS)[0]
-        return dict(json.loads(self._process.stdout.readline()))
-
-    def failed(self, verb: str, speed: dict[str, Any] | None = None, **enrich: Any) -> str:
-        """The error that the job ended with."""
-        self.begin(verb, speed, **enrich)
-        return str(self.result()["error"])
-
-    def done(self, verb: str, speed: dict[str, Any] | None = None, **enrich: Any) -> dict[str, Any]:
-        """What the job came to, which has not failed."""
-        self.begin(verb, speed, **enrich)
-        result = self.result()
-        assert "error" not in result, result["error"]
-        return result
-
-    def stop(self) -> None:
-        try:
-            self._process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate(timeout=PATIENCE)
-
-
-class Cluster:
+class Cluster(Site):
     """Hosts with a worker and the service each, and one of the driver and the master that has the service too."""
 
     def __init__(self, directory: Path) -> None:
@@ -83,8 +41,7 @@ class Cluster:
         self._network = Network()
         self._spark = StandaloneCluster(directory)
         self._driver: tuple[Any, Driver] | None = None
-        self.workers: list[Host] = []
-        self.home = self._host("home")
+        super().__init__(self._host("home"))
         self.laptop = Host(self._network, "laptop", self.root, directory / "laptop", has_key=False)
         self._master = self._spark.start(place=place(self.home))
 
@@ -103,31 +60,8 @@ class Cluster:
         if self._driver is None or self._driver[0] != asked:
             self._end_driver()
             own = {"spark.driver.host": host.address, "spark.driver.bindAddress": host.address}
-            self._driver = (asked, Driver(host, self._master, {**EXECUTOR, **own, **config}))
+            self._driver = (asked, driver_on(host, self._master, {**EXECUTOR, **own, **config}))
         return self._driver[1]
-
-    def spread(self, driver: Driver, verb: str = "enrich", speed: dict[str, Any] | None = None, **enrich: Any) -> Any:
-        """What the job came to, once all hosts take part: while Python starts on one, others take all tasks."""
-        deadline = time.monotonic() + JOB_SECONDS
-        while True:
-            self.forget()
-            result = driver.done(verb, speed, **enrich)
-            if {host for _, _, host in result["rows"]} == {host.name for host in self.workers}:
-                return result
-            assert time.monotonic() < deadline
-
-    def forget(self) -> None:
-        """Drop what the services noted."""
-        for host in (*self.workers, self.home):
-            host.forget()
-
-    def every_call_stayed_on_its_host(self, result: dict[str, Any]) -> bool:
-        """The services of all workers' hosts were asked, each for rows of the workers there alone, and no other."""
-        for host in self.workers:
-            there = {number for number, _, name in result["rows"] if name == host.name}
-            if not host.noted("rows") or not host.noted("rows") <= there:
-                return False
-        return not self.home.noted("rows")
 
     def stop(self) -> None:
         self._end_driver()
@@ -207,18 +141,6 @@ def away() -> Iterator[Away]:
     for host in without:
         host.kill_service()
         host.serve()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what another process does."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def rows_are_right(result: dict[str, Any]) -> bool:
-    return sorted(row[:2] for row in result["rows"]) == [[number, 2 * number] for number in range(ROWS)]
 
 
 def test_that_workers_have_other_roots_than_the_driver_is_found_out(cluster: Cluster, client: Driver) -> None:
@@ -327,7 +249,7 @@ def test_a_node_of_the_driver_calls_services_of_its_host_alone(client: Driver) -
 def test_a_client_of_spark_connect_finds_it_out(cluster: Cluster, client: Driver, name: str) -> None:
     """With a root and a key of its own, and with neither."""
     client.done("enrich")  # it serves by now
-    remote = Driver(getattr(cluster, name), f"sc://{cluster.home.address}:{CONNECT_PORT}", {})
+    remote = driver_on(getattr(cluster, name), f"sc://{cluster.home.address}:{CONNECT_PORT}", {})
     try:
         result = cluster.spread(remote)
     finally:
