@@ -157,11 +157,25 @@ def export_command(
     skip_damaged: bool,
 ) -> int:
     """Write records to FILE, one JSON object a line; it is in place when all are written. Status 1 after damage."""
-    reading = Reading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
     place = os.path.abspath(file)
+    if os.path.lexists(place) and (os.path.islink(place) or not os.path.isfile(place)):
+        raise click.BadParameter(
+            f"{place} is no ordinary file; `speed journal grep .` prints records", param_hint="FILE"
+        )
+    reading = Reading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
+    written = _write(place, reading)
+    print_value({"file": place, "records": written, "damaged": reading.damaged}, settings.as_json)
+    return 1 if reading.damaged else 0
+
+
+def _write(place: str, reading: Reading) -> int:
+    """Write all records into a file beside ``place``, and put it there; how many they are."""
+    written = 0
     with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(place), prefix=".tmp-", delete=False) as made:
         try:
-            written = sum(bool(made.write(as_json(located(*one)) + "\n")) for one in reading.records())
+            for info, record in reading.records():
+                made.write(as_json(located(info, record)) + "\n")
+                written += 1
             made.flush()
             os.fsync(made.fileno())
             os.replace(made.name, place)
@@ -169,8 +183,7 @@ def export_command(
             with suppress(FileNotFoundError):
                 os.unlink(made.name)
             raise
-    print_value({"file": place, "records": written, "damaged": reading.damaged}, settings.as_json)
-    return 1 if reading.damaged else 0
+    return written
 
 
 def _journal(settings: Settings, directory: str | None) -> Journal:

@@ -131,7 +131,7 @@ class Protocol:
     def _run(self) -> None:
         while not self._stopping:
             self._turn()
-        while self._dispatch.has_withdrawn:
+        while self._dispatch.has_withdrawn and not self._context.registration.is_over:
             self._guarded("answering withdrawn calls", self._dispatch.answer_withdrawn)
 
     def _turn(self) -> None:

@@ -41,6 +41,12 @@ class AgentError(Exception):
         self.execution = execution
 
 
+def pause(pid: int) -> None:
+    """SIGSTOP, and wait until the kernel has stopped this child: until then it reads what is sent."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+
+
 class Agent:
     """One agent process. What it writes to stderr is kept, and shown when something goes wrong."""
 
@@ -142,9 +148,7 @@ class Agent:
         self.process.wait(END_SECONDS)
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until the kernel has stopped it."""
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        pause(self.process.pid)
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import speed
+from tests.interop.harness import pause
 from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
@@ -201,7 +202,7 @@ def test_a_call_that_is_awaited_while_the_lane_is_full_is_made_once_there_is_roo
     peer = child(PEER, root, kind)
     assert peer.line() == "up"
     analytics = make("analytics", max_lane_bytes=20_000)
-    peer.signal(signal.SIGSTOP)
+    pause(peer.process.pid)
     for size in (4000, 10):
         with pytest.raises(speed.InboxFullError):
             while True:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 import speed
 from speed.fs.keyfile import write_key_file
 from speed.wire.limits import FULL_SCAN_SECONDS, MAX_UNFINISHED_BYTES
+from tests.interop.harness import pause
 
 Make = Callable[..., speed.Node]
 
@@ -172,8 +172,7 @@ print("up"); sys.stdin.readline()
 """
     stopped = child(heir, root)  # accepts the grant's publication, then is stopped before it reads
     assert stopped.line() == "up"
-    stopped.signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, stopped.process.pid, os.WSTOPPED | os.WNOWAIT)  # from here on no file comes or goes
+    pause(stopped.process.pid)  # from here on no file comes or goes
     lane = f"{root}/billing/inbox/analytics"
     sizes = {name: os.path.getsize(f"{lane}/{name}") for name in os.listdir(lane)}
     for text in ("bad", "good"):

@@ -19,7 +19,7 @@ from speed.core.pending import PendingCall
 from speed.runtime.registrar import LIVENESS_SECONDS
 from speed.wire import control
 from speed.wire.envelope import EnvelopeType
-from tests.interop.harness import until
+from tests.interop.harness import pause, until
 from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
@@ -119,7 +119,7 @@ def test_what_a_node_answered_before_it_left_is_read_however_much_it_is(
     assert caller.line() == "asked"
     for _ in range(20):
         assert started.acquire(timeout=PATIENCE)
-    caller.signal(signal.SIGSTOP)
+    pause(caller.process.pid)
     go.set()
     billing.close(drain_seconds=PATIENCE)
     caller.signal(signal.SIGCONT)

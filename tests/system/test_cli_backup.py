@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +22,7 @@ from speed.wire import names
 from speed.wire.journal import Subject
 from speed.wire.message import encode_message
 from speed.wire.topic import Head, encode
-from tests.interop.harness import until
+from tests.interop.harness import pause, until
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system
@@ -72,7 +71,7 @@ def test_a_copy_holds_what_waits_and_dead_letters_and_no_node_of_the_original(
     copy = tmp_path / "copy"
     with pytest.raises(speed.ExecutionFailedError):
         sender.send("receiver", "bad", ack=True, timeout=PATIENCE)
-    receiver.send_signal(signal.SIGSTOP)
+    pause(receiver.pid)
     for number in range(3):
         sender.send("receiver", number)
     made = run("backup", str(copy), "--with-key", "--json")

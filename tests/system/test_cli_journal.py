@@ -90,6 +90,19 @@ def test_records_are_exported_into_a_file_that_is_whole_when_it_is_there(run: Co
 
 
 @pytest.mark.usefixtures("recorded")
+def test_nothing_but_an_ordinary_file_is_replaced_by_an_export(run: Command, tmp_path: Path) -> None:
+    """A link such as /dev/stdout stays what it is."""
+    file = tmp_path / "orders.jsonl"
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    refused = run("journal", "export", str(link))
+    assert (refused.status, "is no ordinary file" in refused.err) == (2, True)
+    assert link.is_symlink()
+    for _ in range(2):
+        assert run("journal", "export", str(file)).status == 0
+
+
+@pytest.mark.usefixtures("recorded")
 def test_damage_in_one_lane_is_told_and_the_others_are_exported(run: Command, tmp_path: Path) -> None:
     lanes = {row["subject"]: run.root / "journal" / row["lane"] for row in run("journal", "list", "--json").value}
     (lanes["stock"] / "description").write_bytes(b"damaged")

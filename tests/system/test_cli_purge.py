@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import speed
+from tests.interop.harness import pause
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system
@@ -37,7 +37,7 @@ def gone(run: Command) -> str:
             victim.stdout.readline()
             with pytest.raises(speed.ExecutionFailedError):
                 sender.send("gone", "bad", ack=True, timeout=PATIENCE)
-            victim.send_signal(signal.SIGSTOP)  # it cannot read what is sent now
+            pause(victim.pid)  # it cannot read what is sent now
             sender.send("gone", "waits")
         finally:
             victim.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS
+from tests.interop.harness import pause
 from tests.system.commands import PATIENCE, Command, Result
 
 pytestmark = pytest.mark.system
@@ -167,7 +167,7 @@ def test_gc_keeps_messages_that_wait_for_a_dead_node(run: Command) -> None:
     try:
         os.read(ready, 1)
         with speed.Node("sender", root=run.root, key=run.root / "speed.key") as sender:
-            os.kill(victim.pid, signal.SIGSTOP)  # stopped: it cannot read what is sent now
+            pause(victim.pid)  # it cannot read what is sent now
             sender.send("dead", "important")
             victim.kill()
             victim.wait()

@@ -14,7 +14,7 @@ import speed
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 from speed.fs.sweep import sweep
-from tests.interop.harness import until
+from tests.interop.harness import pause, until
 from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
@@ -146,7 +146,7 @@ def test_what_was_accepted_from_a_sender_that_is_gone_waits_for_a_receiver_that_
     """Others sweep meanwhile."""
     receiver = child(RECEIVER, root, kind)
     assert receiver.line() == "up"
-    os.kill(receiver.process.pid, signal.SIGSTOP)
+    pause(receiver.process.pid)
     with speed.Node("etl.once", root=root, engine=kind, ephemeral=True) as sender:
         sender.send("billing", {"n": 1})
     os.kill(receiver.process.pid, signal.SIGKILL)

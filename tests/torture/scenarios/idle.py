@@ -31,8 +31,8 @@ HISTORY = 10
 FLAG_REPLY = 4
 REST_SECONDS = 3.0
 """Longer than a node polls for what may follow."""
-
 MANY = 1000
+"""From so many senders on a service rests until it is settled."""
 SETTLED_SECONDS = 600.0
 """Until a service looked at 22,000 lanes three times: then it knows which are over."""
 

@@ -55,6 +55,11 @@ class InboundLanes {
   template <class Value>
   using ById = std::unordered_map<wire::NodeId, Value, wire::NodeIdHash>;
 
+  struct Known {
+    wire::NodeId id;
+    std::uint64_t listing;  // the last one that showed it
+  };
+
   void learn(const fs::Inbox::Names& found);
   void look_at_sender(InboundLane& lane) const;
   std::vector<wire::NodeId> next_turns(bool everything);
@@ -78,10 +83,6 @@ class InboundLanes {
   Ids sought_;                      // rang, and are not known yet
   Ids doubted_;                     // whose senders this scan looks at: they may be gone
   Ids held_;                        // lay there when the node started
-  struct Known {
-    wire::NodeId id;
-    std::uint64_t listing;  // the last one that showed it
-  };
   std::unordered_map<std::string, Known> known_;
   std::uint64_t listings_ = 0;
   std::optional<std::unordered_map<std::string, std::uint32_t>> claims_;  // the newest of each name, once in a scan
