@@ -239,12 +239,23 @@ class Dispatch:
         if operation == "LEAVE":
             self._left(lane.source)
         elif operation == "WITHDRAW":
-            self._serving.withdraw(lane.source, control.request_ids(body))
+            self._after_requests(lane.source, partial(self._serving.withdraw, lane.source, control.request_ids(body)))
         elif operation == "REQUESTS":
-            result = {"requestIds": self._serving.among(lane.source, control.request_ids(body))}
-            self._answer_question(lane.source, received.header.sequence, body, result)
+            ids = control.request_ids(body)
+            name = partial(self._name_requests, lane.source, received.header.sequence, body, ids)
+            self._after_requests(lane.source, name)
         else:
             self._answer_question(lane.source, received.header.sequence, body, self._answer(operation, lane.source))
+
+    def _after_requests(self, source: str, do: Callable[[], None]) -> None:
+        """What names requests overtakes none that is still put together."""
+        if self._segments is None:
+            do()
+        else:
+            self._segments.after_requests(source, do)
+
+    def _name_requests(self, source: str, sequence: int, body: dict[str, Any], ids: list[str]) -> None:
+        self._answer_question(source, sequence, body, {"requestIds": self._serving.among(source, ids)})
 
     def _answer_question(self, source: str, sequence: int, body: dict[str, Any], result: dict[str, Any] | None) -> None:
         operation, request_id = str(body.get("op")), body.get("requestId")

@@ -13,6 +13,7 @@ from functools import partial
 from time import monotonic, time
 from typing import Any, Protocol
 
+from speed.core.behind import Behind
 from speed.core.log import logger
 from speed.core.progress import Token
 from speed.errors import SegmentStoreError, WireError
@@ -98,8 +99,16 @@ class Segments:
         """Sequence of the last segment of each payload that is not complete."""
         self._in_hand: dict[Key, StoredShards | None] = {}
         """Payloads with enough segments, until they were handled."""
+        self._behind = Behind()
         self._closed = False
         self._expire_at = 0.0
+
+    def after_requests(self, source: str, do: Callable[[], None]) -> None:
+        """Do it once the requests of ``source`` that are being put together are known; at once if there are none."""
+        with self._lock:
+            waits = self._behind.wait(source, do)
+        if not waits:
+            do()
 
     def accept(self, lane: Lane, received: Received) -> None:
         """Take one segment. WireError for one that is refused; its sender is told where G-19 says so."""
@@ -161,6 +170,9 @@ class Segments:
             return partial(self._finish, key, lane, received, order)
         if key.kind in _MESSAGES:
             return partial(self._give_place, key, lane, received, order)
+        if key.kind == EnvelopeType.SPC_REQUEST:
+            ticket = self._behind.begin(key.sender)
+            return partial(self._pool.submit, self._finish_request, ticket, key, lane, received, order)
         return partial(self._pool.submit, self._finish, key, lane, received, order)
 
     def _compare(self, one: Reconstruction, segment: Segment) -> None:
@@ -200,6 +212,16 @@ class Segments:
             return
         if payload is not None:
             self._hand_on(key, lane, received, payload, order)
+
+    def _finish_request(self, ticket: object, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
+        """The same, and then what came behind it."""
+        try:
+            self._finish(key, lane, received, order)
+        finally:
+            with self._lock:
+                due = self._behind.end(key.sender, ticket)
+            for do in due:
+                do()
 
     def _give_place(self, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
         """Give a large message its place among others now; a worker puts it together when its turn has come."""

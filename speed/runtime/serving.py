@@ -54,7 +54,7 @@ class Serving:
         self._callers: dict[str, dict[str, Accepted]] = {}
         """What waits or runs, by caller and id."""
         self._withdrawn: deque[Accepted] = deque()
-        """What never began, and is not answered yet. For the thread that reads."""
+        """What never began, and is not answered yet: the thread that reads does it."""
 
     # --- accepting: steps 1 and 2 are behind us ---
 
@@ -221,6 +221,8 @@ class Serving:
                 self._withdrawn.append(work.item.call)
             else:
                 work.item.call.cancellation.set()
+        if self._withdrawn:  # this may be a worker, with a request that was just put together
+            self._context.alarm.wake()
 
     @property
     def has_withdrawn(self) -> bool:

@@ -289,3 +289,32 @@ def test_withdrawn_calls_are_answered_a_few_at_a_time(node: Make, monkeypatch: p
     for future in futures[1:]:
         with pytest.raises(speed.CallWithdrawnError):
             future.result(PATIENCE)
+
+
+def test_a_large_request_that_is_still_put_together_never_runs(make: Make) -> None:
+    """G-14: what withdraws it does not overtake it."""
+    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+    begun, go = threading.Event(), threading.Event()
+    sizes: list[int] = []
+
+    def hold(_: speed.Message) -> None:
+        begun.set()
+        go.wait(PATIENCE)
+
+    billing.on_message(hold)  # in the place in which the request would be put together
+    billing.register("size", lambda data: sizes.append(len(data)))
+    analytics.send("billing", "hold", timeout=PATIENCE)
+    assert begun.wait(PATIENCE)
+    analytics.segment("billing", 1 << 20)
+    future = analytics.submit("billing", "size", {"data": bytes(3 << 20)}, timeout=PATIENCE)
+    analytics.ping("billing", timeout=PATIENCE)  # all of it was read
+    assert not future.cancel()
+    until = time.monotonic() + PATIENCE
+    while "calls_withdrawn" not in analytics.stats()["counters"] and time.monotonic() < until:
+        time.sleep(0.005)
+    analytics.ping("billing", timeout=PATIENCE)  # and that it is withdrawn
+    go.set()
+    with pytest.raises(speed.CallWithdrawnError) as caught:
+        future.result(PATIENCE)
+    assert caught.value.execution is speed.Execution.NOT_BEGUN
+    assert sizes == []

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/awake.hpp"
+#include "core/behind.hpp"
 #include "core/lane_decoder.hpp"
 #include "core/lease.hpp"
 #include "core/link_receiver.hpp"
@@ -301,6 +302,34 @@ TEST_F(Lane, an_envelope_of_another_generation_than_its_segment_is_damage_l_13) 
   const Scan found = decoder_.scan({bytes(), 0, 8, true, false}, 64);
   ASSERT_EQ(found.items.size(), 1U);
   EXPECT_EQ(found.items[0].refusal, wire::Refusal::bad_sequence);
+}
+
+TEST(BehindTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) {
+  Behind behind;
+  std::vector<int> done;
+  const auto end = [&](Behind::Ticket ticket) {
+    for (const auto& task : behind.end("analytics", ticket)) task();
+  };
+  const Behind::Ticket first = behind.begin("analytics");
+  const Behind::Ticket second = behind.begin("analytics");
+  EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(1); }));
+  EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(2); }));
+  EXPECT_FALSE(behind.wait("billing", [] {}));
+  const Behind::Ticket third = behind.begin("analytics");
+  end(second);
+  EXPECT_TRUE(done.empty());
+  end(first);
+  EXPECT_EQ(done, (std::vector{1, 2}));
+  end(third);
+  EXPECT_FALSE(behind.wait("analytics", [] {}));
+}
+
+TEST(BehindTest, only_so_much_waits_of_one_sender_g_14) {
+  Behind behind;
+  const Behind::Ticket ticket = behind.begin("analytics");
+  for (std::size_t one = 0; one < wire::limits::max_behind; ++one) EXPECT_TRUE(behind.wait("analytics", [] {}));
+  EXPECT_FALSE(behind.wait("analytics", [] {}));
+  EXPECT_EQ(behind.end("analytics", ticket).size(), wire::limits::max_behind);
 }
 
 }  // namespace

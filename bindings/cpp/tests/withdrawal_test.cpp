@@ -58,6 +58,32 @@ TEST_F(WithdrawalTest, one_that_waits_never_begins_s_16) {
   EXPECT_EQ(counter(server, "requests_withdrawn"), 200);
 }
 
+TEST_F(WithdrawalTest, one_that_is_still_put_together_never_begins_g_14) {
+  std::latch entered(1);
+  std::latch release(1);
+  std::atomic<int> ran = 0;
+  Node server("server", options_);
+  Node client("client", root_.options({"server"}));
+  server.on_message([&](Message&) {  // in the place in which the request would be put together
+    entered.count_down();
+    release.wait();
+  });
+  server.serve("note", [&](const Request&) -> Response { return Value(++ran); });
+  client.send("server", "hold");
+  entered.wait();
+  client.segment("server", 1U << 20U);
+  std::stop_source stop;
+  std::future<Value> large =
+      client.submit("server", "note", {{"data", Bytes(3U << 20U)}}, {.timeout = Seconds(300), .stop = stop.get_token()});
+  client.ping("server");  // all of it was read
+  stop.request_stop();
+  EXPECT_TRUE(eventually([&] { return counter(client, "calls_withdrawn") == 1; }));
+  client.ping("server");  // and that it is withdrawn
+  release.count_down();
+  EXPECT_THROW(large.get(), CallWithdrawnError);
+  EXPECT_EQ(ran, 0);
+}
+
 TEST_F(WithdrawalTest, one_that_runs_is_told_and_may_end_s_16) {
   std::latch entered(1);
   Node server("server", options_);

@@ -156,20 +156,29 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   }
   const std::string operation = wire::text_of(body, "op");
   if (operation == "LEAVE") return left_(lane->source());
-  if (operation == "WITHDRAW") return to_.serving.withdraw(lane->source(), wire::request_ids(body));
-  const Value* const id = body.find("requestId");
-  const std::optional<Map> answer = operation == "REQUESTS"
-                                        ? Map{{"requestIds", to_.serving.among(lane->source(), wire::request_ids(body))}}
-                                        : to_.introspection.answer(operation, lane->source());
-  if (!answer) {
-    reply(lane->source(), received.header.sequence, EnvelopeType::error,
-          wire::pack(Map{{"errorCode", "INVALID_ARGUMENTS"},
-                         {"errorMessage", "unknown DISCOVERY operation"},
-                         {"requestId", id == nullptr ? Value() : *id}}));
+  const std::string& source = lane->source();
+  const std::uint64_t sequence = received.header.sequence;
+  if (operation == "WITHDRAW") {
+    segments_->after_requests(source, [this, source, ids = wire::request_ids(body)] { to_.serving.withdraw(source, ids); });
+  } else if (operation == "REQUESTS") {
+    segments_->after_requests(source, [this, source, sequence, body, ids = wire::request_ids(body)] {
+      answer(source, sequence, body, Map{{"requestIds", to_.serving.among(source, ids)}});
+    });
+  } else {
+    answer(source, sequence, body, to_.introspection.answer(operation, source));
+  }
+}
+
+void Dispatch::answer(const std::string& source, std::uint64_t sequence, const Map& question, const std::optional<Map>& result) {
+  const Value* const found = question.find("requestId");
+  const Value id = found == nullptr ? Value() : *found;
+  if (!result) {
+    reply(source, sequence, EnvelopeType::error,
+          wire::pack(Map{{"errorCode", "INVALID_ARGUMENTS"}, {"errorMessage", "unknown DISCOVERY operation"}, {"requestId", id}}));
     return;
   }
-  reply(lane->source(), received.header.sequence, EnvelopeType::discovery,
-        wire::pack(Map{{"op", operation}, {"requestId", id == nullptr ? Value() : *id}, {"result", *answer}}));
+  reply(source, sequence, EnvelopeType::discovery,
+        wire::pack(Map{{"op", wire::text_of(question, "op")}, {"requestId", id}, {"result", *result}}));
 }
 
 void Dispatch::node_died(const std::string& name, std::uint64_t entered) {

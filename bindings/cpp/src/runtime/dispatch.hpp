@@ -54,6 +54,7 @@ class Dispatch {
   void request(const LanePtr& lane, const fs::Received& received);
   void response(const LanePtr& lane, const fs::Received& received);
   void discovery(const LanePtr& lane, const fs::Received& received);
+  void answer(const std::string& source, std::uint64_t sequence, const Map& question, const std::optional<Map>& result);
   void heartbeat(const LanePtr& lane, const fs::Received& received);
   void error(const LanePtr& lane, const fs::Received& received);
   void ack(const LanePtr& lane, const fs::Received& received);

@@ -109,6 +109,10 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
   in_hand_[key] = nullptr;
   Task whole_of = [this, key, arrived] { finish(key, arrived); };
   if (known.data_count * known.segment_size <= inline_bytes) return whole_of;
+  if (key.kind == static_cast<std::uint8_t>(EnvelopeType::spc_request)) {
+    const core::Behind::Ticket ticket = behind_.begin(key.sender);
+    return [this, ticket, key, arrived] { workers_.submit([this, ticket, key, arrived] { finish_request(ticket, key, arrived); }); };
+  }
   if (!is_message(key)) return [this, whole_of] { workers_.submit(whole_of); };
   return [this, key, arrived, unordered = one.is_unordered] {
     const LanePtr lane = assembled_lane(key, arrived);
@@ -175,6 +179,25 @@ std::optional<Segments::Whole> Segments::proven(const Key& key, const Arrived& a
 void Segments::finish(const Key& key, const Arrived& arrived) {
   const std::optional<Whole> whole = proven(key, arrived);
   if (whole) hand_on(key, arrived, received(arrived, *whole->payload, whole->payload));
+}
+
+// The same, and then what came behind it.
+void Segments::finish_request(core::Behind::Ticket ticket, const Key& key, const Arrived& arrived) {
+  finish(key, arrived);
+  std::vector<Task> due;
+  {
+    const std::lock_guard guard(lock_);
+    due = behind_.end(key.sender, ticket);
+  }
+  for (const Task& task : due) task();
+}
+
+void Segments::after_requests(const std::string& source, const Task& task) {
+  {
+    const std::lock_guard guard(lock_);
+    if (behind_.wait(source, task)) return;
+  }
+  task();
 }
 
 Arrival Segments::put_together(const Key& key, const Arrived& arrived, const LanePtr& lane) {

@@ -3,6 +3,7 @@
 // Threads: `accept` and `expire` are for the holder of the reader's role; what is in hand ends on any thread.
 #pragma once
 
+#include "core/behind.hpp"
 #include "runtime/arrival.hpp"
 #include "runtime/calls.hpp"
 #include "runtime/inbound_lane.hpp"
@@ -28,6 +29,8 @@ class Segments : public std::enable_shared_from_this<Segments> {
 
   // Takes one segment; WireError for one that is refused. Its sender is told where G-19 says so.
   void accept(const LanePtr& lane, const fs::Received& received);
+  // Does it once the requests of `source` that are being put together are known; at once if there are none.
+  void after_requests(const std::string& source, const Task& task);
   void expire(double now);  // gives up what waited too long; looks about every second
   void close();             // what is still in hand is not complete then, and comes again
 
@@ -45,6 +48,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   };
   std::optional<Whole> proven(const Key& key, const Arrived& arrived);
   void finish(const Key& key, const Arrived& arrived);
+  void finish_request(core::Behind::Ticket ticket, const Key& key, const Arrived& arrived);
   Arrival put_together(const Key& key, const Arrived& arrived, const LanePtr& lane);
   LanePtr assembled_lane(const Key& key, const Arrived& arrived);
   void whole(const Key& key, const segment::Segment& one, const Arrived& arrived);
@@ -71,6 +75,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   std::mutex lock_;  // guards what follows
   segment::Reassembly reassembly_;
   fs::SegmentStore store_;
+  core::Behind behind_;
   bool closed_ = false;
   bool restored_ = false;
   double expire_at_ = 0;

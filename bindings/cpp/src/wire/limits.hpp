@@ -31,6 +31,7 @@ inline constexpr std::size_t max_call_bytes = 268'435'456;
 inline constexpr std::size_t max_error_characters = 2000;
 inline constexpr std::size_t max_details_bytes = 65'536;
 inline constexpr std::size_t max_withdrawn_ids = 64;
+inline constexpr std::size_t max_behind = 64;
 inline constexpr std::size_t max_blocked_workers = 64;
 inline constexpr std::size_t max_keys = 16;
 inline constexpr int max_links = 40;

@@ -82,6 +82,41 @@ class WithdrawnCallsTest extends TwoNodes {
         assertTrue(told.await(20, TimeUnit.SECONDS));
     }
 
+    /** G-14: what withdraws it does not overtake it. */
+    @Test
+    void aLargeCallThatIsStillPutTogetherNeverRuns() throws Exception {
+        try (Node one = root.builder("one", "analytics").workers(1).open()) {
+            one.onMessage(message -> holdHandler()); // in the place in which the request would be put together
+            one.register("count", request -> ran.incrementAndGet());
+            analytics.send("one", "hold");
+            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            analytics.segment("one", 1 << 20, 0);
+            CompletableFuture<Object> large = analytics.submit("one", "count", Map.of("data", new byte[3 << 20]), SOON);
+            analytics.ping("one"); // all of it was read
+            assertFalse(large.cancel(true));
+            awaitCount("calls_withdrawn");
+            analytics.ping("one"); // and that it is withdrawn
+            released.countDown();
+            assertEquals(Execution.NOT_BEGUN, withdrawn(large).execution());
+            assertEquals(0, ran.get());
+        }
+    }
+
+    private void holdHandler() {
+        try {
+            hold();
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void awaitCount(String counter) throws InterruptedException {
+        long deadline = System.nanoTime() + SOON.toNanos();
+        while (!((Map<?, ?>) analytics.stats().get("counters")).containsKey(counter) && System.nanoTime() < deadline) {
+            Thread.sleep(5);
+        }
+    }
+
     @Test
     void aServiceThatDoesNotLookAnswersAsEver() throws Exception {
         billing.register("hold", request -> hold());

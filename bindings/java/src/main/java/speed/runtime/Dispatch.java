@@ -120,11 +120,27 @@ final class Dispatch {
         String operation = String.valueOf(body.get("op"));
         switch (operation) {
             case "LEAVE" -> left.accept(source);
-            case "WITHDRAW" -> serving.withdraw(source, Control.requestIds(body));
+            case "WITHDRAW" -> {
+                List<String> ids = Control.requestIds(body);
+                afterRequests(source, () -> serving.withdraw(source, ids));
+            }
+            case "REQUESTS" -> {
+                List<String> ids = Control.requestIds(body);
+                afterRequests(source, () -> answer(source, received.header(), operation, body.get("requestId"),
+                        Map.of("requestIds", serving.among(source, ids))));
+            }
             default -> answer(source, received.header(), operation, body.get("requestId"),
-                    operation.equals("REQUESTS")
-                            ? Map.of("requestIds", serving.among(source, Control.requestIds(body)))
-                            : introspection.answer(operation, source));
+                    introspection.answer(operation, source));
+        }
+    }
+
+    /** What names requests overtakes none that is still put together. */
+    private void afterRequests(String source, Runnable task) {
+        Segments known = segmentsIfAny();
+        if (known == null) {
+            task.run();
+        } else {
+            known.afterRequests(source, task);
         }
     }
 

@@ -3,6 +3,7 @@ package speed.runtime;
 import java.util.Arrays;
 import java.util.List;
 import speed.LargePayload;
+import speed.core.Behind;
 import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SegmentStoreException;
@@ -43,6 +44,7 @@ final class Segments {
     private final Futures futures;
     private final Delivery delivery;
     private final HeldPayloads held;
+    private final Behind behind = new Behind();
 
     Segments(Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
         this.context = context;
@@ -153,7 +155,38 @@ final class Segments {
         } else if (one.received.header().type() == EnvelopeType.SPC_RESPONSE) {
             futures.add(() -> assemble(one)); // whoever waits for it may hold the last worker
         } else {
-            pool.submit(() -> assemble(one));
+            Object ticket = begin(one);
+            pool.submit(() -> assembleRequest(one, ticket));
+        }
+    }
+
+    private Object begin(InHand one) {
+        synchronized (behind) {
+            return behind.begin(one.source());
+        }
+    }
+
+    /** Does it once the requests of {@code source} that are being put together are known; at once if there are none. */
+    void afterRequests(String source, Runnable task) {
+        boolean waits;
+        synchronized (behind) {
+            waits = behind.await(source, task);
+        }
+        if (!waits) {
+            task.run();
+        }
+    }
+
+    /** Proves a request and hands it on, and then what came behind it. */
+    private void assembleRequest(InHand one, Object ticket) {
+        try {
+            assemble(one);
+        } finally {
+            List<Runnable> due;
+            synchronized (behind) {
+                due = behind.end(one.source(), ticket);
+            }
+            due.forEach(Runnable::run);
         }
     }
 

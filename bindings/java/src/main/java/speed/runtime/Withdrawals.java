@@ -58,6 +58,7 @@ final class Withdrawals {
             byte[] notice = Control.encode(Map.of("op", "WITHDRAW", "requestIds", ids));
             links.open(target, entry.generation())
                     .send(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
+            context.stats.count("calls_withdrawn", ids.size());
         }
     }
 }

@@ -29,7 +29,7 @@
  *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane
  *   <li>{@code Registration}'s monitor: the entry file
  *   <li>{@code WorkerPool}'s monitor: the scheduler
- *   <li>monitors of {@code Running}, {@code Batches}, {@code Ringer}, {@code Bell}, {@code SomeLines},
+ *   <li>monitors of {@code Running}, {@code Batches}, {@code Behind}, {@code Ringer}, {@code Bell}, {@code SomeLines},
  *       {@code Cancellation}, {@code Awake}: nothing is taken under them
  * </ol>
  */
