@@ -23,6 +23,8 @@ from speed.wire.limits import MAX_QUARANTINED_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
 _LAZY_BYTES = 1 << 20
+LARGE_BYTES = 4 << 20
+"""An envelope above this is one that a thread with other lanes to read may leave to another."""
 
 
 class LaneReader:
@@ -74,6 +76,13 @@ class LaneReader:
         """Whether everything that was handed out is finished."""
         return not self._progress.pending and not self._again
 
+    @property
+    def holds_large(self) -> bool:
+        """Whether a large envelope comes next, and is wholly there."""
+        if self._fd < 0 or self._needed <= LARGE_BYTES:
+            return False
+        return os.fstat(self._fd).st_size - self._position.offset >= self._needed
+
     # --- where a former process stopped (L-15) ---
 
     def _recover(self) -> None:
@@ -104,12 +113,12 @@ class LaneReader:
     # --- reading ---
 
     def read(
-        self, max_envelopes: int, max_bytes: int, now: float, *, scan: bool = False
+        self, max_envelopes: int, max_bytes: int, now: float, *, scan: bool = False, large: bool = True
     ) -> tuple[list[Received], bool]:
         """Up to the given number of envelopes and bytes, and whether more may wait.
 
-        ``now`` is monotonic seconds; ``scan`` marks the periodic look at everything. OSError if the
-        filesystem fails; what was not returned is read again.
+        ``now`` is monotonic seconds; ``scan`` marks the periodic look at everything; without ``large`` it stops before
+        a large envelope. OSError if the filesystem fails; what was not returned is read again.
         """
         received: list[Received] = []
         taken = self._read_again(received, max_envelopes, max_bytes)
@@ -122,6 +131,8 @@ class LaneReader:
         while len(received) < max_envelopes and taken < max_bytes:
             if self._fd < 0 and not self._open_next(now):
                 return received, False
+            if not large and self.holds_large:
+                return received, True
             final = self._ahead.successor(self._position) is not None
             passed, at_end = self._read_window(received, max_envelopes - len(received), now, scan, final)
             taken += passed

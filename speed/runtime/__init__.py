@@ -4,6 +4,7 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
 
 * ``protocol`` waits on the bell, reads lanes, verifies, dispatches; it runs nothing of the program's and waits for no
   room in another's inbox (T-11).
+* ``large-1`` reads envelopes above 4 MiB for it, one at a time, while their lanes wait; started when first needed.
 * ``registry`` renews the lease, watches joins and leaves, notices nodes that died.
 * ``worker-N`` run services, handlers and callbacks as the Scheduler says; started when first needed.
 * ``loop`` awaits what is ``async``.

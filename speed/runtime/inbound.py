@@ -39,12 +39,15 @@ class InboundLane:
 
     __slots__ = (
         "_closed",
+        "_opened",
         "_paused",
         "_rests",
         "_resume",
         "_stats",
         "ended_at",
+        "holds_large",
         "id",
+        "is_elsewhere",
         "lock",
         "reader",
         "source",
@@ -63,23 +66,53 @@ class InboundLane:
         self._rests = False
         self.unread = False
         """Whether the last ``read`` may have left something, by its bounds or because too much is unfinished."""
+        self.holds_large = False
+        """Whether it was left at a large envelope, for ``read_large``."""
+        self.is_elsewhere = False
+        """Whether another thread reads that one now: whoever leaves it to that thread sets it, which clears it."""
+        self._opened: tuple[list[Received], bool] | Exception | None = None
+        """What ``read_large`` brought."""
         self.ended_at: int | None = None
         """When its directory was changed last, if its sender was gone before a scan read it; -1: just now."""
 
     def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
-        """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
+        """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails.
+
+        It stops before a large envelope, and brings what ``read_large`` read.
+        """
         with self.lock:
-            reader = self.reader
             self._rests = False
-            self._paused = self.unread = reader.is_full
-            if self._paused or self._closed:
-                return [], False
-            received, more = reader.read(max_envelopes, max_bytes, now, scan=scan)
-            self.unread = more
+            received, more = self._take_opened() or self._read(max_envelopes, max_bytes, now, scan)
+            self.holds_large = more and not self._paused and self.reader.holds_large
+            self.unread = more or self._paused
             for envelope in received:
                 if envelope.header.type not in WORK:
-                    reader.finish(envelope.token, lazy=True)
+                    self.reader.finish(envelope.token, lazy=True)
             return received, more
+
+    def _read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
+        self._paused = self.reader.is_full
+        if self._paused or self._closed:
+            return [], False
+        return self.reader.read(max_envelopes, max_bytes, now, scan=scan, large=False)
+
+    def _take_opened(self) -> tuple[list[Received], bool] | None:
+        opened, self._opened = self._opened, None
+        if isinstance(opened, Exception):
+            raise opened
+        return opened
+
+    def read_large(self, now: float) -> None:
+        """Read the large envelope that ``holds_large`` tells of, on any thread: the next ``read`` brings it."""
+        with self.lock:
+            try:
+                if not self._closed:
+                    self._opened = self.reader.read(1, 1, now)
+            except Exception as error:  # for the thread that reads to act on
+                self._opened = error
+            finally:
+                self.is_elsewhere = False
+        self._resume(self.id)
 
     @property
     def is_read(self) -> bool:

@@ -27,6 +27,7 @@ from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane
 from speed.runtime.lanes import InboundLanes
 from speed.runtime.outgoing import OutgoingLink
+from speed.runtime.threads import Threads
 from speed.runtime.withdrawals import Withdrawals
 from speed.wire.limits import FULL_SCAN_SECONDS
 
@@ -81,6 +82,8 @@ class Protocol:
         self._withdrawals = withdrawals
         self._scanned = scanned
         self._lanes = InboundLanes(context, inbox, dispatch.may_read, self._resume, lane_removed)
+        self._large = Threads(context.name, "large")
+        """Reads large envelopes, one at a time: others do not wait for them."""
         self._watched: dict[int, str] = {}
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
@@ -272,7 +275,7 @@ class Protocol:
             self._bell.wake(lane_id)
 
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
-        if self._context.registration.is_over:  # a successor may read already (R-12)
+        if lane.is_elsewhere or self._context.registration.is_over:  # a successor may read already (R-12)
             return
         try:
             received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)
@@ -286,7 +289,10 @@ class Protocol:
             self._lanes.used(lane)
         else:
             self._lanes.idle(lane, scan=scan)
-        if more:
+        if lane.holds_large:
+            lane.is_elsewhere = True
+            self._large.run("large", lane.read_large, now)
+        elif more:
             self._resume(lane.id)
 
     def _give_up(self, lane: InboundLane, error: Exception) -> None:
@@ -314,6 +320,7 @@ class Protocol:
 
     def close(self) -> None:
         """Commit and release all lanes, the bell and the poll object; the thread has ended."""
+        self._large.stop()
         self._lanes.close()
         self._release()
 
