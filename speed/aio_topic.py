@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from speed.core.topic_messages import due_ms, outgoing
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
 from speed.topic import (
     AWAY,
@@ -17,9 +18,7 @@ from speed.topic import (
     Consumer,
     Topic,
     TopicMessage,
-    due_ms,
     is_unknown,
-    outgoing,
     outwait,
 )
 from speed.wire.value import pack
@@ -50,7 +49,7 @@ class AsyncTopic:
 
     async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> int | None:
         """Like ``Topic.publish``."""
-        due = due_ms(how.pop("deliver_after", None), how.pop("deliver_at_ms", None))
+        due = due_ms(how.pop("deliver_after", None), how.pop("deliver_at_ms", None), int(time.time() * 1000))
         producer, sequence = how.pop("producer", ""), how.pop("sequence", 0)
         one = outgoing(pack(payload, "payload"), how.pop("key", None), how.pop("properties", None), due, sequence)
         if how:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
+from speed.core.topic_messages import batches, due_ms, outgoing, outgoing_all
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -37,8 +38,6 @@ GRACE_SECONDS = 5.0
 """How much longer a call may take than the host waits."""
 PAUSE_SECONDS = 0.05
 """Before a host that is not there, or too busy to wait, is asked again."""
-BATCH_MESSAGES = 1000
-BATCH_BYTES = 4 << 20
 Start = int | str | Mapping[str, int]
 AWAY = (UnknownNodeError, NodeLeftError, CallTimeoutError)
 
@@ -110,6 +109,11 @@ class Topic:
     def __init__(self, node: Node, name: str, host: str = HOST) -> None:
         self._node, self.name, self.host = node, name, host
 
+    @property
+    def node(self) -> Node:
+        """The node that asks."""
+        return self._node
+
     def __repr__(self) -> str:
         return f"<Topic {self.name} at {self.host}>"
 
@@ -138,7 +142,7 @@ class Topic:
         ``timeout`` is in seconds. Raises what ``Node.call`` does; ApplicationError with the codes UNKNOWN_TOPIC,
         DENIED, FULL, NOT_WRITTEN.
         """
-        due = due_ms(deliver_after, deliver_at_ms)
+        due = due_ms(deliver_after, deliver_at_ms, int(time.time() * 1000))
         one = outgoing(pack(payload, "payload"), key, properties, due, sequence)
         return self._publish([one], producer, timeout)[0]
 
@@ -161,8 +165,14 @@ class Topic:
         ``keys`` gives each its key; ``sequence`` is that of the first one, and those behind it count on. On an error
         those before the write that failed are kept: with ``producer``, publish all again. As ``publish`` otherwise.
         """
+        return self.publish_all(outgoing_all(payloads, keys, properties, sequence), producer=producer, timeout=timeout)
+
+    def publish_all(
+        self, messages: Iterable[dict[str, Any]], *, producer: str = "", timeout: float = 30.0
+    ) -> list[int | None]:
+        """As ``publish_batch``, of messages that ``outgoing`` made."""
         offsets: list[int | None] = []
-        for batch in _batches(_outgoing_all(payloads, keys, properties, sequence)):
+        for batch in batches(messages):
             offsets += self._publish(batch, producer, timeout)
         return offsets
 
@@ -279,51 +289,6 @@ def _own_name() -> str:
     from uuid import uuid4
 
     return f"c-{uuid4().hex[:12]}"
-
-
-def due_ms(after: float | None, at_ms: int | None) -> int:
-    if after is not None and at_ms is not None:
-        raise ConfigurationError("deliver_after and deliver_at_ms are both given: use one of them")
-    if after is not None:
-        return int((time.time() + max(0.0, after)) * 1000)
-    return at_ms or 0
-
-
-def outgoing(
-    payload: bytes, key: str | None, properties: Mapping[str, str] | None, due_ms: int, sequence: int
-) -> dict[str, Any]:
-    one: dict[str, Any] = {"payload": payload}
-    if key is not None:
-        one["key"] = key
-    if properties:
-        one["properties"] = dict(properties)
-    if due_ms:
-        one["due_ms"] = due_ms
-    if sequence:
-        one["sequence"] = sequence
-    return one
-
-
-def _outgoing_all(
-    payloads: Iterable[Any], keys: Iterable[str | None] | None, properties: Mapping[str, str] | None, sequence: int
-) -> Iterator[dict[str, Any]]:
-    given = None if keys is None else iter(keys)
-    for number, payload in enumerate(payloads):
-        key = None if given is None else next(given)
-        yield outgoing(pack(payload, "payload"), key, properties, 0, sequence + number if sequence else 0)
-
-
-def _batches(messages: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for one in messages:
-        if batch and (len(batch) >= BATCH_MESSAGES or size + len(one["payload"]) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(one)
-        size += len(one["payload"])
-    if batch:
-        yield batch
 
 
 class _Fetched:

@@ -271,6 +271,29 @@ def test_a_large_envelope_is_redelivered_whole(lane: Lane) -> None:
     assert (len(again.payload), again.redelivered) == (size, True)
 
 
+def test_who_reads_other_lanes_too_stops_before_a_large_envelope(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T-11."""
+    monkeypatch.setattr(lane_reader, "LARGE_BYTES", 2 * CHUNK_BYTES)
+    lane.writer().append([sealed(1), sealed(2, bytes(3 * CHUNK_BYTES)), sealed(3)])
+    reader = lane.reader(1)
+    assert not reader.holds_large
+    before, more = reader.read(10, 1 << 20, 0.0, large=False)
+    assert ([one.header.sequence & 0xFF for one in before], more, reader.holds_large) == ([1], True, True)
+    assert reader.read(10, 1 << 20, 0.0, large=False) == ([], True)
+    large, _ = reader.read(1, 1, 0.0)
+    assert [len(one.payload) for one in large] == [3 * CHUNK_BYTES]
+    behind, more = reader.read(10, 1 << 20, 0.0, large=False)
+    assert ([one.header.sequence & 0xFF for one in behind], more, reader.holds_large) == ([3], False, False)
+
+
+def test_a_large_envelope_that_is_still_written_is_not_waited_for(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_reader, "LARGE_BYTES", 2 * CHUNK_BYTES)
+    lane.raw_segment(sealed(1, bytes(3 * CHUNK_BYTES))[:-1])
+    reader = lane.reader(1)
+    assert reader.read(10, 1 << 20, 0.0, large=False) == ([], False)
+    assert not reader.holds_large
+
+
 def test_a_lane_without_segments_begins_where_its_cursor_stands(lane: Lane) -> None:
     """L-15: a dead reader's segments may all be gone."""
     writer = lane.writer()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
 from speed.spark.source.heads import Head
-from speed.spark.source.scan import Array, MessageError, MessageScan, Scanned
+from speed.spark.source.scan import Array, MessageError, MessageScan, Payloads, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
@@ -32,34 +33,87 @@ class PayloadError(SpeedError):
     code = "PAYLOAD"
 
 
-class MessageBatches:
+class RecordBatches(ABC):
     """Makes record batches of one schema out of the records of one lane."""
+
+    columns: ClassVar[Mapping[str, str]]
+    """What is known of each record; every other column but ``payload`` is a field of the payload."""
 
     def __init__(self, schema: pa.Schema, lane: LaneInfo, on_error: str) -> None:
         """``on_error``: ``raise`` PayloadError, or ``null`` for what does not fit."""
         self._schema = schema
         self._lane = lane
         self._on_error = on_error
-        self._scan = MessageScan()
-        self._metadata = [name for name in schema.names if name in MESSAGE_COLUMNS]
-        self._fields = [field for field in schema if field.name not in MESSAGE_COLUMNS and field.name != PAYLOAD]
+        self._metadata = [name for name in schema.names if name in self.columns]
+        self._fields = [field for field in schema if field.name not in self.columns and field.name != PAYLOAD]
 
     def batches(self, blocks: Iterable[Block], rows: int) -> Iterator[pa.RecordBatch]:
         """A batch of each so many rows or bytes of blocks. Raises WireError and PayloadError: lane and offset."""
         for some in _gathered(blocks, rows):
-            records = Records(some)
-            yield self._batch(records, self._scanned(records))
+            yield self._batch(Records(some))
 
-    def _batch(self, records: Records, scanned: Scanned) -> pa.RecordBatch:
-        columns = {name: self._column(name, records, scanned) for name in self._metadata}
+    def _batch(self, records: Records) -> pa.RecordBatch:
+        columns, payloads = self._read(records)
         if PAYLOAD in self._schema.names:
-            columns[PAYLOAD] = self._payload(self._schema.field(PAYLOAD).type, records, scanned)
+            columns[PAYLOAD] = self._payload(self._schema.field(PAYLOAD).type, records, payloads)
         if self._fields:
             kind = pa.struct(self._fields)
-            decoded = self._payload(kind, records, scanned)
+            decoded = self._payload(kind, records, payloads)
             columns.update(zip((field.name for field in self._fields), decoded.flatten(), strict=True))
         arrays = [columns[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    @abstractmethod
+    def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
+        """The columns that are known and asked for, and the payloads."""
+
+    def _place(self, records: Records, row: int) -> str:
+        lane = self._lane
+        return f"{lane.kind} {lane.subject} from {lane.source}, lane {lane.id}, offset {records.offsets[row]}"
+
+    def _of_place(self, name: str, records: Records) -> pa.Array | None:
+        """What lane and record say without their messages; None for what they do not say."""
+        kind = self._schema.field(name).type
+        if name in _OF_LANE:
+            return pa.repeat(pa.scalar(_OF_LANE[name](self._lane), kind), len(records.offsets))
+        if name in _OF_RECORD:
+            return pa.array(_OF_RECORD[name](records), kind)
+        return times(records.table["recorded_ms"], kind) if name == "recorded_at" else None
+
+    def _payload(self, kind: pa.DataType, records: Records, payloads: Payloads) -> pa.Array:
+        try:
+            return _payloads(kind, payloads)
+        except _UNFIT:
+            return pa.concat_arrays([self._one_payload(kind, records, payloads, row) for row in range(records.rows)])
+
+    def _one_payload(self, kind: pa.DataType, records: Records, payloads: Payloads, row: int) -> pa.Array:
+        """An array of one; PayloadError, or a null, if it does not fit."""
+        one = payloads.one(row)
+        try:
+            return _payloads(kind, one)
+        except _UNFIT as error:
+            if self._on_error == "null":
+                return pa.nulls(1, kind)
+            content_type, size = one.heads[0].content_type, len(one.values[0].as_py())
+            raise PayloadError(
+                f"{self._place(records, row)}: the payload ({content_type}, {size} bytes) does not fit {kind}: "
+                f"{_why(error)}; onError=null makes it null"
+            ) from None
+
+
+class MessageBatches(RecordBatches):
+    """Of messages and events."""
+
+    columns = MESSAGE_COLUMNS
+
+    def __init__(self, schema: pa.Schema, lane: LaneInfo, on_error: str) -> None:
+        super().__init__(schema, lane, on_error)
+        self._scan = MessageScan()
+
+    def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
+        scanned = self._scanned(records)
+        columns = {name: self._column(name, records, scanned) for name in self._metadata}
+        return columns, Payloads(scanned.heads, scanned.kinds, scanned.payloads)
 
     def _scanned(self, records: Records) -> Scanned:
         try:
@@ -67,47 +121,16 @@ class MessageBatches:
         except MessageError as error:
             raise WireError(error.reason, f"{self._place(records, error.row)}: {error}") from None
 
-    def _place(self, records: Records, row: int) -> str:
-        lane = self._lane
-        return f"{lane.kind} {lane.subject} from {lane.source}, lane {lane.id}, offset {records.offsets[row]}"
-
-    # --- metadata ---
-
     def _column(self, name: str, records: Records, scanned: Scanned) -> pa.Array:
+        found = self._of_place(name, records)
+        if found is not None:
+            return found
         kind = self._schema.field(name).type
-        if name in _OF_LANE:
-            return pa.repeat(pa.scalar(_OF_LANE[name](self._lane), kind), len(records.offsets))
-        if name in _OF_RECORD:
-            return pa.array(_OF_RECORD[name](records), kind)
-        if name == "recorded_at":
-            return _times(records.table["recorded_ms"], kind)
         if name == "published_at":
-            return _times(scanned.published_at_ms, kind)
+            return times(scanned.published_at_ms, kind)
         if name == "message_id":
             return scanned.message_ids.cast(kind)
         return _of_heads(_OF_HEAD[name], scanned, kind)
-
-    # --- payload ---
-
-    def _payload(self, kind: pa.DataType, records: Records, scanned: Scanned) -> pa.Array:
-        try:
-            return _payloads(kind, scanned)
-        except _UNFIT:
-            return pa.concat_arrays([self._one_payload(kind, records, scanned, row) for row in range(records.rows)])
-
-    def _one_payload(self, kind: pa.DataType, records: Records, scanned: Scanned, row: int) -> pa.Array:
-        """An array of one; PayloadError, or a null, if it does not fit."""
-        one = scanned.one(row)
-        try:
-            return _payloads(kind, one)
-        except _UNFIT as error:
-            if self._on_error == "null":
-                return pa.nulls(1, kind)
-            content_type, size = one.heads[0].content_type, len(one.payloads[0].as_py())
-            raise PayloadError(
-                f"{self._place(records, row)}: the payload ({content_type}, {size} bytes) does not fit {kind}: "
-                f"{_why(error)}; onError=null makes it null"
-            ) from None
 
 
 class Records:
@@ -180,25 +203,25 @@ def _of_heads(pick: Callable[[Head], Any], scanned: Scanned, kind: pa.DataType) 
     return values.take(pa.array(scanned.kinds))
 
 
-def _times(unix_ms: Any, kind: pa.DataType) -> pa.Array:
+def times(unix_ms: Any, kind: pa.DataType) -> pa.Array:
     """Milliseconds as Spark's microseconds."""
     return pa.array(unix_ms.astype(np.int64)).cast(pa.timestamp("ms", kind.tz)).cast(kind)
 
 
-def _payloads(kind: pa.DataType, scanned: Scanned) -> pa.Array:
+def _payloads(kind: pa.DataType, payloads: Payloads) -> pa.Array:
     """The payloads as binary, as text, or decoded; one of _UNFIT where one is something else."""
     if is_type.is_binary(kind) or is_type.is_string(kind):
-        return scanned.payloads.cast(kind)
-    decoders = [_decoder(head, kind) for head in scanned.heads]
-    values = [decoders[number](payload) for number, payload in _numbered(scanned)]
+        return payloads.values.cast(kind)
+    decoders = [_decoder(head, kind) for head in payloads.heads]
+    values = [None if payload is None else decoders[number](payload) for number, payload in _numbered(payloads)]
     array = pa.array(values, kind)
-    if array.null_count and is_type.is_struct(kind):
+    if array.null_count > payloads.values.null_count and is_type.is_struct(kind):
         raise TypeError("it is null")
     return array
 
 
-def _numbered(scanned: Scanned) -> Iterator[tuple[int, bytes]]:
-    return zip(scanned.kinds.tolist(), scanned.payloads.to_pylist(), strict=True)
+def _numbered(payloads: Payloads) -> Iterator[tuple[int, bytes | None]]:
+    return zip(payloads.kinds.tolist(), payloads.values.to_pylist(), strict=True)
 
 
 def _decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:

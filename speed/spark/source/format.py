@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from speed.errors import ConfigurationError
-from speed.spark.source.options import ReadOptions, check_names, read_options, write_options
+from speed.spark.source.options import ReadOptions, WriteOptions, check_names, read_options, write_options
 from speed.spark.source.read import BatchReader
 from speed.spark.source.rows import check_rows
 from speed.spark.source.schema import check_schema, default_schema
 from speed.spark.source.stream import StreamReader
+from speed.spark.source.topic_rows import check_topic_rows
 from speed.spark.source.write import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ class SpeedDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         """For ``df.write``. Raises ConfigurationError."""
         if overwrite:
             raise ConfigurationError("mode is overwrite: what was sent cannot be taken back; use mode('append')")
-        options = write_options(self.options)
-        check_rows(schema, topic_is_needed=not (options.node or options.topic))
-        return BatchWriter(options)
+        return BatchWriter(self._writing(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
         """For ``df.writeStream``. Raises ConfigurationError."""
@@ -72,9 +71,15 @@ class SpeedDataSource(DataSource):  # type: ignore[misc, unused-ignore]
             raise ConfigurationError(
                 "the output mode is complete: what was sent cannot be taken back; use append or update"
             )
+        return StreamWriter(self._writing(schema))
+
+    def _writing(self, schema: StructType) -> WriteOptions:
         options = write_options(self.options)
-        check_rows(schema, topic_is_needed=not (options.node or options.topic))
-        return StreamWriter(options)
+        if options.durable_topic:
+            check_topic_rows(schema)
+        else:
+            check_rows(schema, topic_is_needed=not (options.node or options.topic))
+        return options
 
 
 def _arrow(schema: StructType, options: ReadOptions) -> pa.Schema:

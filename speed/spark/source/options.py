@@ -6,12 +6,13 @@ All are checked while Spark analyses the query. ``key`` is the path of a key fil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import default_key, default_root
 from speed.spark.settings import NodeSettings
+from speed.topic import HOST
 from speed.wire import names
 
 PAYLOADS = ("binary", "string")
@@ -25,6 +26,8 @@ _WRITE = {
     "key": "path of the key file, on every executor; without it $SPEED_KEY",
     "node": "whom each row is sent to",
     "topic": "topic that each row is published on",
+    "durableTopic": "durable topic that each row is published on",
+    "host": "node that hosts the durable topic: speedd.topics",
     "prefix": "family of the nodes that write: etl",
     "run": "name of this run; written again under the same name, rows keep their message ids",
     "contentType": "of a payload of binary or string",
@@ -39,6 +42,9 @@ _READ = {
     "journal": "directory of the journal",
     "calls": "true: the call log",
     "topic": "topics or patterns to read, separated by commas",
+    "durableTopic": "durable topics or patterns to read, separated by commas",
+    "subscription": "subscription of one durable topic that follows the query",
+    "host": "node that hosts that topic: speedd.topics",
     "inbox": "inbox to read",
     "source": "sender or pattern to read",
     "payload": "binary or string",
@@ -55,20 +61,32 @@ _READ = {
 
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself reads and hands on."""
-_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets", "startingTimestamp")
+_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets", "startingTimestamp", "subscription")
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Where rows go: to ``node`` as messages, else to topics as events."""
+    """Where rows go: to ``node`` as messages, to a durable topic, else to topics as events."""
 
     settings: NodeSettings
     node: str | None
     topic: str | None
+    durable_topic: str | None
+    host: str
     run: str | None
     content_type: str | None
     timeout_seconds: float
     min_subscribers: int
+
+
+@dataclass(frozen=True)
+class Following:
+    """A subscription that is moved on as a query commits, and the node that does it."""
+
+    settings: NodeSettings
+    host: str
+    topic: str
+    subscription: str
 
 
 @dataclass(frozen=True)
@@ -78,6 +96,9 @@ class ReadOptions:
     journal: str
     key: str
     calls: bool
+    durable: bool
+    """Whether the topics are durable ones."""
+    following: Following | None
     topics: tuple[str, ...]
     inbox: str | None
     source: str | None
@@ -100,23 +121,20 @@ def check_names(given: Mapping[str, str]) -> None:
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Raises ConfigurationError, which names the option and what there is."""
     options = _Given(given, _WRITE, "writing")
-    node, topic = options.text("node"), options.text("topic")
+    node, topic, durable_topic = map(options.text, ("node", "topic", "durableTopic"))
     if node and topic:
         raise ConfigurationError(
             "node and topic are both given: rows go to one node, or to the subscribers of a topic; "
             "messages to a node take their topics from a column 'topic'"
         )
+    if durable_topic and (node or topic):
+        raise ConfigurationError("durableTopic is given with node or topic: rows go to one of them")
     if node:
         names.check_node_name(node)
-    if topic:
-        names.check_topic(topic)
-    prefix = options.text("prefix") or "etl"
-    names.check_node_name(prefix)
-    settings = NodeSettings(
-        root=options.text("root") or default_root(),
-        key=options.text("key"),
-        prefix=prefix,
-        application="",
+    for one in filter(None, (topic, durable_topic)):
+        names.check_topic(one)
+    settings = replace(
+        _settings(options),
         durability=options.choice("durability", DURABILITIES),
         engine=options.choice("engine", ENGINES),
     )
@@ -124,11 +142,24 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         settings=settings,
         node=node,
         topic=topic,
+        durable_topic=durable_topic,
+        host=_host(options),
         run=options.text("run"),
         content_type=options.text("contentType"),
         timeout_seconds=float(options.number("timeoutSeconds", 60)),
         min_subscribers=options.number("minSubscribers", 1, least=0),
     )
+
+
+def _settings(options: _Given) -> NodeSettings:
+    prefix = options.text("prefix") or "etl"
+    names.check_node_name(prefix)
+    root = options.text("root") or default_root()
+    return NodeSettings(root=root, key=options.text("key"), prefix=prefix, application="")
+
+
+def _host(options: _Given) -> str:
+    return names.check_node_name(options.text("host") or HOST)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOptions:
@@ -137,12 +168,14 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
     only_streams = [name for name in _STREAM_ONLY if options.text(name)]
     if only_streams and not streaming:
         raise ConfigurationError(f"{only_streams[0]} is given for a batch: it is for readStream")
-    root = options.text("root") or default_root()
+    root, durable_topics = options.text("root") or default_root(), options.texts("durableTopic")
     made = ReadOptions(
-        journal=options.text("journal") or names.journal_dir(root),
+        journal=options.text("journal") or (names.topics_dir(root) if durable_topics else names.journal_dir(root)),
         key=options.text("key") or default_key(root),
         calls=options.flag("calls", False),
-        topics=options.texts("topic"),
+        durable=bool(durable_topics),
+        following=_following(options, durable_topics),
+        topics=durable_topics or options.texts("topic"),
         inbox=options.text("inbox"),
         source=options.text("source"),
         payload=options.choice("payload", PAYLOADS),
@@ -159,7 +192,19 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
     return made
 
 
+def _following(options: _Given, topics: tuple[str, ...]) -> Following | None:
+    subscription = options.text("subscription")
+    if subscription is None:
+        return None
+    if len(topics) != 1:
+        raise ConfigurationError("subscription is given: it is of one durable topic, give its name as durableTopic")
+    return Following(_settings(options), _host(options), names.check_topic(topics[0]), subscription)
+
+
 def _check_reading(made: ReadOptions, options: _Given) -> None:
+    others = [name for name in ("topic", "inbox", "source", "calls") if made.durable and options.text(name)]
+    if others:
+        raise ConfigurationError(f"{others[0]} is given with durableTopic: that is read alone")
     if made.topics and made.inbox:
         raise ConfigurationError("topic and inbox are both given: read events of topics, or messages to an inbox")
     if made.payload_schema and options.text("payload"):

@@ -24,9 +24,10 @@ from speed.core.log import logger
 from speed.errors import JournalDamagedError, JournalError, JournalExpiredError
 from speed.journal import Block, Journal, LaneInfo
 from speed.spark.source.calls import CallBatches
-from speed.spark.source.columns import MessageBatches
+from speed.spark.source.columns import MessageBatches, RecordBatches
 from speed.spark.source.options import ReadOptions
 from speed.spark.source.parts import ALWAYS, LanePart, LaneParts, cut, pack
+from speed.spark.source.topics import TopicBatches
 from speed.wire import names
 
 if TYPE_CHECKING:
@@ -72,10 +73,10 @@ class JournalRows:
             raise _ended_early(part, following)
         _count_lost(part.lane, following, part.end)
 
-    def _batches(self, lane: LaneInfo) -> CallBatches | MessageBatches:
+    def _batches(self, lane: LaneInfo) -> CallBatches | RecordBatches:
         if lane.kind == "calls":
             return CallBatches(self._schema, lane)
-        return MessageBatches(self._schema, lane, self._options.on_error)
+        return (TopicBatches if self._options.durable else MessageBatches)(self._schema, lane, self._options.on_error)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
@@ -84,7 +85,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options = options
         self._rows = JournalRows(options, schema)
-        self._pruning = Pruning()
+        self._pruning = Pruning(durable=options.durable)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Note which lanes and times are asked for. Spark still looks at each row."""
@@ -110,7 +111,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
 class Pruning:
     """What filters say about lanes and times: only equality, and bounds of the time of recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool) -> None:
+        self._durable = durable
         self.from_ms = 0
         self.until_ms = ALWAYS
         self._wanted: dict[str, set[Any]] = {}
@@ -136,6 +138,8 @@ class Pruning:
 
     def takes(self, lane: LaneInfo) -> bool:
         """Whether a row of this lane may pass."""
+        if self._durable:
+            return self._may_be("lane", lane.id) and self._may_be("topic", lane.subject)
         subject = {"topic": "topic", "inbox": "inbox", "calls": "service"}[lane.kind]
         known: dict[str, str | None] = {
             "lane": lane.id,
@@ -145,7 +149,10 @@ class Pruning:
         }
         if lane.kind == "topic":
             known["inbox"] = None
-        return all(name not in self._wanted or value in self._wanted[name] for name, value in known.items())
+        return all(self._may_be(name, value) for name, value in known.items())
+
+    def _may_be(self, name: str, value: str | None) -> bool:
+        return name not in self._wanted or value in self._wanted[name]
 
     def offsets(self, journal: Journal, lane: LaneInfo, fail: bool) -> tuple[int, int]:
         """The records between the times, with what lies in the same blocks; of a lane that may be damaged all."""

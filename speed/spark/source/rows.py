@@ -44,7 +44,7 @@ def check_rows(schema: StructType, *, topic_is_needed: bool) -> None:
         raise ConfigurationError("there are no columns to write")
     if PAYLOAD not in names:
         for field in schema:
-            _check_value(field.name, field.dataType)
+            check_value(field.name, field.dataType)
         if topic_is_needed:
             raise ConfigurationError("node or topic is missing: give one, or columns 'topic' and 'payload'")
         return
@@ -56,7 +56,7 @@ def check_rows(schema: StructType, *, topic_is_needed: bool) -> None:
 
 def _check_column(name: str, kind: DataType) -> None:
     if name == PAYLOAD:
-        _check_value(name, kind)
+        check_value(name, kind)
         return
     if name not in METADATA:
         raise ConfigurationError(
@@ -68,19 +68,20 @@ def _check_column(name: str, kind: DataType) -> None:
         raise ConfigurationError(f"column {name!r} is {is_text}: it must be {expected}")
 
 
-def _check_value(path: str, kind: DataType, depth: int = 0) -> None:
+def check_value(path: str, kind: DataType, depth: int = 0) -> None:
+    """Raises ConfigurationError for a type that no message holds."""
     text = kind.simpleString().partition("(")[0].partition("<")[0].partition(" ")[0]
     if text in _PLAIN:
         return
     if depth >= MAX_VALUE_DEPTH - 1:
         raise ConfigurationError(f"column {path!r} is nested deeper than {MAX_VALUE_DEPTH}")
     if text == "array":
-        _check_value(f"{path}[]", kind.elementType, depth + 1)
+        check_value(f"{path}[]", kind.elementType, depth + 1)
     elif text == "struct":
         for field in kind:
-            _check_value(f"{path}.{field.name}", field.dataType, depth + 1)
+            check_value(f"{path}.{field.name}", field.dataType, depth + 1)
     elif text == "map" and kind.keyType.simpleString() in _WHOLE | {"string"}:
-        _check_value(f"{path}.*", kind.valueType, depth + 1)
+        check_value(f"{path}.*", kind.valueType, depth + 1)
     else:
         raise ConfigurationError(f"column {path!r} is {kind.simpleString()}, which no message holds: cast it first")
 

@@ -6,6 +6,7 @@ finding where the parts lie, is done for all messages of a batch together. Any o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,18 @@ class MessageError(WireError):
         self.row = row
 
 
+class Payloads(NamedTuple):
+    """Payload i is what ``heads[kinds[i]]`` says; they are binary, as they travelled."""
+
+    heads: Sequence[Head]
+    kinds: Array
+    values: pa.Array
+
+    def one(self, row: int) -> Payloads:
+        """One payload alone."""
+        return Payloads([self.heads[int(self.kinds[row])]], np.zeros(1, np.int32), self.values.slice(row, 1))
+
+
 class Scanned(NamedTuple):
     """Messages, column by column. Message i says ``heads[kinds[i]]``; payloads are binary, as they travelled."""
 
@@ -42,13 +55,6 @@ class Scanned(NamedTuple):
     message_ids: pa.Array
     published_at_ms: Array
     payloads: pa.Array
-
-    def one(self, row: int) -> Scanned:
-        """One message alone."""
-        head = self.heads[self.kinds[row]]
-        times = self.published_at_ms[row : row + 1]
-        ids, payloads = self.message_ids.slice(row, 1), self.payloads.slice(row, 1)
-        return Scanned([head], np.zeros(1, np.int32), ids, times, payloads)
 
 
 class MessageScan:

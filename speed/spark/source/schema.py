@@ -46,18 +46,41 @@ CALL_COLUMNS = {
 }
 """Of each answered call; never what was said."""
 
+TOPIC_COLUMNS = {
+    "topic": "string",
+    "offset": "bigint",
+    "recorded_at": "timestamp",
+    "kind": "string",
+    "key": "string",
+    "publisher": "string",
+    "producer": "string",
+    "sequence": "bigint",
+    "properties": "map<string,string>",
+    "due_at": "timestamp",
+    "attempts": "int",
+    "content_type": "string",
+    "lane": "string",
+}
+"""Of each message of a durable topic. ``kind`` is message, tombstone or dead letter; only these have ``attempts``."""
+
 
 def default_schema(options: ReadOptions) -> str:
     """What comes if the program asks for no schema, as DDL, which Spark parses."""
     if options.calls:
         return _ddl(CALL_COLUMNS)
     kind = f"struct<{options.payload_schema}>" if options.payload_schema else options.payload
-    return _ddl({**MESSAGE_COLUMNS, PAYLOAD: kind})
+    return _ddl({**_known(options), PAYLOAD: kind})
+
+
+def _known(options: ReadOptions) -> dict[str, str]:
+    if options.calls:
+        return CALL_COLUMNS
+    return TOPIC_COLUMNS if options.durable else MESSAGE_COLUMNS
 
 
 def check_schema(schema: StructType, options: ReadOptions) -> None:
     """Raises ConfigurationError for a schema that was asked for and cannot come."""
-    known = CALL_COLUMNS if options.calls else MESSAGE_COLUMNS
+    known = _known(options)
     for field in schema:
         expected, asked = known.get(field.name), field.dataType.simpleString()
         if expected is not None and asked != expected:

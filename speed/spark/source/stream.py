@@ -26,6 +26,7 @@ from speed.errors import (
     JournalReplacedError,
 )
 from speed.journal import LaneInfo
+from speed.spark.source.following import Subscription
 from speed.spark.source.options import ReadOptions
 from speed.spark.source.parts import LanePart, LaneParts, cut, pack
 from speed.spark.source.read import (
@@ -39,6 +40,8 @@ from speed.spark.source.read import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from speed.topic import Start
 
 log = logger("speed.spark")
 
@@ -60,6 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._options = options
         self._journal = open_journal(options)
         self._rows = JournalRows(options, schema)
+        self._subscription = None if options.following is None else Subscription(options.following)
         self._target: dict[str, int] | None = None
         self._said: set[str] = set()
         """Damaged lanes that were named."""
@@ -70,6 +74,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, as those below
         """Where a query begins that has no checkpoint yet."""
+        if self._subscription is not None:
+            return _offsets({lane.id: self._subscribed(lane, self._subscription) for lane in self._one_lane()})
         if self._options.starting_offsets == "latest":
             return _offsets({lane: self._place(lane, end) for lane, end in self._ends().items()})
         since = self._options.starting_ms
@@ -77,6 +83,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return _offsets({lane: self._place(lane, first) for lane, first in self._firsts_since(since)})
         firsts = still_there(self._lanes(), lambda lane: self._journal.first(lane.id))
         return _offsets({lane.id: Place(first) for lane, first in firsts})
+
+    def _one_lane(self) -> list[LaneInfo]:
+        lanes = self._lanes()
+        if not lanes:
+            raise ConfigurationError(f"there is no durable topic {self._options.topics[0]!r}: create it first")
+        return lanes
+
+    def _subscribed(self, lane: LaneInfo, subscription: Subscription) -> Place:
+        since = self._options.starting_ms
+        start: Start = self._options.starting_offsets if since is None else {"at_ms": since}
+        return self._place(lane.id, subscription.cursor(start))
+
+    def commit(self, end: Offsets) -> None:
+        """What is before ``end`` was written: a subscription that follows the query is moved there."""
+        if self._subscription is not None:
+            for place in _places(end).values():
+                self._subscription.move(place.next)
 
     def _firsts_since(self, unix_ms: int) -> Iterator[tuple[str, int]]:
         fail = self._options.fail_on_data_loss

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame or a stream as messages to a node, or as events to the subscribers of topics.
+"""Rows of a DataFrame or a stream as messages to a node, to a durable topic, or as events to the subscribers of topics.
 
 Delivery is at least once. A task that fails is run again and sends its rows again under the same message ids (M-13), so
 a receiver that keeps ids together with their effects has each effect once. That needs the rows of a partition in the
@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from speed.spark.executor import application_id, worker_node
 from speed.spark.hosts import here
 from speed.spark.source.options import WriteOptions
 from speed.spark.source.rows import RowEncoder
+from speed.spark.source.topic_rows import TopicRows
 from speed.wire import names
 from speed.wire.message import DEFAULT_TOPIC
 from speed.wire.message.ids import MessageIds
@@ -82,6 +84,8 @@ def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: s
 
 
 def _send(node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
+    if options.durable_topic:
+        return _publish(node, batches, options, *work)
     ids = MessageIds(*work, str(_task().partitionId()))
     rows = RowEncoder(ids, options.topic or (DEFAULT_TOPIC if options.node else None), options.content_type, node.name)
     receivers = OneNode(node, options) if options.node else Subscribers(node, options)
@@ -89,6 +93,20 @@ def _send(node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOpt
         for topic, messages in rows.encode(batch):
             receivers.send(topic, messages)
     receivers.finish()
+    return Written(rows.rows)
+
+
+def _publish(
+    node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOptions, kind: str, run: str, epoch: str = "0"
+) -> Written:
+    assert options.durable_topic is not None
+    node.wait_for(options.host, timeout=options.timeout_seconds)
+    producer = f"spark.{sha256(f'{kind} {run}'.encode()).hexdigest()[:32]}.{_task().partitionId()}"
+    rows = TopicRows(
+        node.topic(options.durable_topic, host=options.host), producer, int(epoch), options.timeout_seconds
+    )
+    for batch in batches:
+        rows.publish(batch)
     return Written(rows.rows)
 
 

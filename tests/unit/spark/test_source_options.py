@@ -18,6 +18,8 @@ from speed.spark.source.options import check_names, read_options, write_options
         ({"node": "billing", "durability": "memory"}, "durability is 'memory': use process or disk"),
         ({"node": "billing", "engine": "java"}, "engine is 'java': use auto or native or python"),
         ({"node": "billing", "timeoutSeconds": "soon"}, "timeoutSeconds is 'soon': use a whole number of at least 1"),
+        ({"durableTopic": "orders", "node": "billing"}, "durableTopic is given with node or topic"),
+        ({"durableTopic": "orders", "host": "a host"}, "node name 'a host' is not allowed"),
         ({"topic": "alerts", "minSubscribers": "-1"}, "minSubscribers is '-1': use a whole number of at least 0"),
     ],
 )
@@ -45,6 +47,15 @@ def test_a_mistake_in_the_options_for_writing_is_named(given: dict[str, str], sa
         ),
         ({"root": "/r", "startingTimestamp": "2026-01-31T12:00:00"}, "startingTimestamp is '2026-01-31T12:00:00': use"),
         ({"root": "/r", "startingTimestamp": "5", "startingOffsets": "latest"}, "both given: a query begins at one"),
+        (
+            {"root": "/r", "durableTopic": "orders", "inbox": "b"},
+            "inbox is given with durableTopic: that is read alone",
+        ),
+        ({"root": "/r", "subscription": "s"}, "subscription is given: it is of one durable topic"),
+        (
+            {"root": "/r", "durableTopic": "a,b", "subscription": "s"},
+            "subscription is given: it is of one durable topic",
+        ),
         ({"root": "/r", "failOnDataLoss": "no"}, "failOnDataLoss is 'no': use true or false"),
     ],
 )
@@ -92,3 +103,8 @@ def test_without_a_root_the_environment_says_where(monkeypatch: pytest.MonkeyPat
     options = read_options({})
     assert (options.journal, options.key) == ("/run/speed/journal", "/etc/speed.key")
     assert write_options({"node": "billing"}).settings.root == "/run/speed"
+
+
+def test_durable_topics_are_read_from_their_own_place() -> None:
+    options = read_options({"root": "/r", "durableTopic": "orders, returns.*"})
+    assert (options.journal, options.topics, options.durable) == ("/r/topics", ("orders", "returns.*"), True)

@@ -1,0 +1,91 @@
+"""Messages of durable topics as Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from speed.errors import WireError
+from speed.spark.source.columns import RecordBatches, Records
+from speed.spark.source.heads import Head
+from speed.spark.source.scan import Payloads
+from speed.spark.source.schema import TOPIC_COLUMNS
+from speed.wire.content import BYTES_TYPE, MSGPACK_TYPE, TEXT_TYPE
+from speed.wire.message import DEFAULT_PRIORITY
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Kept, decode
+from speed.wire.value import unpack
+
+_KINDS = {MESSAGE: "message", TOMBSTONE: "tombstone", DEAD_LETTER: "dead letter"}
+_TYPES = (MSGPACK_TYPE, TEXT_TYPE, BYTES_TYPE)
+_TEXTS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
+_BYTES = frozenset([0xC4, 0xC5, 0xC6])
+"""First bytes of texts and bytes in msgpack."""
+
+_COLUMNS: dict[str, Callable[[Kept], Any]] = {
+    "kind": lambda kept: _KINDS[kept.head.type],
+    "key": lambda kept: kept.about.get("key"),
+    "publisher": lambda kept: kept.about.get("publisher"),
+    "producer": lambda kept: kept.about.get("producer"),
+    "sequence": lambda kept: kept.head.sequence or None,
+    "properties": lambda kept: list(kept.about.get("properties", {}).items()),
+    "attempts": lambda kept: kept.head.attempts,
+}
+
+
+class TopicBatches(RecordBatches):
+    """Of the messages of one durable topic."""
+
+    columns = TOPIC_COLUMNS
+
+    def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
+        messages = self._decoded(records)
+        values = [_plain(kept.payload) for kept in messages]
+        kinds: Any = np.fromiter((number for number, _ in values), np.int32, len(values))
+        payloads = Payloads(_HEADS, kinds, pa.array([data for _, data in values], pa.binary()))
+        return {name: self._column(name, records, messages, kinds) for name in self._metadata}, payloads
+
+    def _decoded(self, records: Records) -> list[Kept]:
+        ends = np.cumsum(records.sizes).tolist()
+        messages = []
+        for row, (start, end) in enumerate(pairwise([0, *ends])):
+            try:
+                messages.append(decode(records.messages[start:end]))
+            except WireError as error:
+                raise WireError(error.reason, f"{self._place(records, row)}: {error}") from None
+        return messages
+
+    def _column(self, name: str, records: Records, messages: Sequence[Kept], kinds: Any) -> pa.Array:
+        found = self._of_place(name, records)
+        if found is not None and name not in _COLUMNS:
+            return found
+        kind = self._schema.field(name).type
+        if name == "topic":
+            return pa.repeat(pa.scalar(self._lane.subject, kind), len(messages))
+        if name == "due_at":
+            due: Any = np.array([kept.head.due_ms for kept in messages], np.int64)
+            return pa.array(due, mask=due == 0).cast(pa.timestamp("ms", kind.tz)).cast(kind)
+        if name == "content_type":
+            return pa.array(_TYPES, kind).take(pa.array(kinds))
+        return pa.array([_COLUMNS[name](kept) for kept in messages], kind)
+
+
+def _plain(payload: bytes) -> tuple[int, bytes | None]:
+    """Which type a payload has, and its bytes: texts and bytes as they are, all else packed; None of a tombstone."""
+    if not payload:
+        return 0, None
+    if payload[0] in _TEXTS:
+        return 1, unpack(payload).encode()
+    if payload[0] in _BYTES:
+        return 2, unpack(payload)
+    return 0, payload
+
+
+def _head(content_type: str) -> Head:
+    return Head("", content_type, "none", DEFAULT_PRIORITY, None, None, None, None, (), False, "")
+
+
+_HEADS = tuple(map(_head, _TYPES))
