@@ -39,6 +39,8 @@ READ_BYTES = 4 << 20
 POLLING_SECONDS = (0.0005, 0.02)
 EXPIRE_SECONDS = 0.001
 """How exactly deadlines are kept."""
+WITHDRAWN_SECONDS = 0.001
+"""Longest pause between two lots of withdrawn calls that are answered: workers need the interpreter meanwhile."""
 AGAIN_SECONDS = 0.05
 """When lanes are looked at again after a failure."""
 FAILED_SECONDS = 0.01
@@ -181,7 +183,9 @@ class Protocol:
             self._wait_polling()
             return None
         rung: set[bytes] | None = set()
-        pause = 0.0 if self._dispatch.has_withdrawn else max(0.0, self._alarm.due - monotonic())
+        pause = max(0.0, self._alarm.due - monotonic())
+        if self._dispatch.has_withdrawn:
+            pause = min(pause, WITHDRAWN_SECONDS)
         for fd, _ in self._poll.poll(pause):
             if fd == self._bell.fileno():
                 rung = self._bell.drain()
@@ -204,7 +208,7 @@ class Protocol:
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
-        self._woken.wait(0.0 if self._dispatch.has_withdrawn else self._idle_seconds)
+        self._woken.wait(WITHDRAWN_SECONDS if self._dispatch.has_withdrawn else self._idle_seconds)
         self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
 
     def _reader_died(self, fd: int) -> None:
