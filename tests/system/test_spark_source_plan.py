@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -11,7 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from speed.errors import ConfigurationError, JournalDamagedError, JournalExpiredError, JournalReplacedError
@@ -177,6 +188,56 @@ def test_records_after_the_time_that_is_asked_for_are_not_given(recorded: Record
     reader = BatchReader(read_options({"root": recorded.root}), SCHEMA)
     reader.pushFilters([LessThan(("recorded_at",), early)])
     assert [batch for part in reader.partitions() for batch in reader.read(part)] == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([EqualTo(("offset",), 7)], (7, 8)),
+        ([In(("offset",), (3, 9))], (3, 10)),
+        ([In(("offset",), ())], (0, 0)),
+        ([GreaterThan(("offset",), 90)], (91, 100)),
+        ([GreaterThanOrEqual(("offset",), 90), LessThan(("offset",), 95)], (90, 95)),
+        ([LessThanOrEqual(("offset",), 4)], (0, 5)),
+        ([EqualNullSafe(("offset",), None)], (0, 100)),
+    ],
+)
+def test_filters_of_offsets_bound_what_is_read(
+    recorded: Recorded, parts: Any, filters: list[Filter], expected: tuple[int, int]
+) -> None:
+    recorded.topic("a", "p", 100)
+    planned = parts(*filters)
+    assert [(part.start, part.end) for part in planned] == ([expected] if expected[0] < expected[1] else [])
+
+
+def test_a_batch_reads_the_range_that_its_options_name(recorded: Recorded, parts: Any) -> None:
+    for topic in ("a", "b"):
+        recorded.topic(topic, "p", 50)
+    lane = next(one for one in recorded.journal.lanes() if one.subject == "a").id
+    planned = parts(startingOffsets=f'{{"{lane}": 10}}', endingOffsets=f'{{"{lane}": 30}}')
+    assert sorted((part.lane.subject, part.start, part.end) for part in planned) == [("a", 10, 30), ("b", 0, 50)]
+
+
+def test_a_batch_reads_what_was_recorded_between_two_times(recorded: Recorded, parts: Any) -> None:
+    recorded.topic("a", "p", 10)
+    (lane,) = recorded.journal.lanes()
+    last = max(record.recorded_at_ms for record in recorded.journal.read(lane.id, 0, 10))
+    while time.time() * 1000 <= last + 1:
+        pass
+    recorded.topic("a", "p", 5)
+    assert [(part.start, part.end) for part in parts(startingTimestamp=str(last + 1))] == [(10, 15)]
+    (before,) = parts(endingTimestamp=str(last + 1))
+    rows = JournalRows(read_options({"root": recorded.root}), SCHEMA).read(LaneParts((before,)))
+    assert sum(batch.num_rows for batch in rows) == 10
+
+
+def test_a_stream_begins_at_the_offsets_that_are_named(recorded: Recorded) -> None:
+    for topic in ("a", "b"):
+        recorded.topic(topic, "p", 20)
+    lane = next(one for one in recorded.journal.lanes() if one.subject == "a").id
+    reader = stream(recorded, startingOffsets=f'{{"{lane}": 15}}')
+    begin = reader.initialOffset()
+    assert rows(reader, begin, reader.latestOffset(begin, ReadAllAvailable())) == 25
 
 
 # --- streams ---

@@ -5,6 +5,7 @@ All are checked while Spark analyses the query. ``key`` is the path of a key fil
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from speed.wire import names
 
 PAYLOADS = ("binary", "string")
 STARTING_OFFSETS = ("earliest", "latest")
+ENDING_OFFSETS = ("latest",)
 ON_ERROR = ("raise", "null")
 DURABILITIES = ("process", "disk")
 ENGINES = ("auto", "native", "python")
@@ -53,15 +55,18 @@ _READ = {
     "messagesPerPartition": "how many messages a task reads at most of one lane",
     "maxPartitions": "how many tasks read at most",
     "maxMessagesPerTrigger": "how many messages a micro-batch has at most",
-    "startingOffsets": "earliest or latest",
+    "startingOffsets": "earliest, latest or the first offset of each lane, as JSON",
+    "endingOffsets": "latest or the offset behind the last of each lane, as JSON",
     "startingTimestamp": "the first time of recording: Unix ms, or ISO 8601 with its zone",
+    "endingTimestamp": "the time before which all was recorded, likewise",
     "failOnDataLoss": "false: go on where the journal no longer has what comes next",
 }
 
 
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself reads and hands on."""
-_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets", "startingTimestamp", "subscription")
+_STREAM_ONLY = ("maxMessagesPerTrigger", "subscription")
+_BATCH_ONLY = ("endingOffsets", "endingTimestamp")
 
 
 @dataclass(frozen=True)
@@ -108,8 +113,10 @@ class ReadOptions:
     messages_per_partition: int
     max_partitions: int | None
     max_messages_per_trigger: int | None
-    starting_offsets: str
+    starting_offsets: str | Mapping[str, int]
+    ending_offsets: str | Mapping[str, int]
     starting_ms: int | None
+    ending_ms: int | None
     fail_on_data_loss: bool
 
 
@@ -165,9 +172,10 @@ def _host(options: _Given) -> str:
 def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOptions:
     """Raises ConfigurationError, which names the option and what there is."""
     options = _Given(given, _READ, "reading")
-    only_streams = [name for name in _STREAM_ONLY if options.text(name)]
-    if only_streams and not streaming:
-        raise ConfigurationError(f"{only_streams[0]} is given for a batch: it is for readStream")
+    unfit = [name for name in (_BATCH_ONLY if streaming else _STREAM_ONLY) if options.text(name)]
+    if unfit:
+        here, there = ("a stream", "read") if streaming else ("a batch", "readStream")
+        raise ConfigurationError(f"{unfit[0]} is given for {here}: it is for {there}")
     root, durable_topics = options.text("root") or default_root(), options.texts("durableTopic")
     made = ReadOptions(
         journal=options.text("journal") or (names.topics_dir(root) if durable_topics else names.journal_dir(root)),
@@ -184,8 +192,10 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
         messages_per_partition=options.number("messagesPerPartition", 100_000),
         max_partitions=options.number("maxPartitions", 0) or None,
         max_messages_per_trigger=options.number("maxMessagesPerTrigger", 0) or None,
-        starting_offsets=options.choice("startingOffsets", STARTING_OFFSETS),
+        starting_offsets=options.offsets("startingOffsets", STARTING_OFFSETS if streaming else STARTING_OFFSETS[:1]),
+        ending_offsets=options.offsets("endingOffsets", ENDING_OFFSETS),
         starting_ms=options.time_ms("startingTimestamp"),
+        ending_ms=options.time_ms("endingTimestamp"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
     )
     _check_reading(made, options)
@@ -215,6 +225,8 @@ def _check_reading(made: ReadOptions, options: _Given) -> None:
         raise ConfigurationError(f"{extra[0]} is given with calls: the call log has no messages")
     if made.starting_ms is not None and options.text("startingOffsets"):
         raise ConfigurationError("startingOffsets and startingTimestamp are both given: a query begins at one place")
+    if made.ending_ms is not None and options.text("endingOffsets"):
+        raise ConfigurationError("endingOffsets and endingTimestamp are both given: a query ends at one place")
     for pattern in (*made.topics, *([made.source] if made.source else ())):
         names.check_topic_pattern(pattern)
 
@@ -260,6 +272,19 @@ class _Given:
         if value not in choices:
             raise ConfigurationError(f"{name} is {value!r}: use {' or '.join(choices)}")
         return value
+
+    def offsets(self, name: str, choices: tuple[str, ...]) -> str | dict[str, int]:
+        """One of ``choices``, of which the first is the default, or an offset for each lane that is named."""
+        value = self.text(name) or choices[0]
+        if value in choices:
+            return value
+        try:
+            given = json.loads(value)
+        except ValueError:
+            given = None
+        if not isinstance(given, dict) or not all(type(one) is int and one >= 0 for one in given.values()):
+            raise ConfigurationError(f'{name} is {value!r}: use {" or ".join(choices)}, or {{"<lane>": <offset>, …}}')
+        return given
 
     def flag(self, name: str, default: bool) -> bool:
         value = (self.text(name) or str(default)).lower()

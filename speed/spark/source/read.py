@@ -94,14 +94,27 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         return filters
 
     def partitions(self) -> Sequence[LaneParts]:
-        """Lanes that are asked for, between the times that are asked for, in tasks of about equal size."""
+        """Lanes that are asked for, between the places that are asked for, in tasks of about equal size."""
         journal, options, pruning = open_journal(self._options), self._options, self._pruning
+        until_ms = min(pruning.until_ms, ALWAYS if options.ending_ms is None else options.ending_ms - 1)
         parts: list[LanePart] = []
         lanes = filter(pruning.takes, wanted_lanes(journal, options, set()))
-        offsets = still_there(lanes, lambda lane: pruning.offsets(journal, lane, options.fail_on_data_loss))
+        offsets = still_there(lanes, lambda lane: self._between(journal, lane))
         for lane, (start, end) in offsets:
-            parts.extend(cut(lane, start, end, options.messages_per_partition, pruning.until_ms))
+            parts.extend(cut(lane, start, end, options.messages_per_partition, until_ms))
         return pack(parts, options)
+
+    def _between(self, journal: Journal, lane: LaneInfo) -> tuple[int, int]:
+        """What the options take of a lane, without what the filters leave out."""
+        options, fail = self._options, self._options.fail_on_data_loss
+        start, end = self._pruning.offsets(journal, lane, fail)
+        if options.starting_ms is not None:
+            start = max(start, first_recorded_since(journal, lane, options.starting_ms, fail))
+        if not isinstance(options.starting_offsets, str):
+            start = max(start, options.starting_offsets.get(lane.id, 0))
+        if not isinstance(options.ending_offsets, str):
+            end = min(end, options.ending_offsets.get(lane.id, end))
+        return start, end
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: its parts of lanes, one after the other."""
@@ -109,12 +122,13 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
 
 
 class Pruning:
-    """What filters say about lanes and times: only equality, and bounds of the time of recording."""
+    """What filters say about lanes, offsets and times: only equality, and bounds of offset and time of recording."""
 
     def __init__(self, *, durable: bool) -> None:
         self._durable = durable
         self.from_ms = 0
         self.until_ms = ALWAYS
+        self._first, self._behind = 0, ALWAYS
         self._wanted: dict[str, set[Any]] = {}
 
     def note(self, one: Filter) -> None:
@@ -125,10 +139,19 @@ class Pruning:
             self._wanted[name] = self._wanted.get(name, values) & values
             if name in _TIMES and not isinstance(one, In):
                 self._bound(one.value, one.value)
+            elif name == "offset" and all(isinstance(value, int) for value in values):
+                self._bound_offsets(min(values, default=0), max(values, default=-1) + 1)
         elif isinstance(one, GreaterThan | GreaterThanOrEqual) and one.attribute in _TIME_PATHS:
             self._bound(one.value, None)
         elif isinstance(one, LessThan | LessThanOrEqual) and one.attribute in _TIME_PATHS:
             self._bound(None, one.value)
+        elif isinstance(one, GreaterThan | GreaterThanOrEqual) and one.attribute == _OFFSET:
+            self._bound_offsets(one.value + isinstance(one, GreaterThan), ALWAYS)
+        elif isinstance(one, LessThan | LessThanOrEqual) and one.attribute == _OFFSET:
+            self._bound_offsets(0, one.value + isinstance(one, LessThanOrEqual))
+
+    def _bound_offsets(self, first: int, behind: int) -> None:
+        self._first, self._behind = max(self._first, first), min(self._behind, behind)
 
     def _bound(self, low: Any, high: Any) -> None:
         if isinstance(low, datetime.datetime):
@@ -162,9 +185,10 @@ class Pruning:
             if fail:
                 raise
             start = journal.first(lane.id)
-        return start, journal.end(lane.id, skip_damaged=not fail)
+        return max(start, self._first), min(journal.end(lane.id, skip_damaged=not fail), self._behind)
 
 
+_OFFSET = ("offset",)
 _TIMES = frozenset({"recorded_at", "answered_at"})
 _TIME_PATHS = frozenset((name,) for name in _TIMES)
 

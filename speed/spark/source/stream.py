@@ -81,8 +81,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         since = self._options.starting_ms
         if since is not None:
             return _offsets({lane: self._place(lane, first) for lane, first in self._firsts_since(since)})
-        firsts = still_there(self._lanes(), lambda lane: self._journal.first(lane.id))
-        return _offsets({lane.id: Place(first) for lane, first in firsts})
+        firsts = still_there(self._lanes(), self._first)
+        return _offsets({lane.id: place for lane, place in firsts})
+
+    def _first(self, lane: LaneInfo) -> Place:
+        """What the options say of this lane, else its first record."""
+        given = self._options.starting_offsets
+        if isinstance(given, str) or lane.id not in given:
+            return Place(self._journal.first(lane.id))
+        return self._place(lane.id, given[lane.id])
 
     def _one_lane(self) -> list[LaneInfo]:
         lanes = self._lanes()
@@ -91,8 +98,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return lanes
 
     def _subscribed(self, lane: LaneInfo, subscription: Subscription) -> Place:
-        since = self._options.starting_ms
-        start: Start = self._options.starting_offsets if since is None else {"at_ms": since}
+        since, given = self._options.starting_ms, self._options.starting_offsets
+        start: Start = given if isinstance(given, str) else given.get(lane.id, "earliest")
+        if since is not None:
+            start = {"at_ms": since}
         return self._place(lane.id, subscription.cursor(start))
 
     def commit(self, end: Offsets) -> None:

@@ -40,7 +40,10 @@ def test_a_mistake_in_the_options_for_writing_is_named(given: dict[str, str], sa
         ({"root": "/r", "onError": "skip"}, "onError is 'skip': use raise or null"),
         ({"root": "/r", "maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger is '0'"),
         ({"root": "/r", "maxMessagesPerTrigger": "1e6"}, "maxMessagesPerTrigger is '1e6'"),
-        ({"root": "/r", "startingOffsets": "newest"}, "startingOffsets is 'newest': use earliest or latest"),
+        ({"root": "/r", "startingOffsets": "newest"}, "startingOffsets is 'newest': use earliest or latest, or {"),
+        ({"root": "/r", "startingOffsets": '{"a": -1}'}, "startingOffsets is '{\"a\": -1}': use earliest or latest"),
+        ({"root": "/r", "startingOffsets": "[1]"}, r"startingOffsets is '\[1\]': use earliest or latest"),
+        ({"root": "/r", "endingTimestamp": "5"}, "endingTimestamp is given for a stream: it is for read"),
         (
             {"root": "/r", "startingTimestamp": "yesterday"},
             "startingTimestamp is 'yesterday': use Unix milliseconds, or",
@@ -62,6 +65,19 @@ def test_a_mistake_in_the_options_for_writing_is_named(given: dict[str, str], sa
 def test_a_mistake_in_the_options_for_reading_is_named(given: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         read_options(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets is 'latest': use earliest, or {"),
+        ({"endingOffsets": "earliest"}, "endingOffsets is 'earliest': use latest, or {"),
+        ({"endingOffsets": "{}", "endingTimestamp": "5"}, "both given: a query ends at one place"),
+    ],
+)
+def test_a_mistake_in_the_range_of_a_batch_is_named(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        read_options({"root": "/r", **given}, streaming=False)
 
 
 def test_what_is_for_streams_only_is_refused_for_a_batch() -> None:
