@@ -511,3 +511,75 @@ def test_a_lane_that_was_removed_before_it_was_read_is_an_error_that_says_how_mu
     assert lane not in tolerant(recorded).latestOffset({lane: [3, ""]}, ReadAllAvailable())
     assert "7 messages were not read yet" in caplog.text
     recorded.close()
+
+
+# --- compressed payloads ---
+
+
+def compressed(recorded: Recorded, encoding: str, count: int, payload: bytes) -> None:
+    from speed.message.compression import compress
+    from speed.wire.message import encode_message
+    from speed.wire.message.ids import MessageIds
+
+    for message_id in MessageIds(encoding).take(0, count):
+        message = encode_message(
+            compress(encoding, payload),
+            topic="t",
+            namespace="default",
+            message_id=message_id.decode(),
+            published_at_ms=1_700_000_000_000,
+            content_type="application/json",
+            content_encoding=encoding,
+            uncompressed_bytes=len(payload),
+        )
+        recorded.raw(Subject("topic", "t", "p"), message)
+
+
+def batches(recorded: Recorded) -> list[pa.RecordBatch]:
+    options = read_options({"root": recorded.root}, streaming=False)
+    reader = BatchReader(options, SCHEMA)
+    return [batch for task in reader.partitions() for batch in reader.read(task)]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "lz4", "snappy"])
+def test_fields_of_compressed_payloads_are_columns(recorded: Recorded, encoding: str) -> None:
+    compressed(recorded, encoding, 3, b'{"n": 7}')
+    assert [row["n"] for batch in batches(recorded) for row in batch.to_pylist()] == [7, 7, 7]
+
+
+def test_payloads_that_would_fill_the_memory_come_in_smaller_batches(recorded: Recorded) -> None:
+    compressed(recorded, "zstd", 5, b'{"n": 7, "x": "' + b" " * (24 << 20) + b'"}')
+    found = batches(recorded)
+    assert sum(batch.num_rows for batch in found) == 5
+    assert max(batch.num_rows for batch in found) == 2
+
+
+@pytest.mark.parametrize(
+    ("encoding", "size", "says"),
+    [
+        ("brotli", 9, "its encoding, brotli, is not read here; read it as binary"),
+        ("gzip", 9, "payload: is not gzip"),
+        ("gzip", (1 << 64) - 1, "uncompressed_bytes: is 18446744073709551615, allowed are 1 to"),
+    ],
+)
+def test_a_payload_that_cannot_be_decompressed_is_named(
+    recorded: Recorded, encoding: str, size: int, says: str
+) -> None:
+    from speed.spark.source.columns import PayloadError
+    from speed.wire.message import encode_message, new_message_id
+
+    recorded.raw(
+        Subject("topic", "t", "p"),
+        encode_message(
+            b"x",
+            topic="t",
+            namespace="default",
+            message_id=new_message_id(1_700_000_000_000, bytes(16)),
+            published_at_ms=1_700_000_000_000,
+            content_type="application/json",
+            content_encoding=encoding,
+            uncompressed_bytes=size,
+        ),
+    )
+    with pytest.raises(PayloadError, match=says):
+        batches(recorded)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
+from speed.message.compression import decompress, is_read
+from speed.message.errors import CompressionError
 from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, MessageError, MessageScan, Payloads, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
@@ -50,10 +52,19 @@ class RecordBatches(ABC):
     def batches(self, blocks: Iterable[Block], rows: int) -> Iterator[pa.RecordBatch]:
         """A batch of each so many rows or bytes of blocks. Raises WireError and PayloadError: lane and offset."""
         for some in _gathered(blocks, rows):
-            yield self._batch(Records(some))
+            yield from self._batches(Records.of(some))
 
-    def _batch(self, records: Records) -> pa.RecordBatch:
+    def _batches(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """One batch; more if its payloads would take too much memory once they are decompressed."""
         columns, payloads = self._read(records)
+        if records.rows > 1 and payloads.decompressed_bytes > _DECOMPRESSED_BYTES:
+            middle = records.rows // 2
+            yield from self._batches(records.between(0, middle))
+            yield from self._batches(records.between(middle, records.rows))
+        else:
+            yield self._batch(records, columns, payloads)
+
+    def _batch(self, records: Records, columns: dict[str, pa.Array], payloads: Payloads) -> pa.RecordBatch:
         if PAYLOAD in self._schema.names:
             columns[PAYLOAD] = self._payload(self._schema.field(PAYLOAD).type, records, payloads)
         if self._fields:
@@ -133,19 +144,35 @@ class MessageBatches(RecordBatches):
         return _of_heads(_OF_HEAD[name], scanned, kind)
 
 
-class Records:
+class Records(NamedTuple):
     """What the blocks of a batch say of their records, as arrays, and their messages one behind the other."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self.offsets: Array = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
-        self.table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
-        self.sizes: Array = self.table["bytes"].astype(np.int64)
-        self.messages = b"".join(block.messages for block in blocks)
+    offsets: Array
+    table: Array
+    messages: bytes
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> Records:
+        """All records of these blocks."""
+        offsets: Array = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
+        table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
+        return cls(offsets, table, b"".join(block.messages for block in blocks))
+
+    @property
+    def sizes(self) -> Array:
+        """How many bytes each message has."""
+        sizes: Array = self.table["bytes"].astype(np.int64)
+        return sizes
 
     @property
     def rows(self) -> int:
         """How many there are."""
         return len(self.offsets)
+
+    def between(self, start: int, end: int) -> Records:
+        """Some of them."""
+        begin, stop = int(self.sizes[:start].sum()), int(self.sizes[:end].sum())
+        return Records(self.offsets[start:end], self.table[start:end], self.messages[begin:stop])
 
 
 _TABLE = np.dtype([("sequence", ">u8"), ("recorded_ms", ">u8"), ("bytes", ">u4"), ("flags", ">u4")])
@@ -153,6 +180,8 @@ _TABLE = np.dtype([("sequence", ">u8"), ("recorded_ms", ">u8"), ("bytes", ">u4")
 assert _TABLE.itemsize == RECORD_BYTES
 _BATCH_BYTES = 1 << 22
 """Of messages; a single block may have more."""
+_DECOMPRESSED_BYTES = 1 << 26
+"""Of payloads; a single one may have as much."""
 
 
 def _gathered(blocks: Iterable[Block], rows: int) -> Iterator[list[Block]]:
@@ -170,7 +199,7 @@ def _gathered(blocks: Iterable[Block], rows: int) -> Iterator[list[Block]]:
         yield some
 
 
-_UNFIT = (pa.ArrowException, WireError, TypeError, ValueError, OverflowError)
+_UNFIT = (pa.ArrowException, WireError, CompressionError, TypeError, ValueError, OverflowError)
 
 _OF_LANE: dict[str, Callable[[Any], str | None]] = {
     "kind": lambda lane: lane.kind,
@@ -226,8 +255,17 @@ def _numbered(payloads: Payloads) -> Iterator[tuple[int, bytes | None]]:
 
 def _decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
     """What decodes a payload of this content type; ValueError if nothing here does."""
-    if head.is_encrypted or head.content_encoding != "none":
-        raise ValueError("it is encrypted or compressed; read it as binary")
+    if head.is_encrypted:
+        raise ValueError("it is encrypted; read it as binary")
+    if head.content_encoding == "none":
+        return _plain_decoder(head, kind)
+    if not is_read(head.content_encoding):
+        raise ValueError(f"its encoding, {head.content_encoding}, is not read here; read it as binary")
+    decode = _plain_decoder(head, kind)
+    return lambda payload: decode(bytes(decompress(head.content_encoding, payload, head.uncompressed_bytes)))
+
+
+def _plain_decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
     if head.content_type == MSGPACK_TYPE:
         return _unpacked_map if is_type.is_struct(kind) else unpack
     if head.content_type in (_JSON_TYPE, TEXT_TYPE):
@@ -248,6 +286,8 @@ def _why(error: BaseException) -> str:
     """Why it does not fit, without the values that Arrow quotes: payloads are in no message."""
     if isinstance(error, json.JSONDecodeError):
         return "it is no JSON"
-    if isinstance(error, WireError | ValueError) and not isinstance(error, pa.ArrowException | UnicodeError):
+    if isinstance(error, WireError | CompressionError | ValueError) and not isinstance(
+        error, pa.ArrowException | UnicodeError
+    ):
         return str(error)
     return "it, or a field of it, is of another type"

@@ -29,6 +29,7 @@ class Head(NamedTuple):
     topic: str
     content_type: str
     content_encoding: str
+    uncompressed_bytes: int
     priority: int
     ttl_seconds: int | None
     correlation_id: str | None
@@ -109,6 +110,7 @@ def _head(message: bytes, envelope: Any) -> Head:
         topic=metadata.topic,
         content_type=content_type_text(metadata.content_type, metadata.content_type_custom),
         content_encoding=content_encoding_text(metadata.content_encoding, metadata.content_encoding_custom),
+        uncompressed_bytes=metadata.uncompressed_bytes,
         priority=metadata.priority or DEFAULT_PRIORITY,
         ttl_seconds=metadata.ttl_seconds or None,
         correlation_id=metadata.correlation_id if has("correlation_id") else None,

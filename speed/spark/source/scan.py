@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from speed.errors import WireError
 from speed.spark.source.heads import VALUE_TAG, Head, Shape, parse_message, shape_of
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -41,6 +42,12 @@ class Payloads(NamedTuple):
     heads: Sequence[Head]
     kinds: Array
     values: pa.Array
+
+    @property
+    def decompressed_bytes(self) -> int:
+        """What the compressed ones say that they hold; those that say too much are refused later."""
+        sizes: Array = np.array([min(head.uncompressed_bytes, MAX_PAYLOAD_BYTES) for head in self.heads], np.int64)
+        return int(sizes[self.kinds].sum()) if len(self.kinds) else 0
 
     def one(self, row: int) -> Payloads:
         """One payload alone."""

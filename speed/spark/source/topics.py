@@ -85,7 +85,7 @@ def _plain(payload: bytes) -> tuple[int, bytes | None]:
 
 
 def _head(content_type: str) -> Head:
-    return Head("", content_type, "none", DEFAULT_PRIORITY, None, None, None, None, (), False, "")
+    return Head("", content_type, "none", 0, DEFAULT_PRIORITY, None, None, None, None, (), False, "")
 
 
 _HEADS = tuple(map(_head, _TYPES))
