@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from speed.message.algorithms import MAX_BATCH_PAYLOADS
@@ -38,21 +38,24 @@ def encode_batch(payloads: Iterable[Any]) -> Content:
 
 def decode_batch(data: memoryview) -> list[Any]:
     """The payloads' values; BatchError if number, lengths and end do not agree."""
+    return [decode_content(kind, "", payload) for kind, payload in split_batch(data)]
+
+
+def split_batch(data: memoryview) -> Iterator[tuple[str, memoryview]]:
+    """Content type and bytes of each payload; BatchError as soon as number, lengths and end do not agree."""
     count, place = _read(data, 0)
     if count > MAX_BATCH_PAYLOADS or count * 2 * _SIZE > len(data) - _SIZE:
         raise BatchError(f"a batch of {len(data)} bytes says that it holds {count} payloads")
-    values = []
     for _ in range(count):
         size, place = _read(data, place)
         kind, place = _text(data, place, size), place + size
         size, place = _read(data, place)
         if place + size > len(data):
             raise BatchError("a payload of the batch reaches past its end")
-        values.append(decode_content(kind, "", data[place : place + size]))
+        yield kind, data[place : place + size]
         place += size
     if place != len(data):
         raise BatchError("the batch goes on behind its last payload")
-    return values
 
 
 def _text(data: memoryview, place: int, size: int) -> str:

@@ -583,3 +583,68 @@ def test_a_payload_that_cannot_be_decompressed_is_named(
     )
     with pytest.raises(PayloadError, match=says):
         batches(recorded)
+
+
+# --- batches of payloads ---
+
+
+def batch_of(recorded: Recorded, payloads: list[Any], encoding: str = "none", cut: int | None = None) -> None:
+    from speed.message.batch import encode_batch
+    from speed.message.compression import compress
+    from speed.wire.message import encode_message, new_message_id
+
+    data = bytes(encode_batch(payloads).data[:cut])
+    said = {} if encoding == "none" else {"content_encoding": encoding, "uncompressed_bytes": len(data)}
+    message = encode_message(
+        data if encoding == "none" else compress(encoding, data),
+        topic="t",
+        namespace="default",
+        message_id=new_message_id(1_700_000_000_000, bytes(16)),
+        published_at_ms=1_700_000_000_000,
+        content_type="application/x-speed-batch",
+        **said,
+    )
+    recorded.raw(Subject("topic", "t", "p"), message)
+
+
+BATCH_SCHEMA = pa.schema([("offset", pa.int64()), ("batch_index", pa.int32()), ("n", pa.int64())])
+
+
+def read_rows(recorded: Recorded, schema: pa.Schema = BATCH_SCHEMA, **options: str) -> list[tuple[Any, ...]]:
+    reader = BatchReader(read_options({"root": recorded.root, **options}, streaming=False), schema)
+    found = [batch for task in reader.partitions() for batch in reader.read(task)]
+    return [tuple(row.values()) for batch in found for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("encoding", ["none", "zstd"])
+def test_each_payload_of_a_batch_is_a_row(recorded: Recorded, encoding: str) -> None:
+    recorded.topic("t", "p", 1)
+    batch_of(recorded, [{"n": 5}, {"n": 6}], encoding)
+    batch_of(recorded, [])
+    recorded.topic("t", "p", 1)
+    assert read_rows(recorded) == [(0, None, 0), (1, 0, 5), (1, 1, 6), (3, None, 1)]
+
+
+def test_payloads_of_a_batch_have_types_of_their_own(recorded: Recorded) -> None:
+    batch_of(recorded, ["a text", b"bytes"])
+    schema = pa.schema([("content_type", pa.string()), ("payload", pa.binary())])
+    assert read_rows(recorded, schema) == [("text/plain", b"a text"), ("application/octet-stream", b"bytes")]
+
+
+def test_a_batch_that_is_none_is_named_or_null(recorded: Recorded) -> None:
+    from speed.spark.source.columns import PayloadError
+
+    batch_of(recorded, [{"n": 5}, {"n": 6}], cut=-1)
+    with pytest.raises(PayloadError, match="offset 0: a payload of the batch reaches past its end; onError=null"):
+        read_rows(recorded)
+    assert read_rows(recorded, onError="null") == [(0, None, None)]
+
+
+def test_a_payload_of_a_batch_that_does_not_fit_is_named_by_its_message(recorded: Recorded) -> None:
+    from speed.spark.source.columns import PayloadError
+
+    batch_of(recorded, [{"n": 5}, {"n": "text"}])
+    batch_of(recorded, [{"n": 6}])
+    with pytest.raises(PayloadError, match="offset 0: the payload"):
+        read_rows(recorded)
+    assert read_rows(recorded, onError="null") == [(0, 0, 5), (0, 1, None), (1, 0, 6)]

@@ -14,6 +14,7 @@ import pyarrow.types as is_type
 from speed.errors import SpeedError, WireError
 from speed.message.compression import decompress, is_read
 from speed.message.errors import CompressionError
+from speed.spark.source.batches import UnfitBatchError, has_batches, unbatched
 from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, MessageError, MessageScan, Payloads, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
@@ -95,7 +96,8 @@ class RecordBatches(ABC):
         try:
             return _payloads(kind, payloads)
         except _UNFIT:
-            return pa.concat_arrays([self._one_payload(kind, records, payloads, row) for row in range(records.rows)])
+            rows = range(len(payloads.kinds))
+            return pa.concat_arrays([self._one_payload(kind, records, payloads, row) for row in rows])
 
     def _one_payload(self, kind: pa.DataType, records: Records, payloads: Payloads, row: int) -> pa.Array:
         """An array of one; PayloadError, or a null, if it does not fit."""
@@ -105,9 +107,10 @@ class RecordBatches(ABC):
         except _UNFIT as error:
             if self._on_error == "null":
                 return pa.nulls(1, kind)
+            where = self._place(records, int(one.places[0]))
             content_type, size = one.heads[0].content_type, len(one.values[0].as_py())
             raise PayloadError(
-                f"{self._place(records, row)}: the payload ({content_type}, {size} bytes) does not fit {kind}: "
+                f"{where}: the payload ({content_type}, {size} bytes) does not fit {kind}: "
                 f"{_why(error)}; onError=null makes it null"
             ) from None
 
@@ -124,7 +127,31 @@ class MessageBatches(RecordBatches):
     def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
         scanned = self._scanned(records)
         columns = {name: self._column(name, records, scanned) for name in self._metadata}
-        return columns, Payloads(scanned.heads, scanned.kinds, scanned.payloads)
+        payloads = Payloads(scanned.heads, scanned.kinds, scanned.payloads, np.arange(records.rows))
+        return columns, payloads
+
+    def _batch(self, records: Records, columns: dict[str, pa.Array], payloads: Payloads) -> pa.RecordBatch:
+        if has_batches(payloads):
+            columns, payloads = self._unbatched(records, columns, payloads)
+        return super()._batch(records, columns, payloads)
+
+    def _unbatched(
+        self, records: Records, columns: dict[str, pa.Array], payloads: Payloads
+    ) -> tuple[dict[str, pa.Array], Payloads]:
+        """A row for each payload of a batch."""
+        try:
+            payloads, numbers = unbatched(payloads, skip_unfit=self._on_error == "null")
+        except UnfitBatchError as error:
+            where = self._place(records, error.row)
+            raise PayloadError(f"{where}: {error}; onError=null makes it null") from None
+        places = pa.array(payloads.places)
+        columns = {name: column.take(places) for name, column in columns.items()}
+        kinds = pa.array(payloads.kinds)
+        for name in columns.keys() & {"content_type", "content_encoding"}:
+            columns[name] = pa.array([getattr(head, name) for head in payloads.heads], pa.string()).take(kinds)
+        if "batch_index" in columns:
+            columns["batch_index"] = pa.array(numbers, pa.int32())
+        return columns, payloads
 
     def _scanned(self, records: Records) -> Scanned:
         try:
@@ -139,6 +166,8 @@ class MessageBatches(RecordBatches):
         kind = self._schema.field(name).type
         if name == "published_at":
             return times(scanned.published_at_ms, kind)
+        if name == "batch_index":
+            return pa.nulls(records.rows, kind)
         if name == "message_id":
             return scanned.message_ids.cast(kind)
         return _of_heads(_OF_HEAD[name], scanned, kind)

@@ -37,11 +37,12 @@ class MessageError(WireError):
 
 
 class Payloads(NamedTuple):
-    """Payload i is what ``heads[kinds[i]]`` says; they are binary, as they travelled."""
+    """Payload i is what ``heads[kinds[i]]`` says, and of message ``places[i]``; they are binary, as they travelled."""
 
     heads: Sequence[Head]
     kinds: Array
     values: pa.Array
+    places: Array
 
     @property
     def decompressed_bytes(self) -> int:
@@ -51,7 +52,8 @@ class Payloads(NamedTuple):
 
     def one(self, row: int) -> Payloads:
         """One payload alone."""
-        return Payloads([self.heads[int(self.kinds[row])]], np.zeros(1, np.int32), self.values.slice(row, 1))
+        head, place = self.heads[int(self.kinds[row])], self.places[row : row + 1]
+        return Payloads([head], np.zeros(1, np.int32), self.values.slice(row, 1), place)
 
 
 class Scanned(NamedTuple):

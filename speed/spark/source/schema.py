@@ -31,8 +31,10 @@ MESSAGE_COLUMNS = {
     "lane": "string",
     "offset": "bigint",
     "redelivered": "boolean",
+    "batch_index": "int",
 }
-"""Of each message, beside its payload. ``kind`` is topic or inbox; ``headers`` are the labels of the message."""
+"""Of each message, beside its payload. ``kind`` is topic or inbox; ``headers`` are the labels of the message;
+``batch_index`` is the number of a payload in its batch, from 0, null of one that travelled alone."""
 
 CALL_COLUMNS = {
     "answered_at": "timestamp",

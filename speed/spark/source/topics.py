@@ -45,7 +45,8 @@ class TopicBatches(RecordBatches):
         messages = self._decoded(records)
         values = [_plain(kept.payload) for kept in messages]
         kinds: Any = np.fromiter((number for number, _ in values), np.int32, len(values))
-        payloads = Payloads(_HEADS, kinds, pa.array([data for _, data in values], pa.binary()))
+        data = pa.array([data for _, data in values], pa.binary())
+        payloads = Payloads(_HEADS, kinds, data, np.arange(len(values)))
         return {name: self._column(name, records, messages, kinds) for name in self._metadata}, payloads
 
     def _decoded(self, records: Records) -> list[Kept]:
