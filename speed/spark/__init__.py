@@ -43,4 +43,3 @@ def register(spark: SparkSession) -> None:
     from speed.spark.source.format import SpeedDataSource  # it needs pyspark
 
     spark.dataSource.register(SpeedDataSource)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # else Spark refuses to read with it

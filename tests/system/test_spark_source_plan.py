@@ -12,17 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from speed.errors import ConfigurationError, JournalDamagedError, JournalExpiredError, JournalReplacedError
@@ -40,12 +29,10 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 @pytest.fixture
 def parts(recorded: Recorded) -> Callable[..., list[LanePart]]:
-    """The parts that a batch with these filters and options reads."""
+    """The parts that a batch with these options reads."""
 
-    def plan(*filters: Filter, **options: str) -> list[LanePart]:
+    def plan(**options: str) -> list[LanePart]:
         reader = BatchReader(read_options({"root": recorded.root, **options}, streaming=False), SCHEMA)
-        kept = list(reader.pushFilters(list(filters)))
-        assert kept == list(filters), "Spark still looks at each row"
         return [part for task in reader.partitions() for part in task.parts]
 
     return plan
@@ -126,29 +113,6 @@ def test_a_number_of_tasks_that_cannot_be_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filters", "subjects"),
-    [
-        ([EqualTo(("topic",), "a")], {"a", "orders"}),
-        ([EqualTo(("topic",), "a"), EqualTo(("kind",), "topic")], {"a"}),
-        ([In(("topic",), ("a", "b")), EqualTo(("inbox",), "orders")], {"orders"}),
-        ([EqualTo(("source",), "q")], {"b"}),
-        ([EqualTo(("kind",), "inbox")], {"orders"}),
-        ([EqualTo(("source",), "q"), EqualTo(("source",), "p")], set()),
-        ([IsNull(("topic",))], {"a", "b", "orders"}),
-        ([EqualTo(("n",), 5)], {"a", "b", "orders"}),
-    ],
-)
-def test_only_lanes_that_may_hold_what_is_asked_for_are_read(
-    recorded: Recorded, parts: Any, filters: list[Filter], subjects: set[str]
-) -> None:
-    """A message to an inbox may have any topic."""
-    recorded.topic("a", "p", 5)
-    recorded.topic("b", "q", 5)
-    recorded.inbox("orders", "p", 5)
-    assert {part.lane.subject for part in parts(*filters)} == subjects
-
-
-@pytest.mark.parametrize(
     ("options", "subjects"),
     [
         ({"topic": "a.*"}, {"a.x", "a.y"}),
@@ -175,39 +139,18 @@ def test_blocks_before_the_time_that_is_asked_for_are_not_read(recorded: Recorde
         (*_, newest) = journal.read(lane.id, 100, journal.end(lane.id))
         if newest.recorded_at_ms > last.recorded_at_ms:
             break
-    later = datetime.fromtimestamp((last.recorded_at_ms + 1) / 1000, timezone.utc)
-    (part,) = parts(GreaterThanOrEqual(("recorded_at",), later))
+    (part,) = parts(startingTimestamp=str(last.recorded_at_ms + 1))
     assert part.start >= 100
-    assert parts(GreaterThan(("recorded_at",), later + timedelta(days=1))) == []
-    assert [part.until_ms for part in parts(LessThan(("recorded_at",), later))] == [last.recorded_at_ms + 1]
+    assert parts(startingTimestamp=str(last.recorded_at_ms + 86_400_000)) == []
 
 
-def test_records_after_the_time_that_is_asked_for_are_not_given(recorded: Recorded, parts: Any) -> None:
+def test_records_after_the_time_that_is_asked_for_are_not_given(recorded: Recorded) -> None:
     recorded.topic("a", "p", 10)
     early = datetime.now(timezone.utc) - timedelta(hours=1)
-    reader = BatchReader(read_options({"root": recorded.root}), SCHEMA)
-    reader.pushFilters([LessThan(("recorded_at",), early)])
+    reader = BatchReader(
+        read_options({"root": recorded.root, "endingTimestamp": early.isoformat()}, streaming=False), SCHEMA
+    )
     assert [batch for part in reader.partitions() for batch in reader.read(part)] == []
-
-
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ([EqualTo(("offset",), 7)], (7, 8)),
-        ([In(("offset",), (3, 9))], (3, 10)),
-        ([In(("offset",), ())], (0, 0)),
-        ([GreaterThan(("offset",), 90)], (91, 100)),
-        ([GreaterThanOrEqual(("offset",), 90), LessThan(("offset",), 95)], (90, 95)),
-        ([LessThanOrEqual(("offset",), 4)], (0, 5)),
-        ([EqualNullSafe(("offset",), None)], (0, 100)),
-    ],
-)
-def test_filters_of_offsets_bound_what_is_read(
-    recorded: Recorded, parts: Any, filters: list[Filter], expected: tuple[int, int]
-) -> None:
-    recorded.topic("a", "p", 100)
-    planned = parts(*filters)
-    assert [(part.start, part.end) for part in planned] == ([expected] if expected[0] < expected[1] else [])
 
 
 def test_a_batch_reads_the_range_that_its_options_name(recorded: Recorded, parts: Any) -> None:

@@ -1,24 +1,13 @@
-"""Journals as DataFrames: lanes in parts that executors read in parallel, pruned by what is asked for."""
+"""Journals as DataFrames: lanes in parts that executors read in parallel."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from speed.core.log import logger
 from speed.errors import JournalDamagedError, JournalError, JournalExpiredError
@@ -80,36 +69,31 @@ class JournalRows:
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
-    """Reads what a journal holds when the query is planned."""
+    """Reads what a journal holds when the query is planned.
+
+    It takes no filters from Spark, which hands those of one query of a DataFrame to its next one too, if that one has
+    none (seen in 4.1 and 4.3): rows would be missing. Options choose lanes and ranges.
+    """
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options = options
         self._rows = JournalRows(options, schema)
-        self._pruning = Pruning(durable=options.durable)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Note which lanes and times are asked for. Spark still looks at each row."""
-        for one in filters:
-            self._pruning.note(one)
-        return filters
 
     def partitions(self) -> Sequence[LaneParts]:
         """Lanes that are asked for, between the places that are asked for, in tasks of about equal size."""
-        journal, options, pruning = open_journal(self._options), self._options, self._pruning
-        until_ms = min(pruning.until_ms, ALWAYS if options.ending_ms is None else options.ending_ms - 1)
+        journal, options = open_journal(self._options), self._options
+        until_ms = ALWAYS if options.ending_ms is None else options.ending_ms - 1
         parts: list[LanePart] = []
-        lanes = filter(pruning.takes, wanted_lanes(journal, options, set()))
-        offsets = still_there(lanes, lambda lane: self._between(journal, lane))
-        for lane, (start, end) in offsets:
+        for lane, (start, end) in still_there(wanted_lanes(journal, options, set()), partial(self._between, journal)):
             parts.extend(cut(lane, start, end, options.messages_per_partition, until_ms))
         return pack(parts, options)
 
     def _between(self, journal: Journal, lane: LaneInfo) -> tuple[int, int]:
-        """What the options take of a lane, without what the filters leave out."""
+        """The records that the options take of a lane."""
         options, fail = self._options, self._options.fail_on_data_loss
-        start, end = self._pruning.offsets(journal, lane, fail)
+        start, end = journal.first(lane.id), journal.end(lane.id, skip_damaged=not fail)
         if options.starting_ms is not None:
-            start = max(start, first_recorded_since(journal, lane, options.starting_ms, fail))
+            start = first_recorded_since(journal, lane, options.starting_ms, fail)
         if not isinstance(options.starting_offsets, str):
             start = max(start, options.starting_offsets.get(lane.id, 0))
         if not isinstance(options.ending_offsets, str):
@@ -119,78 +103,6 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: its parts of lanes, one after the other."""
         return self._rows.read(partition)
-
-
-class Pruning:
-    """What filters say about lanes, offsets and times: only equality, and bounds of offset and time of recording."""
-
-    def __init__(self, *, durable: bool) -> None:
-        self._durable = durable
-        self.from_ms = 0
-        self.until_ms = ALWAYS
-        self._first, self._behind = 0, ALWAYS
-        self._wanted: dict[str, set[Any]] = {}
-
-    def note(self, one: Filter) -> None:
-        """Take in one of several filters that all must hold."""
-        if isinstance(one, EqualTo | EqualNullSafe | In) and len(one.attribute) == 1:
-            values = set(one.value) if isinstance(one, In) else {one.value}
-            name = one.attribute[0]
-            self._wanted[name] = self._wanted.get(name, values) & values
-            if name in _TIMES and not isinstance(one, In):
-                self._bound(one.value, one.value)
-            elif name == "offset" and all(isinstance(value, int) for value in values):
-                self._bound_offsets(min(values, default=0), max(values, default=-1) + 1)
-        elif isinstance(one, GreaterThan | GreaterThanOrEqual) and one.attribute in _TIME_PATHS:
-            self._bound(one.value, None)
-        elif isinstance(one, LessThan | LessThanOrEqual) and one.attribute in _TIME_PATHS:
-            self._bound(None, one.value)
-        elif isinstance(one, GreaterThan | GreaterThanOrEqual) and one.attribute == _OFFSET:
-            self._bound_offsets(one.value + isinstance(one, GreaterThan), ALWAYS)
-        elif isinstance(one, LessThan | LessThanOrEqual) and one.attribute == _OFFSET:
-            self._bound_offsets(0, one.value + isinstance(one, LessThanOrEqual))
-
-    def _bound_offsets(self, first: int, behind: int) -> None:
-        self._first, self._behind = max(self._first, first), min(self._behind, behind)
-
-    def _bound(self, low: Any, high: Any) -> None:
-        if isinstance(low, datetime.datetime):
-            self.from_ms = max(self.from_ms, _unix_ms(low))
-        if isinstance(high, datetime.datetime):
-            self.until_ms = min(self.until_ms, _unix_ms(high))
-
-    def takes(self, lane: LaneInfo) -> bool:
-        """Whether a row of this lane may pass."""
-        if self._durable:
-            return self._may_be("lane", lane.id) and self._may_be("topic", lane.subject)
-        subject = {"topic": "topic", "inbox": "inbox", "calls": "service"}[lane.kind]
-        known: dict[str, str | None] = {
-            "lane": lane.id,
-            "kind": lane.kind,
-            "source": lane.source,
-            subject: lane.subject,
-        }
-        if lane.kind == "topic":
-            known["inbox"] = None
-        return all(self._may_be(name, value) for name, value in known.items())
-
-    def _may_be(self, name: str, value: str | None) -> bool:
-        return name not in self._wanted or value in self._wanted[name]
-
-    def offsets(self, journal: Journal, lane: LaneInfo, fail: bool) -> tuple[int, int]:
-        """The records between the times, with what lies in the same blocks; of a lane that may be damaged all."""
-        try:
-            start = journal.offset_at(lane.id, self.from_ms) if self.from_ms > 0 else journal.first(lane.id)
-        except JournalDamagedError:
-            if fail:
-                raise
-            start = journal.first(lane.id)
-        return max(start, self._first), min(journal.end(lane.id, skip_damaged=not fail), self._behind)
-
-
-_OFFSET = ("offset",)
-_TIMES = frozenset({"recorded_at", "answered_at"})
-_TIME_PATHS = frozenset((name,) for name in _TIMES)
 
 
 def first_recorded_since(journal: Journal, lane: LaneInfo, unix_ms: int, fail: bool) -> int:
@@ -285,7 +197,3 @@ def _until(blocks: Iterator[Block], until_ms: int) -> Iterator[Block]:
         yield wanted
         if wanted.end < block.end:
             return
-
-
-def _unix_ms(moment: datetime.datetime) -> int:
-    return int(moment.timestamp() * 1000)
