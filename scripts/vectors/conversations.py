@@ -1,4 +1,4 @@
-"""What a client of durable topics asks its host, and what its program sees of the answers (D-5 to D-14, D-18)."""
+"""What a client of durable topics asks its host, and what its program sees of the answers (D-5 to D-14, D-18, D-19)."""
 
 from __future__ import annotations
 
