@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <deque>
+#include <future>
+#include <mutex>
 #include <thread>
 
 #include "fabric.hpp"
 #include "vectors.hpp"
 #include "wire/topic_record.hpp"
-#include "wire/value_codec.hpp"
 
 namespace speed {
 namespace {
