@@ -128,7 +128,8 @@ Json Topics::leave() {
 
 Json Topics::read(const Json& command) {
   const speed::ReaderOptions options{.compacted = command.value("compacted", false)};
-  speed::Reader reader = node_.topic(text(command, "topic")).reader(start_of(command.value("start", Json())), options);
+  const Json start = options.compacted ? Json("earliest") : command.value("start", Json());
+  speed::Reader reader = node_.topic(text(command, "topic")).reader(start_of(start), options);
   Json messages = Json::array();
   while (messages.size() < command.at("count").get<std::size_t>()) {
     const auto message = reader.receive(timeout_of(command, 5));
