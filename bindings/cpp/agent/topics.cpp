@@ -6,7 +6,7 @@ namespace agent {
 
 namespace {
 
-std::string text(const Json& command, const char* key) { return command.value(key, std::string()); }
+std::string given(const Json& command, const char* key) { return command.value(key, std::string()); }
 
 std::optional<std::string> key_of(const Json& json) {
   return json.is_null() ? std::nullopt : std::optional(json.get<std::string>());
@@ -55,42 +55,42 @@ Json Topics::publish(const Json& command) {
   speed::PublishOptions options;
   options.key = key_of(command.value("key", Json()));
   options.properties = command.value("properties", options.properties);
-  options.producer = text(command, "producer");
+  options.producer = given(command, "producer");
   options.sequence = command.value("sequence", std::uint64_t{0});
   options.timeout = timeout_of(command, 30);
   if (command.contains("after")) options.deliver_after = speed::Seconds(command["after"].get<double>());
-  return shown(node_.topic(text(command, "topic")).publish(value_of(command.at("payload")), options));
+  return shown(node_.topic(given(command, "topic")).publish(value_of(command.at("payload")), options));
 }
 
 Json Topics::publish_batch(const Json& command) {
   speed::PublishBatchOptions options;
   for (const Json& key : command.value("keys", Json::array())) options.keys.push_back(key_of(key));
-  options.producer = text(command, "producer");
+  options.producer = given(command, "producer");
   options.sequence = command.value("sequence", std::uint64_t{0});
   std::vector<speed::Value> payloads;
   for (const Json& payload : command.at("payloads")) payloads.push_back(value_of(payload));
   Json offsets = Json::array();
-  for (const auto& offset : node_.topic(text(command, "topic")).publish_batch(payloads, options)) {
+  for (const auto& offset : node_.topic(given(command, "topic")).publish_batch(payloads, options)) {
     offsets.push_back(shown(offset));
   }
   return offsets;
 }
 
 Json Topics::delete_key(const Json& command) {
-  return shown(node_.topic(text(command, "topic")).delete_key(text(command, "key")));
+  return shown(node_.topic(given(command, "topic")).delete_key(given(command, "key")));
 }
 
 Json Topics::consume(const Json& command) {
   leave();
   speed::ConsumerOptions options;
-  options.type = type_of(text(command, "type"));
+  options.type = type_of(given(command, "type"));
   options.start = start_of(command.value("start", Json()));
-  options.name = text(command, "consumer");
+  options.name = given(command, "consumer");
   options.prefetch = command.value("prefetch", options.prefetch);
   options.max_deliveries = command.value("max_deliveries", 0U);
   options.timeout = timeout_of(command, 30);
-  if (command.contains("dead_letter")) options.dead_letter = text(command, "dead_letter");
-  consumer_.emplace(node_.topic(text(command, "topic")).consumer(text(command, "subscription"), options));
+  if (command.contains("dead_letter")) options.dead_letter = given(command, "dead_letter");
+  consumer_.emplace(node_.topic(given(command, "topic")).consumer(given(command, "subscription"), options));
   return consumer_->name();
 }
 
@@ -129,7 +129,7 @@ Json Topics::leave() {
 Json Topics::read(const Json& command) {
   const speed::ReaderOptions options{.compacted = command.value("compacted", false)};
   const Json start = options.compacted ? Json("earliest") : command.value("start", Json());
-  speed::Reader reader = node_.topic(text(command, "topic")).reader(start_of(start), options);
+  speed::Reader reader = node_.topic(given(command, "topic")).reader(start_of(start), options);
   Json messages = Json::array();
   while (messages.size() < command.at("count").get<std::size_t>()) {
     const auto message = reader.receive(timeout_of(command, 5));

@@ -5,13 +5,10 @@
 
 #include "fs/clock.hpp"
 #include "runtime/span.hpp"
-#include "wire/limits.hpp"
 
 namespace speed::runtime {
 
 namespace {
-
-constexpr double wait_seconds = wire::limits::topic_wait_seconds;
 
 Array offsets_of(const std::vector<TopicMessage>& messages) {
   Array offsets;
@@ -94,8 +91,8 @@ std::optional<TopicMessage> TopicConsumer::receive(std::optional<double> timeout
       return message;
     }
     const double asked = fs::monotonic_seconds();
-    const double left = timeout_seconds ? began + *timeout_seconds - asked : wait_seconds;
-    if (fetch(std::clamp(left, 0.0, wait_seconds))) continue;
+    const double left = timeout_seconds ? began + *timeout_seconds - asked : topic_wait_seconds;
+    if (fetch(std::clamp(left, 0.0, topic_wait_seconds))) continue;
     const double now = fs::monotonic_seconds();
     if (timeout_seconds && now >= began + *timeout_seconds) return std::nullopt;
     if (now - asked < topic_pause_seconds && topic_pause_seconds < left) pause();

@@ -4,9 +4,11 @@
 
 #include "runtime/runtime.hpp"
 #include "speed/topic.hpp"
+#include "wire/limits.hpp"
 
 namespace speed::runtime {
 
+inline constexpr double topic_wait_seconds = wire::limits::topic_wait_seconds;  // what the host is asked to wait, at most
 inline constexpr double topic_grace_seconds = 5;    // how much longer a call may take than the host waits
 inline constexpr double topic_pause_seconds = 0.05;  // before a host that is away, or too busy to wait, is asked again
 

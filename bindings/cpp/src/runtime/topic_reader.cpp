@@ -4,15 +4,8 @@
 #include <iterator>
 
 #include "fs/clock.hpp"
-#include "wire/limits.hpp"
 
 namespace speed::runtime {
-
-namespace {
-
-constexpr double wait_seconds = wire::limits::topic_wait_seconds;
-
-}  // namespace
 
 TopicReader::TopicReader(std::shared_ptr<const TopicHost> host, const Start& start, const ReaderOptions& options)
     : host_(std::move(host)), prefetch_(options.prefetch), next_(start.value()) {
@@ -24,8 +17,8 @@ TopicReader::TopicReader(std::shared_ptr<const TopicHost> host, const Start& sta
 std::optional<TopicMessage> TopicReader::receive(std::optional<double> timeout_seconds) {
   const double began = fs::monotonic_seconds();
   while (waiting_.empty()) {
-    const double left = timeout_seconds ? began + *timeout_seconds - fs::monotonic_seconds() : wait_seconds;
-    fetch(std::clamp(left, 0.0, wait_seconds));
+    const double left = timeout_seconds ? began + *timeout_seconds - fs::monotonic_seconds() : topic_wait_seconds;
+    fetch(std::clamp(left, 0.0, topic_wait_seconds));
     const bool is_late = timeout_seconds && fs::monotonic_seconds() >= began + *timeout_seconds;
     if (waiting_.empty() && is_late) return std::nullopt;
   }

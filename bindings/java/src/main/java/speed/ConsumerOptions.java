@@ -23,9 +23,18 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
             SubscriptionType.EXCLUSIVE, Start.LATEST, "", 100, 0, Duration.ZERO, null, Caller.CALL_TIMEOUT);
 
     /**
-     * Checks that nothing is null that must not be.
+     * Checks what is null; a timeout that is too long to be counted is for ever.
      *
-     * @throws speed.errors.ConfigurationException for null
+     * @param type who gets its messages
+     * @param start where a new subscription begins
+     * @param name of this consumer; empty for one of its own
+     * @param prefetch how many messages are fetched at once
+     * @param maxDeliveries how often a message is delivered at most; 0 for no bound
+     * @param ackTimeout what is not acknowledged in that time comes again; zero for never
+     * @param deadLetter the topic that keeps what was delivered so often; empty for {@code {topic}-{subscription}-DLQ}, null
+     *     for none: such messages are dropped
+     * @param timeout how long a host that is away, or begins anew, is waited for
+     * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public ConsumerOptions {
         Given.value("type", type);

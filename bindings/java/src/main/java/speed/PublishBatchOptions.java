@@ -24,9 +24,14 @@ public record PublishBatchOptions(
             new PublishBatchOptions(List.of(), Map.of(), "", 0, Caller.CALL_TIMEOUT);
 
     /**
-     * Checks that nothing is null that must not be.
+     * Checks what is null; a timeout that is too long to be counted is for ever.
      *
-     * @throws speed.errors.ConfigurationException for null
+     * @param keys one for each message, null for one without; none at all for no keys
+     * @param properties written beside each
+     * @param producer a name for recognising repetitions; empty without
+     * @param sequence a number for that, of the first message; those behind it count on; 0 without
+     * @param timeout deadline of each write
+     * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public PublishBatchOptions {
         keys = Collections.unmodifiableList(new ArrayList<>(Given.value("keys", keys)));

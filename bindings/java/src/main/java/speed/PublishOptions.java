@@ -25,9 +25,16 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
             new PublishOptions(null, Map.of(), null, null, "", 0, Caller.CALL_TIMEOUT);
 
     /**
-     * Checks that nothing is null that must not be.
+     * Checks what is null; a timeout that is too long to be counted is for ever.
      *
-     * @throws speed.errors.ConfigurationException for null
+     * @param key of the message; null without one
+     * @param properties written beside it
+     * @param after how long shared and key-shared subscriptions do not get it; null for at once
+     * @param at when they get it at the earliest; null for at once
+     * @param producer a name for recognising repetitions; empty without
+     * @param sequence a number for that; 0 without
+     * @param timeout deadline of the call
+     * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public PublishOptions {
         properties = Collections.unmodifiableMap(new LinkedHashMap<>(Given.value("properties", properties)));
