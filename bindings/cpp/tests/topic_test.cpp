@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "fabric.hpp"
+#include "fs/clock.hpp"
 #include "vectors.hpp"
 #include "wire/topic_record.hpp"
 
@@ -26,7 +27,7 @@ using test::what;
 
 constexpr Seconds soon(test::hang_seconds);
 
-TEST(TopicRecord, ThosePublishedAsValidAreRead) {
+TEST(TopicRecord, those_published_as_valid_are_read) {
   for (const Json& item : cases("topics", "records_valid")) {
     const Bytes data = bytes_of(item["hex"]);
     const wire::TopicRecord record = wire::read_topic_record(data);
@@ -41,7 +42,7 @@ TEST(TopicRecord, ThosePublishedAsValidAreRead) {
   }
 }
 
-TEST(TopicRecord, ThosePublishedAsInvalidAreRefused) {
+TEST(TopicRecord, those_published_as_invalid_are_refused) {
   for (const Json& item : cases("topics", "records_invalid")) {
     const Bytes data = bytes_of(item["hex"]);
     try {
@@ -239,7 +240,7 @@ class TopicClient : public ::testing::Test {
   Node billing_{"billing", root_.options({"speedd.topics"})};
 };
 
-TEST(TopicConversation, EachIsAsPublished) {
+TEST(TopicConversations, each_is_as_published) {
   const TestRoot root;
   for (const Json& item : cases("topics", "conversations")) {
     Node hosting("speedd.topics", root.options({"billing"}));
@@ -257,29 +258,50 @@ TEST(TopicConversation, EachIsAsPublished) {
   }
 }
 
-TEST_F(TopicClient, ABatchGoesInWritesOfAThousand) {
+// How many messages each write has, of a batch.
+std::vector<std::size_t> writes_of(Node& host, Node& client, const std::vector<Value>& payloads) {
   std::vector<std::size_t> writes;
-  hosting_.serve("topics.publish", [&](const Request& request) -> Response {
+  host.serve("topics.publish", [&](const Request& request) -> Response {
     const auto messages = request.get<Array>("messages");
     writes.push_back(messages.size());
     return {{"lane", "x"}, {"offsets", std::vector<std::int64_t>(messages.size(), 7)}};
   });
-  const std::vector<Value> payloads(1001, Value(1));
-  EXPECT_EQ(billing_.topic("orders").publish_batch(payloads).size(), 1001U);
-  EXPECT_EQ(writes, (std::vector<std::size_t>{1000, 1}));
+  EXPECT_EQ(client.topic("orders").publish_batch(payloads).size(), payloads.size());
+  return writes;
 }
 
-TEST_F(TopicClient, WhatCannotBeMeantIsRefusedBeforeTheHostIsAsked) {
+TEST_F(TopicClient, a_batch_goes_in_writes_of_a_thousand) {
+  const std::vector<Value> payloads(1001, Value(1));
+  EXPECT_EQ(writes_of(hosting_, billing_, payloads), (std::vector<std::size_t>{1000, 1}));
+}
+
+TEST_F(TopicClient, a_write_holds_4_mebibytes) {
+  const std::vector<Value> payloads(2, Value(Bytes(3 << 20)));
+  EXPECT_EQ(writes_of(hosting_, billing_, payloads), (std::vector<std::size_t>{1, 1}));
+}
+
+TEST_F(TopicClient, what_is_due_later_says_when) {
+  std::int64_t due = 0;
+  hosting_.serve("topics.publish", [&](const Request& request) -> Response {
+    due = request.get<Array>("messages")[0]["due_ms"].as<std::int64_t>();
+    return {{"lane", "x"}, {"offsets", Array{Value(0)}}};
+  });
+  const std::int64_t before = fs::unix_ms();
+  billing_.topic("orders").publish(Value(1), {.deliver_after = 1min});
+  EXPECT_GE(due, before + 60'000);
+}
+
+TEST_F(TopicClient, what_cannot_be_meant_is_refused_before_the_host_is_asked) {
   const Topic orders = billing_.topic("orders");
   EXPECT_THROW(orders.publish(Value(1), {.deliver_after = 1s, .deliver_at = Instant()}), ConfigurationError);
   EXPECT_THROW(orders.publish_batch({Value(1), Value(2)}, {.keys = {"one"}}), ConfigurationError);
 }
 
-TEST_F(TopicClient, AHostThatIsAwayIsWaitedForAsLongAsItIsAllowed) {
+TEST_F(TopicClient, a_host_that_is_away_is_waited_for_as_long_as_it_is_allowed) {
   EXPECT_THROW(billing_.topic("orders", "absent").consumer("billing", {.timeout = 200ms}), UnknownNodeError);
 }
 
-TEST_F(TopicClient, ClosingEndsWhoWaits) {
+TEST_F(TopicClient, closing_ends_who_waits) {
   std::promise<void> asked;
   std::promise<void> left;
   hosting_.serve("topics.subscribe", [](const Request&) -> Response { return {{"lane", "x"}, {"cursor", 0}}; });
@@ -299,7 +321,7 @@ TEST_F(TopicClient, ClosingEndsWhoWaits) {
   waits.join();
 }
 
-TEST_F(TopicClient, AConsumerLeavesWhenItGoesOrIsReplaced) {
+TEST_F(TopicClient, a_consumer_leaves_when_it_goes_or_is_replaced) {
   std::atomic<int> left = 0;
   hosting_.serve("topics.subscribe", [](const Request&) -> Response { return {{"lane", "x"}, {"cursor", 0}}; });
   hosting_.serve("topics.leave", [&](const Request&) -> Response {
@@ -318,7 +340,7 @@ TEST_F(TopicClient, AConsumerLeavesWhenItGoesOrIsReplaced) {
   EXPECT_EQ(left, 3);
 }
 
-TEST_F(TopicClient, WhatOutlivesTheNodeSaysThatItIsClosed) {
+TEST_F(TopicClient, what_outlives_the_node_says_that_it_is_closed) {
   hosting_.serve("topics.subscribe", [](const Request&) -> Response { return {{"lane", "x"}, {"cursor", 0}}; });
   const Topic orders = billing_.topic("orders");
   Consumer consumer = orders.consumer("billing");
@@ -329,7 +351,7 @@ TEST_F(TopicClient, WhatOutlivesTheNodeSaysThatItIsClosed) {
   EXPECT_FALSE(consumer.receive(soon).has_value());
 }
 
-TEST_F(TopicClient, AnAnswerOfAnotherShapeIsTold) {
+TEST_F(TopicClient, an_answer_of_another_shape_is_told) {
   hosting_.serve("topics.publish", [](const Request&) -> Response { return {{"lane", "x"}}; });
   hosting_.serve("topics.read", [](const Request&) -> Response {
     return {{"lane", "x"}, {"next", 1}, {"messages", Array{Value(Array{Value(1), Value("often")})}}};
