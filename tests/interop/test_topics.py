@@ -83,26 +83,28 @@ def topic(node: speed.Node, request: pytest.FixtureRequest) -> Iterator[str]:
     topic.delete()
 
 
+@pytest.fixture(scope="module")
+def running() -> dict[str, Agent]:
+    """By language: agents live from test to test."""
+    return {}
+
+
 @pytest.fixture
-def client(clients: Agents, host: Hosted) -> Iterator[Callable[[str], Agent]]:
+def client(clients: Agents, host: Hosted, running: dict[str, Agent]) -> Iterator[Callable[[str], Agent]]:
     """``client(language)``: the agent of this language; it is nobody's consumer afterwards."""
-    used: dict[str, Agent] = {}
+    used: set[str] = set()
 
     def of(language: str) -> Agent:
-        if language not in used:
-            used[language] = known(clients, f"client.{language}", language)
-        return used[language]
+        used.add(language)
+        if language not in running or not running[language].idle:
+            if language in running:
+                running[language].end()
+            running[language] = clients.start(language, f"client.{language}").ready()
+        return running[language]
 
     yield of
-    for agent in used.values():
-        agent.ask("topic_leave")
-
-
-def known(clients: Agents, name: str, language: str) -> Agent:
-    for agent in clients._started:
-        if agent.name == name and agent.idle:
-            return agent
-    return clients.start(language, name).ready()
+    for language in used:
+        running[language].ask("topic_leave")
 
 
 def received(agent: Agent, count: int) -> list[dict[str, Any]]:
