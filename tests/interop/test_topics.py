@@ -118,7 +118,7 @@ def received(agent: Agent, count: int) -> list[dict[str, Any]]:
     return found
 
 
-@pairs("publishes for")
+@pairs("publishes to")
 def test_what_one_language_publishes_another_consumes(
     client: Callable[[str], Agent], topic: str, source: str, target: str
 ) -> None:
@@ -152,12 +152,12 @@ def test_what_one_language_publishes_another_consumes(
     assert consumer.ask("topic_receive", timeout=0.05) is None
 
 
-@pairs("dies, and its messages go to")
+@pairs("replaces")
 def test_a_killed_consumer_gives_its_messages_to_another_one(
     clients: Agents, client: Callable[[str], Agent], topic: str, source: str, target: str
 ) -> None:
     """D-10, D-12."""
-    victim, heir = clients.start(source, f"client.victim.{source}").ready(), client(target)
+    heir, victim = client(source), clients.start(target, f"client.victim.{target}").ready()
     terms = {"topic": topic, "subscription": "billing", "type": "shared", "start": "earliest"}
     victim.ask("topic_consume", **terms)
     heir.ask("topic_publish_batch", topic=topic, payloads=[0, 1, 2])
@@ -250,7 +250,7 @@ def test_a_message_with_a_time_comes_no_earlier(client: Callable[[str], Agent], 
     assert time.time() - began >= 0.7
 
 
-@pairs("reads what was published by")
+@pairs("reads")
 def test_readers_begin_where_they_are_told(
     client: Callable[[str], Agent], topic: str, source: str, target: str
 ) -> None:
