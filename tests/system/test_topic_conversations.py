@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -88,6 +89,32 @@ class Program:
         return {**seen, "origin": None if message.origin is None else list(message.origin)}
 
 
+class Latecomer:
+    """A host that has forgotten its consumer, and lets it join again no sooner than it has left."""
+
+    def __init__(self, node: speed.Node) -> None:
+        self.asked: list[str] = []
+        self.joins_again, self.left = threading.Event(), threading.Event()
+        node.register("topics.subscribe", self._subscribe)
+        node.register("topics.receive", self._receive)
+        node.register("topics.leave", self._leave)
+
+    def _subscribe(self, request: speed.Request, **_: Any) -> dict[str, Any]:
+        if "subscribe" in self.asked:
+            self.joins_again.set()
+            assert self.left.wait(20)
+        self.asked.append("subscribe")
+        return {"lane": "x", "cursor": 0}
+
+    def _receive(self, request: speed.Request, **_: Any) -> speed.Response:
+        return speed.Response.error("NOT_JOINED", "who is this?")
+
+    def _leave(self, request: speed.Request, **_: Any) -> dict[str, Any]:
+        self.asked.append("leave")
+        self.left.set()
+        return {}
+
+
 SEEN = next(
     list(step["gives"])
     for case in CASES
@@ -104,6 +131,21 @@ def nodes(root: str) -> Iterator[tuple[speed.Node, speed.Node]]:
         speed.Node("billing", root=root, allow=["speedd.topics"]) as client,
     ):
         yield host, client
+
+
+def test_a_consumer_that_is_closed_while_it_joins_again_has_left_in_the_end(
+    nodes: tuple[speed.Node, speed.Node],
+) -> None:
+    """D-12: else it would hold the subscription for as long as its node lives."""
+    host = Latecomer(nodes[0])
+    consumer = nodes[1].topic("orders").consumer("billing")
+    receiving = threading.Thread(target=consumer.receive, name="receiving")
+    receiving.start()
+    assert host.joins_again.wait(20)
+    consumer.close()
+    receiving.join(20)
+    assert not receiving.is_alive()
+    assert host.asked == ["subscribe", "leave", "subscribe", "leave"]
 
 
 def outcome(program: Program, step: dict[str, Any]) -> dict[str, Any]:

@@ -321,6 +321,32 @@ TEST_F(TopicClient, closing_ends_who_waits) {
   waits.join();
 }
 
+TEST_F(TopicClient, a_consumer_that_is_closed_while_it_joins_again_has_left_in_the_end) {
+  std::vector<std::string> asked;
+  std::promise<void> joins_again;
+  std::promise<void> left;
+  hosting_.serve("topics.subscribe", [&](const Request&) -> Response {
+    if (!asked.empty()) {
+      joins_again.set_value();
+      left.get_future().wait();
+    }
+    asked.emplace_back("subscribe");
+    return {{"lane", "x"}, {"cursor", 0}};
+  });
+  hosting_.serve("topics.receive", [](const Request&) { return Response::error("NOT_JOINED", "who is this?"); });
+  hosting_.serve("topics.leave", [&](const Request&) -> Response {
+    asked.emplace_back("leave");
+    if (asked.size() == 2) left.set_value();
+    return Value(Map());
+  });
+  Consumer consumer = billing_.topic("orders").consumer("billing");
+  std::thread waits([&] { EXPECT_FALSE(consumer.receive().has_value()); });
+  joins_again.get_future().wait();
+  consumer.close();
+  waits.join();
+  EXPECT_EQ(asked, (std::vector<std::string>{"subscribe", "leave", "subscribe", "leave"}));
+}
+
 TEST_F(TopicClient, a_consumer_leaves_when_it_goes_or_is_replaced) {
   std::atomic<int> left = 0;
   hosting_.serve("topics.subscribe", [](const Request&) -> Response { return {{"lane", "x"}, {"cursor", 0}}; });

@@ -77,6 +77,7 @@ void TopicConsumer::join_again() {
   } catch (const AccessDeniedError&) {  // asking again tells
     pause();
   }
+  if (is_closing()) leave({});  // it may have joined after it left
 }
 
 // --- receiving ---

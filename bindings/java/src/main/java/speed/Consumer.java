@@ -108,12 +108,18 @@ public final class Consumer implements AutoCloseable {
         waiting.clear();
     }
 
+    /** False when the host is away. */
     private boolean joinAgain() {
+        boolean isAway = true;
         try {
-            return !isAway(this::join);
-        } catch (AccessDeniedException denied) { // asking again tells
-            return false;
+            isAway = isAway(this::join);
+        } catch (AccessDeniedException denied) {
+            // asking again tells
         }
+        if (isClosing()) { // it may have joined after it left
+            leave(List.of());
+        }
+        return !isAway;
     }
 
     /** Whether the host is away; what was asked may be asked again, then. */

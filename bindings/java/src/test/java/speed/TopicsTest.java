@@ -140,6 +140,34 @@ class TopicsTest {
     }
 
     @Test
+    void aConsumerThatIsClosedWhileItJoinsAgainHasLeftInTheEnd() throws Exception {
+        List<String> asked = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch joinsAgain = new CountDownLatch(1);
+        CountDownLatch left = new CountDownLatch(1);
+        hosting.register("topics.subscribe", request -> {
+            if (!asked.isEmpty()) {
+                joinsAgain.countDown();
+                left.await();
+            }
+            asked.add("subscribe");
+            return Map.of("lane", "x", "cursor", 0);
+        });
+        hosting.register("topics.receive", request -> Response.error("NOT_JOINED", "who is this?"));
+        hosting.register("topics.leave", request -> {
+            asked.add("leave");
+            left.countDown();
+            return Map.of();
+        });
+        Consumer consumer = billing.topic("orders").consumer("billing");
+        FutureTask<TopicMessage> waits = new FutureTask<>(consumer::receive);
+        new Thread(waits, "waits").start();
+        joinsAgain.await();
+        consumer.close();
+        assertNull(waits.get(20, TimeUnit.SECONDS));
+        assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), asked);
+    }
+
+    @Test
     void anInterruptEndsWhoWaits() throws Exception {
         CountDownLatch asked = new CountDownLatch(1);
         letsConsumersJoin();
