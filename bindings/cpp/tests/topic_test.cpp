@@ -233,6 +233,7 @@ class Program {
   std::vector<TopicMessage> received_;
 };
 
+// What the services of the host note is looked at when it is closed: then its threads are gone.
 class TopicClient : public ::testing::Test {
  protected:
   TestRoot root_;
@@ -267,6 +268,7 @@ std::vector<std::size_t> writes_of(Node& host, Node& client, const std::vector<V
     return {{"lane", "x"}, {"offsets", std::vector<std::int64_t>(messages.size(), 7)}};
   });
   EXPECT_EQ(client.topic("orders").publish_batch(payloads).size(), payloads.size());
+  host.close();
   return writes;
 }
 
@@ -288,6 +290,7 @@ TEST_F(TopicClient, what_is_due_later_says_when) {
   });
   const std::int64_t before = fs::unix_ms();
   billing_.topic("orders").publish(Value(1), {.deliver_after = 1min});
+  hosting_.close();
   EXPECT_GE(due, before + 60'000);
 }
 
@@ -319,24 +322,31 @@ TEST_F(TopicClient, closing_ends_who_waits) {
   asked.get_future().wait();
   consumer.close();
   waits.join();
+  hosting_.close();
 }
 
 TEST_F(TopicClient, a_consumer_that_is_closed_while_it_joins_again_has_left_in_the_end) {
+  std::mutex lock;
   std::vector<std::string> asked;
+  const auto note = [&](const char* what) {
+    const std::lock_guard guard(lock);
+    asked.emplace_back(what);
+    return asked.size();
+  };
+  std::atomic<bool> has_joined = false;
   std::promise<void> joins_again;
   std::promise<void> left;
   hosting_.serve("topics.subscribe", [&](const Request&) -> Response {
-    if (!asked.empty()) {
+    if (has_joined.exchange(true)) {
       joins_again.set_value();
       left.get_future().wait();
     }
-    asked.emplace_back("subscribe");
+    note("subscribe");
     return {{"lane", "x"}, {"cursor", 0}};
   });
   hosting_.serve("topics.receive", [](const Request&) { return Response::error("NOT_JOINED", "who is this?"); });
   hosting_.serve("topics.leave", [&](const Request&) -> Response {
-    asked.emplace_back("leave");
-    if (asked.size() == 2) left.set_value();
+    if (note("leave") == 2) left.set_value();
     return Value(Map());
   });
   Consumer consumer = billing_.topic("orders").consumer("billing");
@@ -344,6 +354,7 @@ TEST_F(TopicClient, a_consumer_that_is_closed_while_it_joins_again_has_left_in_t
   joins_again.get_future().wait();
   consumer.close();
   waits.join();
+  hosting_.close();
   EXPECT_EQ(asked, (std::vector<std::string>{"subscribe", "leave", "subscribe", "leave"}));
 }
 
