@@ -425,6 +425,8 @@ class Consumer:
             self._join()
         except (*AWAY, AccessDeniedError):  # asking again tells
             self._closing.wait(PAUSE_SECONDS)
+        if self._closing.is_set():  # it may have joined after it left
+            self._leave([])
 
     def __iter__(self) -> Iterator[TopicMessage]:
         """Messages until the consumer is closed."""

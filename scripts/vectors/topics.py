@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scripts.vectors.conversations import conversations
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, OLD, RING, TIME, flipped, patched
 from speed.wire.seal import Keyring
 from speed.wire.topic import DEAD_LETTER, TOMBSTONE, Head, cursor_name, encode, key_hash, seal_state
@@ -16,9 +17,13 @@ Step = dict[str, Any]
 def topics() -> dict[str, Any]:
     """Bytes, names and steps."""
     return {
-        "about": "D-2, D-4, D-8 to D-13. `steps` are done in order; `gives` is what each returns: of `take` and `dead` "
-        "pairs of offset and attempts, of others a count, or the code of a refusal. Times are milliseconds. "
-        "`offer` gives offset, key hash and due time; the back-off begins with 100 ms.",
+        "about": "D-2, D-4, D-5, D-8 to D-14, D-18, D-19. `steps` are done in order; `gives` is what each returns: of "
+        "`take` and `dead` pairs of offset and attempts, of others a count, or the code of a refusal. Times "
+        "are milliseconds. `offer` gives offset, key hash and due time; the back-off begins with 100 ms. "
+        "`conversations`: what a program does with a topic object of the name `orders`, the requests that "
+        "each step sends to its host and how these are answered (TIMEOUT: not at all), and what the step "
+        "gives or raises. `messages` and `message` are numbers of what was received, from 0; a timeout is in "
+        "seconds.",
         "accepted_keys": ACCEPTED,
         "lane": LANE.hex(),
         "key_hashes": [
@@ -30,6 +35,7 @@ def topics() -> dict[str, Any]:
         **_records(),
         **_states(),
         "subscriptions": _subscriptions(),
+        "conversations": conversations(),
     }
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import speed
 from speed.wire.limits import LANE_WINDOW_BYTES
 from tests.interop.agent_services import register
+from tests.interop.agent_topics import Topics
 from tests.interop.values import from_json, to_json
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ LATE_SECONDS = 60.0
 PERIOD = bytes(i * 31 % 256 for i in range(256))
 
 
-class Agent:
+class Agent(Topics):
     """Public methods named ``do_<op>`` are the commands; their parameters are the fields of the command."""
 
     def __init__(self, node: speed.Node, options: argparse.Namespace) -> None:
+        super().__init__()
         self._node = node
         self._options = options
         self._in_hand: speed.Message | None = None
@@ -210,6 +212,7 @@ class Agent:
         return verdict(kind, bytes)
 
     def do_close(self) -> None:
+        self.do_topic_leave()
         self.do_release()
         self.do_unprotect()
         self._node.close()

@@ -36,6 +36,7 @@ KINDS = (
     "segments",  # several, each behind its length in two bytes, as they arrive
     "front",  # a message whose payload lies in a store
     "protected",  # a message that is signed, encrypted or compressed, opened by a node of the vectors' keys
+    "topic",  # a message of a durable topic
 )
 AGENTS_READ = frozenset(KINDS) - {"content", "name", "segments", "front"}
 

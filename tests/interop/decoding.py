@@ -16,7 +16,7 @@ from speed.message.keys import key_of_record
 from speed.segment import read_segment
 from speed.trust.keystore import KeyStore
 from speed.trust.security import Guard, MessageSecurity
-from speed.wire import control, spc
+from speed.wire import control, spc, topic
 from speed.wire.cursor import decode_cursor, decode_fence
 from speed.wire.entry import decode_entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, parse_header
@@ -89,6 +89,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "message": lambda data: MessageView(data).validate(),
     "keyfile": parse_key_file,
     "segment": read_segment,
+    "topic": topic.decode,
     "protected": lambda data: _guard().open(MessageView(data).validate()),
 }
 KINDS = tuple(_DECODERS)

@@ -57,6 +57,7 @@ def seeds() -> dict[str, list[bytes]]:
         "message": hex_of(load("messages")["valid"] + load("messages")["invalid"]),
         "protected": hex_of([case for vectors in protected for part in ("valid", "invalid") for case in vectors[part]]),
         "keyfile": [case["text"].encode() for part in ("valid", "invalid") for case in load("keys")[part]],
+        "topic": hex_of(load("topics")["records_valid"] + load("topics")["records_invalid"]),
         "segment": hex_of(load("segments")["also_read"] + load("segments")["invalid"]),
     }
 

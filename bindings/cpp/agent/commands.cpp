@@ -89,9 +89,14 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"decode", &Commands::decode},       {"close", &Commands::close},   {"segment", &Commands::segment},
     {"protect", &Commands::protect},     {"unprotect", &Commands::unprotect},
     {"protected_send", &Commands::protected_send}, {"protected_receive", &Commands::protected_receive},
+    {"topic_publish", &Commands::topic_publish}, {"topic_publish_batch", &Commands::topic_publish_batch},
+    {"topic_delete_key", &Commands::topic_delete_key}, {"topic_consume", &Commands::topic_consume},
+    {"topic_receive", &Commands::topic_receive}, {"topic_acknowledge", &Commands::topic_acknowledge},
+    {"topic_reject", &Commands::topic_reject}, {"topic_leave", &Commands::topic_leave},
+    {"topic_read", &Commands::topic_read},
 };
 
-Commands::Commands(speed::Node& node, const speed::NodeOptions& options, bool watch) : node_(node) {
+Commands::Commands(speed::Node& node, const speed::NodeOptions& options, bool watch) : node_(node), topics_(node) {
   options_.root = options.root;
   options_.key = options.key;
   if (!watch) return;
@@ -299,6 +304,16 @@ Json Commands::unprotect(const Json&) {
 Json Commands::protected_send(const Json& command) { return protected_->send(command); }
 Json Commands::protected_receive(const Json& command) { return protected_->receive(command); }
 
+Json Commands::topic_publish(const Json& command) { return topics_.publish(command); }
+Json Commands::topic_publish_batch(const Json& command) { return topics_.publish_batch(command); }
+Json Commands::topic_delete_key(const Json& command) { return topics_.delete_key(command); }
+Json Commands::topic_consume(const Json& command) { return topics_.consume(command); }
+Json Commands::topic_receive(const Json& command) { return topics_.receive(command); }
+Json Commands::topic_acknowledge(const Json& command) { return topics_.acknowledge(command); }
+Json Commands::topic_reject(const Json& command) { return topics_.reject(command); }
+Json Commands::topic_leave(const Json&) { return topics_.leave(); }
+Json Commands::topic_read(const Json& command) { return topics_.read(command); }
+
 Json Commands::decode(const Json& command) {
   return verdict(text(command, "kind"), value_of(command.at("bytes")).as<speed::Bytes>());
 }
@@ -307,6 +322,7 @@ Json Commands::close(const Json&) {
   prize_.reset();
   protected_.reset();
   in_hand_.reset();
+  topics_.leave();
   node_.close();
   over_ = true;
   return nullptr;

@@ -11,6 +11,7 @@
 #include "json_value.hpp"
 #include "protected.hpp"
 #include "speed/node.hpp"
+#include "topics.hpp"
 
 namespace agent {
 
@@ -75,6 +76,15 @@ class Commands {
   Json protected_send(const Json& command);
   Json protected_receive(const Json& command);
   Json unprotect(const Json& command);
+  Json topic_publish(const Json& command);
+  Json topic_publish_batch(const Json& command);
+  Json topic_delete_key(const Json& command);
+  Json topic_consume(const Json& command);
+  Json topic_receive(const Json& command);
+  Json topic_acknowledge(const Json& command);
+  Json topic_reject(const Json& command);
+  Json topic_leave(const Json& command);
+  Json topic_read(const Json& command);
   Json decode(const Json& command);
   Json close(const Json& command);
 
@@ -85,6 +95,7 @@ class Commands {
   std::unique_ptr<speed::Node> prize_;
   std::unique_ptr<ProtectedNode> protected_;
   std::optional<speed::Message> in_hand_;
+  Topics topics_;
   std::map<std::int64_t, Started> started_;  // by the numbers that the commands gave them
   Seen events_;
   Seen joins_;

@@ -13,6 +13,7 @@
 #include "wire/message.hpp"
 #include "wire/seal.hpp"
 #include "wire/spc.hpp"
+#include "wire/topic_record.hpp"
 
 namespace agent {
 
@@ -84,6 +85,7 @@ const std::map<std::string, Decoder>& decoders() {
       {"segment", [](ByteView data) { speed::segment::read_segment(data); }},
       {"keyfile", [](ByteView data) { wire::parse_key_file(wire::text(data)); }},
       {"protected", open_protected},
+      {"topic", [](ByteView data) { wire::read_topic_record(data); }},
   };
   return table;
 }

@@ -19,6 +19,7 @@
 #include "wire/message.hpp"
 #include "wire/message_front.hpp"
 #include "wire/spc.hpp"
+#include "wire/topic_record.hpp"
 
 namespace {
 
@@ -220,6 +221,7 @@ void read(Decoder decoder, ByteView data) {
     case Decoder::segments: return read_segments(data);
     case Decoder::front: return read_front(data);
     case Decoder::protected_: return read_protected(data);
+    case Decoder::topic: wire::read_topic_record(data); return;
   }
 }
 

@@ -24,7 +24,8 @@ enum class Decoder : std::uint8_t {
   segments,  // several, each behind its length in two bytes, as they arrive
   front,     // a message whose payload lies in a store
   protected_,  // a message that is signed, encrypted or compressed, opened by a node of the vectors' keys
+  topic,       // a message of a durable topic
 };
-inline constexpr unsigned decoders = 17;
+inline constexpr unsigned decoders = 18;
 
 }  // namespace speed::fuzz

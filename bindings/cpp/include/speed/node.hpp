@@ -26,6 +26,7 @@
 #include "speed/message_security.hpp"
 #include "speed/seconds.hpp"
 #include "speed/service.hpp"
+#include "speed/topic.hpp"
 
 namespace speed {
 
@@ -235,6 +236,10 @@ class Node {
   // With it, the node has no other handler: ConfigurationError.
   void on_batch(const std::vector<std::string>& topics, BatchHandler handler);
   void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
+
+  // A durable topic, whose messages are kept for subscriptions (topic.hpp); nothing is asked of its host yet. `host` is the
+  // node of the speedd that has `[topics]`: its name and `.topics`.
+  Topic topic(const std::string& name, const std::string& host = "speedd.topics");
 
   // --- other nodes: asking one fails as a call does ---
   Seconds ping(const std::string& target, Seconds timeout = Seconds(5));  // how long the round trip took

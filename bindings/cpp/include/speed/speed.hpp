@@ -16,4 +16,5 @@
 #include "speed/root.hpp"
 #include "speed/segment.hpp"
 #include "speed/service.hpp"
+#include "speed/topic.hpp"
 #include "speed/value.hpp"

@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/calling.hpp"
 #include "runtime/publishing.hpp"
-#include "runtime/runtime.hpp"
 #include "runtime/sending.hpp"
 #include "runtime/span.hpp"
+#include "runtime/topic_host.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
 #include "wire/message.hpp"
@@ -15,6 +16,7 @@ namespace speed {
 
 using runtime::in_seconds;
 using runtime::Runtime;
+using runtime::start_call;
 using runtime::Waiter;
 using wire::EnvelopeType;
 
@@ -61,58 +63,6 @@ void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& c
 bool is_large(const core::Outcome& outcome) {
   const auto* const unread = std::get_if<core::Unread>(&outcome);
   return unread != nullptr && unread->payload.bytes.size() > large_answer_bytes;
-}
-
-// Tells who serves a call that it is withdrawn, when the program says so; until the call ended.
-class Withdrawing {
- public:
-  void begin(const std::stop_token& stop, std::function<void()> withdraw) {
-    const std::lock_guard guard(lock_);
-    if (!ended_) callback_.emplace(stop, std::move(withdraw));
-  }
-  void end() {
-    const std::lock_guard guard(lock_);
-    ended_ = true;
-    callback_.reset();
-  }
-
- private:
-  using Callback = std::stop_callback<std::function<void()>>;
-  std::mutex lock_;
-  bool ended_ = false;
-  std::optional<Callback> callback_;
-};
-
-void begin_call(Runtime& node, const runtime::Calls::Call& call, const std::stop_token& stop,
-                core::Completion completion) {
-  if (stop.stop_requested()) {
-    CallWithdrawnError error("it was withdrawn before it was written", {{"phase", "queued"}});
-    error.set_execution(Execution::not_begun);
-    throw error;
-  }
-  if (!stop.stop_possible()) {
-    node.calls.start(call, std::move(completion));
-    return;
-  }
-  const auto withdrawing = std::make_shared<Withdrawing>();
-  const std::string id = node.calls.start(call, [withdrawing, completion = std::move(completion)](core::Outcome outcome) {
-    withdrawing->end();
-    completion(std::move(outcome));
-  });
-  withdrawing->begin(stop, [&node, target = call.target, id] {
-    node.calls.withdraw(target, id);
-    node.workers.ensure_reader();
-  });
-}
-
-void start_call(Runtime& node, const runtime::Calls::Call& call, const std::stop_token& stop,
-                core::Completion completion) {
-  try {
-    begin_call(node, call, stop, std::move(completion));
-  } catch (Error& error) {
-    error.set_called(call.target, call.service);
-    throw;
-  }
 }
 
 // Asks a node about itself, or whether it answers at all.
@@ -220,16 +170,7 @@ void Node::unregister(const std::string& name) { open().serving.services.remove(
 
 Value Node::call(const std::string& target, const std::string& service, const Map& arguments,
                  const CallOptions& options) {
-  Runtime& node = open();
-  Waiter waiter;
-  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
-             waiter.completion());
-  try {
-    return waiter.result(node.workers);
-  } catch (Error& error) {
-    error.set_called(target, service);
-    throw;
-  }
+  return runtime::call(open(), target, service, arguments, options);
 }
 
 std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
@@ -335,6 +276,11 @@ void Node::subscribe(const std::string& pattern, MessageHandler handler) {
   const std::lock_guard guard(node.lock);
   const std::vector<std::string> patterns = node.delivery.subscribe(pattern, std::move(handler));
   node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = patterns; });
+}
+
+Topic Node::topic(const std::string& name, const std::string& host) {
+  open();
+  return Topic(std::make_shared<const runtime::TopicHost>(runtime_, name, host));
 }
 
 // --- other nodes ---

@@ -129,6 +129,29 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      */
     void unregister(String service);
 
+    // --- durable topics ---
+
+    /**
+     * A durable topic, whose messages are kept for subscriptions by {@link Topic#HOST}; nothing is asked of it yet.
+     *
+     * @param name of the topic
+     * @return a topic
+     */
+    default Topic topic(String name) {
+        return topic(name, Topic.HOST);
+    }
+
+    /**
+     * A durable topic of another host.
+     *
+     * @param name of the topic
+     * @param host the node of the speedd that has {@code [topics]}: its name and {@code .topics}
+     * @return a topic
+     */
+    default Topic topic(String name, String host) {
+        return new Topic(this, this, name, host);
+    }
+
     // --- the node itself ---
 
     /**

@@ -31,6 +31,7 @@ final class AgentOperations {
     private final Map<String, Operation> table = new HashMap<>();
     private final Arguments arguments;
     private final AgentProtection protection;
+    private final AgentTopics topics;
     /** Calls that go on beside the commands, by the numbers that these gave them. */
     private final Map<Object, CompletableFuture<Object>> started = new HashMap<>();
     private Message inHand;
@@ -45,6 +46,8 @@ final class AgentOperations {
         }
         protection = new AgentProtection(arguments);
         protection.addTo(table);
+        topics = new AgentTopics(node);
+        topics.addTo(table);
         addAccess();
         addMessages();
         addCalls();
@@ -253,8 +256,9 @@ final class AgentOperations {
         return Posix.monotonicNanos();
     }
 
-    /** Closes all nodes but the agent's own. */
+    /** Closes all nodes but the agent's own, and its consumer. */
     void closeOthers() {
+        topics.leave();
         release();
         protection.close();
     }

@@ -20,6 +20,7 @@ import speed.wire.MessageView;
 import speed.wire.NodeId;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
+import speed.wire.TopicRecord;
 import speed.wire.ValueReader;
 
 /** What this implementation makes of bytes. Keys and lane are those of the vectors: analytics to billing, two keys. */
@@ -67,6 +68,7 @@ final class Decoding {
             case "message" -> MessageView.of(data);
             case "segment" -> Segment.read(data);
             case "keyfile" -> KeyFile.parse(data);
+            case "topic" -> TopicRecord.read(data);
             case "protected" -> VectorGuard.open(data);
             default -> throw new IllegalArgumentException("no kind " + kind);
         };

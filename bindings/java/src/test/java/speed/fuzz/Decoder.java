@@ -34,6 +34,7 @@ import speed.wire.NodeId;
 import speed.wire.SpcHead;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
+import speed.wire.TopicRecord;
 import speed.wire.ValueReader;
 import speed.wire.Values;
 
@@ -59,7 +60,8 @@ enum Decoder {
     SEGMENT(Decoder::readSegment),
     SEGMENTS(Decoder::readSegments),
     FRONT(Decoder::readFront),
-    PROTECTED(VectorGuard::open);
+    PROTECTED(VectorGuard::open),
+    TOPIC(TopicRecord::read);
 
     /** Made on first use: an enum's constants come before its other fields. */
     private static final class Fixed {

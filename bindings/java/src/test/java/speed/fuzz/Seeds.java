@@ -45,6 +45,7 @@ final class Seeds {
             add(Decoder.MESSAGE, one.bytes("hex"));
             add(Decoder.FRONT, one.bytes("hex"));
         }
+        cases("topics", "records_valid", "records_invalid").forEach(one -> add(Decoder.TOPIC, one.bytes("hex")));
         for (String file : List.of("signatures", "encryption")) {
             cases(file, "valid", "invalid").forEach(one -> add(Decoder.PROTECTED, one.bytes("hex")));
         }

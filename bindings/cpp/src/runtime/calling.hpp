@@ -1,0 +1,15 @@
+// How a call of a program begins, and is waited for (S-4, S-16).
+#pragma once
+
+#include "runtime/runtime.hpp"
+
+namespace speed::runtime {
+
+// Begins a call; `completion` runs once unless this throws. Once `stop` is requested, the other side is told.
+void start_call(Runtime& node, const Calls::Call& call, const std::stop_token& stop, core::Completion completion);
+
+// The result of a call; throws what ended it.
+Value call(Runtime& node, const std::string& target, const std::string& service, const Map& arguments,
+           const CallOptions& options);
+
+}  // namespace speed::runtime

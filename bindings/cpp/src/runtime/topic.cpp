@@ -1,0 +1,206 @@
+#include "speed/topic.hpp"
+
+#include <random>
+
+#include "fs/clock.hpp"
+#include "runtime/span.hpp"
+#include "runtime/topic_consumer.hpp"
+#include "runtime/topic_reader.hpp"
+#include "wire/value_codec.hpp"
+
+namespace speed {
+
+namespace {
+
+using runtime::in_seconds;
+
+constexpr std::size_t batch_messages = 1000;
+constexpr std::size_t batch_bytes = 4 << 20;
+
+// What is said of one message that is published, beside its payload.
+struct Said {
+  const std::optional<std::string>& key;
+  const std::map<std::string, std::string>& properties;
+  std::int64_t due_ms;
+  std::uint64_t sequence;
+};
+
+Map outgoing(const Value& payload, const Said& said) {
+  Map message{{"payload", wire::pack(payload, "payload")}};
+  if (said.key) message.set("key", *said.key);
+  if (!said.properties.empty()) message.set("properties", said.properties);
+  if (said.due_ms != 0) message.set("due_ms", said.due_ms);
+  if (said.sequence != 0) message.set("sequence", said.sequence);
+  return message;
+}
+
+std::int64_t due_ms(const PublishOptions& options) {
+  using std::chrono::milliseconds;
+  if (options.deliver_after && options.deliver_at) {
+    throw ConfigurationError("deliver_after and deliver_at are both given: use one of them");
+  }
+  if (options.deliver_after) {
+    return fs::unix_ms() + runtime::in_milliseconds("deliver_after", *options.deliver_after);
+  }
+  return options.deliver_at ? std::chrono::floor<milliseconds>(*options.deliver_at).time_since_epoch().count() : 0;
+}
+
+using Offsets = std::vector<std::optional<std::int64_t>>;
+
+// Publishes by one write; appends the offsets.
+void publish(const runtime::TopicHost& host, Array messages, const std::string& producer, Seconds timeout, Offsets& offsets) {
+  Map asked{{"messages", std::move(messages)}};
+  if (!producer.empty()) asked.set("producer", producer);
+  const Value answer = host.ask("publish", asked, timeout);
+  for (const auto offset : runtime::answered<std::vector<std::int64_t>>(answer, "offsets")) {
+    offsets.push_back(offset < 0 ? std::nullopt : std::optional(offset));
+  }
+}
+
+std::optional<std::int64_t> publish(const runtime::TopicHost& host, Map message, const std::string& producer, Seconds timeout) {
+  Offsets offsets;
+  publish(host, Array{Value(std::move(message))}, producer, timeout, offsets);
+  if (offsets.size() != 1) throw WireError("BAD_PAYLOAD", "the host's answer: not one offset for one message");
+  return offsets.front();
+}
+
+std::string name_of(SubscriptionType type) {
+  switch (type) {
+    case SubscriptionType::exclusive: return "exclusive";
+    case SubscriptionType::failover: return "failover";
+    case SubscriptionType::shared: return "shared";
+    case SubscriptionType::key_shared: return "key-shared";
+  }
+  throw ConfigurationError("type is no SubscriptionType: use one of its names");
+}
+
+// For a consumer that was given none.
+std::string own_name() {
+  std::random_device random;
+  wire::Block<8> digits;
+  wire::store<std::uint32_t>(digits.data(), random());
+  wire::store<std::uint32_t>(digits.data() + 4, random());
+  return "c-" + wire::to_hex(digits);
+}
+
+std::string dead_letters_of(const std::string& topic, const std::string& subscription, const ConsumerOptions& options) {
+  if (!options.dead_letter) return "";
+  return options.dead_letter->empty() ? topic + "-" + subscription + "-DLQ" : *options.dead_letter;
+}
+
+}  // namespace
+
+Start Start::at(Instant time) {
+  const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch().count();
+  return Start(Map{{"at_ms", milliseconds}});
+}
+
+// --- Topic ---
+
+Topic::Topic(std::shared_ptr<const runtime::TopicHost> host) : host_(std::move(host)) {}
+
+const std::string& Topic::name() const { return host_->topic(); }
+const std::string& Topic::host() const { return host_->host(); }
+
+std::optional<std::int64_t> Topic::publish(const Value& payload, const PublishOptions& options) const {
+  Map message = outgoing(payload, {options.key, options.properties, due_ms(options), options.sequence});
+  return speed::publish(*host_, std::move(message), options.producer, options.timeout);
+}
+
+std::optional<std::int64_t> Topic::delete_key(const std::string& key, Seconds timeout) const {
+  return speed::publish(*host_, {{"payload", Bytes()}, {"key", key}, {"tombstone", true}}, "", timeout);
+}
+
+Offsets Topic::publish_batch(const std::vector<Value>& payloads, const PublishBatchOptions& options) const {
+  if (!options.keys.empty() && options.keys.size() != payloads.size()) {
+    throw ConfigurationError("keys must be as many as the messages, or none: nullopt is for a message without one");
+  }
+  const std::optional<std::string> no_key;
+  Offsets offsets;
+  Array batch;
+  std::size_t size = 0;
+  const auto write = [&] {
+    if (!batch.empty()) speed::publish(*host_, std::exchange(batch, {}), options.producer, options.timeout, offsets);
+    size = 0;
+  };
+  for (std::size_t at = 0; at < payloads.size(); ++at) {
+    const std::uint64_t sequence = options.sequence == 0 ? 0 : options.sequence + at;
+    const auto& key = options.keys.empty() ? no_key : options.keys[at];
+    Map message = outgoing(payloads[at], {key, options.properties, 0, sequence});
+    const std::size_t bytes = message.at("payload").get_if<Bytes>()->size();
+    if (batch.size() >= batch_messages || size + bytes > batch_bytes) write();
+    batch.emplace_back(std::move(message));
+    size += bytes;
+  }
+  write();
+  return offsets;
+}
+
+Consumer Topic::consumer(const std::string& subscription, const ConsumerOptions& options) const {
+  Map terms{{"type", name_of(options.type)},
+            {"start", options.start.value()},
+            {"max_deliveries", options.max_deliveries},
+            {"ack_timeout_ms", runtime::in_milliseconds("ack_timeout", options.ack_timeout)},
+            {"dead_letter", dead_letters_of(name(), subscription, options)}};
+  std::string name = options.name.empty() ? own_name() : options.name;
+  return Consumer(std::make_shared<runtime::TopicConsumer>(host_, subscription, std::move(name), std::move(terms),
+                                                           options.prefetch, in_seconds("timeout", options.timeout)));
+}
+
+Reader Topic::reader(const Start& start, const ReaderOptions& options) const {
+  return Reader(std::make_unique<runtime::TopicReader>(host_, start, options));
+}
+
+// --- Consumer ---
+
+namespace {
+
+std::optional<double> bound(std::optional<Seconds> timeout) {
+  return timeout ? std::optional(in_seconds("timeout", *timeout)) : std::nullopt;
+}
+
+}  // namespace
+
+Consumer::Consumer(std::shared_ptr<runtime::TopicConsumer> state) : state_(std::move(state)) {}
+
+Consumer::~Consumer() { close(); }
+
+Consumer::Consumer(Consumer&&) noexcept = default;
+
+Consumer& Consumer::operator=(Consumer&& other) noexcept {
+  Consumer ends(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+const std::string& Consumer::name() const { return state_->name(); }
+const std::string& Consumer::subscription() const { return state_->subscription(); }
+
+std::optional<TopicMessage> Consumer::receive(std::optional<Seconds> timeout) { return state_->receive(bound(timeout)); }
+
+std::uint64_t Consumer::acknowledge(const TopicMessage& message) { return state_->acknowledge({message}); }
+std::uint64_t Consumer::acknowledge(const std::vector<TopicMessage>& messages) { return state_->acknowledge(messages); }
+std::uint64_t Consumer::acknowledge_until(const TopicMessage& message) { return state_->acknowledge_until(message); }
+
+std::uint64_t Consumer::reject(const TopicMessage& message, std::optional<Seconds> delay) {
+  return state_->reject({message}, delay);
+}
+
+std::uint64_t Consumer::reject(const std::vector<TopicMessage>& messages, std::optional<Seconds> delay) {
+  return state_->reject(messages, delay);
+}
+
+void Consumer::close() noexcept {
+  if (state_ != nullptr) state_->close();
+}
+
+// --- Reader ---
+
+Reader::Reader(std::unique_ptr<runtime::TopicReader> state) : state_(std::move(state)) {}
+Reader::~Reader() = default;
+Reader::Reader(Reader&&) noexcept = default;
+Reader& Reader::operator=(Reader&&) noexcept = default;
+
+std::optional<TopicMessage> Reader::receive(std::optional<Seconds> timeout) { return state_->receive(bound(timeout)); }
+
+}  // namespace speed

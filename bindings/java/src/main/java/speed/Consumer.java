@@ -1,0 +1,330 @@
+package speed;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Stream;
+import speed.errors.AccessDeniedException;
+import speed.errors.ApplicationException;
+import speed.errors.CallTimeoutException;
+import speed.errors.ConfigurationException;
+import speed.errors.NodeLeftException;
+import speed.errors.SpeedException;
+import speed.errors.UnknownNodeException;
+import speed.wire.Given;
+
+/**
+ * One consumer of a subscription of a durable topic. What it was given and has not acknowledged comes again, to it or to
+ * another one, when it is closed or its process dies. Thread-safe.
+ *
+ * <pre>{@code
+ * try (Consumer consumer = node.topic("orders").consumer("billing")) {
+ *     TopicMessage message = consumer.receive(Duration.ofSeconds(5));
+ *     if (message != null) {
+ *         bill(message.payload());
+ *         consumer.acknowledge(message);
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>Its methods throw what {@link Caller#call(String, String, Map)} does, and {@link ApplicationException} with the codes
+ * of the host, such as DENIED, DAMAGED, and NOT_WRITTEN, after which to try again is right.
+ */
+public final class Consumer implements AutoCloseable {
+    private final TopicHost host;
+    private final String subscription;
+    private final String name;
+    private final Map<String, Object> terms;
+    private final int prefetch;
+    /** Held by who receives; guards what follows. */
+    private final ReentrantLock receiving = new ReentrantLock();
+    private final Deque<TopicMessage> waiting = new ArrayDeque<>();
+    /** The number of the last answer with messages that came. */
+    private long got;
+    /** Open until this is closed. */
+    private final CountDownLatch closing = new CountDownLatch(1);
+
+    /** Does not join yet. */
+    Consumer(TopicHost host, String subscription, String name, Map<String, Object> terms, int prefetch) {
+        this.host = host;
+        this.subscription = subscription;
+        this.name = name;
+        this.terms = terms;
+        this.prefetch = prefetch;
+    }
+
+    /**
+     * The name of this consumer.
+     *
+     * @return as given, or one of its own
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * What it is a consumer of.
+     *
+     * @return the subscription
+     */
+    public String subscription() {
+        return subscription;
+    }
+
+    private Map<String, Object> who() {
+        Map<String, Object> who = new LinkedHashMap<>();
+        who.put("subscription", subscription);
+        who.put("consumer", name);
+        return who;
+    }
+
+    // --- joining ---
+
+    /** Waits so long for a host that is away; then throws what says so. */
+    void joinWithin(Duration timeout) {
+        long ends = TopicHost.after(timeout);
+        while (!TopicHost.until(ends).isZero()) {
+            if (!isAway(this::join)) { // to join twice changes nothing
+                return;
+            }
+            if (paused()) {
+                break;
+            }
+        }
+        join();
+    }
+
+    private void join() {
+        Map<String, Object> asked = who();
+        asked.putAll(terms);
+        host.ask("subscribe", asked, Caller.CALL_TIMEOUT);
+        got = 0; // what was not handed out comes again
+        waiting.clear();
+    }
+
+    /** False when the host is away. */
+    private boolean joinAgain() {
+        boolean isAway = true;
+        try {
+            isAway = isAway(this::join);
+        } catch (AccessDeniedException denied) {
+            // asking again tells
+        }
+        if (isClosing()) { // it may have joined after it left
+            leave(List.of());
+        }
+        return !isAway;
+    }
+
+    /** Whether the host is away; what was asked may be asked again, then. */
+    private static boolean isAway(Runnable ask) {
+        try {
+            ask.run();
+            return false;
+        } catch (UnknownNodeException | NodeLeftException | CallTimeoutException away) {
+            return true;
+        }
+    }
+
+    // --- receiving ---
+
+    /**
+     * The next message, however long it takes.
+     *
+     * @return null when this is closed
+     * @throws InterruptedException when the waiting thread is interrupted; nothing is lost
+     */
+    public TopicMessage receive() throws InterruptedException {
+        TopicMessage message = null;
+        while (message == null && !isClosing()) {
+            message = receive(Duration.ofDays(1));
+        }
+        return message;
+    }
+
+    /**
+     * The next message. Waits while the host is away, and joins again when it is back.
+     *
+     * @param timeout longest wait
+     * @return null when none came in time, or this is closed
+     * @throws InterruptedException when the waiting thread is interrupted; nothing is lost
+     */
+    public TopicMessage receive(Duration timeout) throws InterruptedException {
+        long ends = TopicHost.after(Given.timeout(timeout));
+        receiving.lockInterruptibly();
+        try {
+            while (!isClosing()) {
+                TopicMessage next = waiting.isEmpty() ? asked(ends) : waiting.poll();
+                if (next != null || TopicHost.until(ends).isZero()) {
+                    return next;
+                }
+            }
+            return null;
+        } finally {
+            receiving.unlock();
+        }
+    }
+
+    /** The first message of an answer; null without one, after a moment at least while there is time. */
+    private TopicMessage asked(long ends) throws InterruptedException {
+        long moment = TopicHost.after(TopicHost.PAUSE);
+        Duration left = TopicHost.until(ends);
+        Duration wait = left.compareTo(TopicHost.WAIT) < 0 ? left : TopicHost.WAIT;
+        boolean isThere = TopicHost.interruptibly(() -> fetch(wait));
+        if (waiting.isEmpty() && (!isThere || !TopicHost.until(moment).isZero()) && !TopicHost.until(ends).isZero()) {
+            closing.await(TopicHost.PAUSE.toMillis(), TimeUnit.MILLISECONDS);
+        }
+        return waiting.poll();
+    }
+
+    /** Asks for messages; false when the host is away. */
+    private boolean fetch(Duration wait) {
+        try {
+            return !isAway(() -> take(host.ask("receive", question(wait), wait.plus(TopicHost.GRACE))));
+        } catch (ApplicationException error) {
+            if (!error.code().equals("NOT_JOINED")) {
+                throw error;
+            }
+            return isClosing() || joinAgain();
+        }
+    }
+
+    private Map<String, Object> question(Duration wait) {
+        Map<String, Object> asked = who();
+        asked.put("most", prefetch);
+        asked.put("got", got);
+        asked.put("wait_ms", wait.toMillis());
+        return asked;
+    }
+
+    private void take(TopicHost.Answer answer) {
+        List<TopicMessage> messages = host.messages(answer);
+        got = answer.get("batch", Long.class);
+        waiting.addAll(messages);
+    }
+
+    // --- settling ---
+
+    /**
+     * These are handled, and do not come again. After an error, trying again is right.
+     *
+     * @param messages of one topic, at least one
+     * @return how many were not acknowledged before
+     * @throws ConfigurationException for none
+     * @throws speed.errors.InvalidArgumentsException for messages of another topic
+     */
+    public long acknowledge(TopicMessage... messages) {
+        List<TopicMessage> all = Stream.of(Given.value("messages", messages)).map(one -> Given.value("a message", one)).toList();
+        if (all.stream().map(TopicMessage::lane).distinct().count() != 1) {
+            throw new ConfigurationException("acknowledge messages of one topic, at least one");
+        }
+        return acknowledged(all.get(0).lane(), "offsets", offsets(all.stream()));
+    }
+
+    /**
+     * All up to this one are handled; only for exclusive and failover.
+     *
+     * @param message the last one
+     * @return how many were not acknowledged before
+     * @throws speed.errors.InvalidArgumentsException for a subscription of another type, or a message of another topic
+     */
+    public long acknowledgeUntil(TopicMessage message) {
+        return acknowledged(Given.value("message", message).lane(), "until", message.offset());
+    }
+
+    private long acknowledged(String lane, String which, Object offsets) {
+        Map<String, Object> asked = new LinkedHashMap<>();
+        asked.put("subscription", subscription);
+        asked.put("lane", lane);
+        asked.put(which, offsets);
+        return host.ask("acknowledge", asked, Caller.CALL_TIMEOUT).get("acknowledged", Long.class);
+    }
+
+    /**
+     * This could not be handled: it comes again after a back-off of the host's. The order is given up.
+     *
+     * @param message that was received
+     * @return 1 if this consumer had it, else 0
+     */
+    public long reject(TopicMessage message) {
+        return reject(List.of(Given.value("message", message)), null);
+    }
+
+    /**
+     * These could not be handled: they come again. Their order is given up.
+     *
+     * @param messages that were received
+     * @param delay before they come again; null for a back-off of the host's
+     * @return how many this consumer had
+     */
+    public long reject(List<TopicMessage> messages, Duration delay) {
+        Map<String, Object> asked = who();
+        asked.put("offsets", offsets(Given.value("messages", messages).stream()));
+        if (delay != null) {
+            asked.put("delay_ms", Given.timeout(delay).toMillis());
+        }
+        return host.ask("reject", asked, Caller.CALL_TIMEOUT).get("rejected", Long.class);
+    }
+
+    private static List<Long> offsets(Stream<TopicMessage> messages) {
+        return messages.map(TopicMessage::offset).toList();
+    }
+
+    // --- its end ---
+
+    private boolean isClosing() {
+        return closing.getCount() == 0;
+    }
+
+    /** Waits a moment; true when this is closed, or the thread is interrupted. */
+    private boolean paused() {
+        try {
+            return closing.await(TopicHost.PAUSE.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (InterruptedException hurry) {
+            Thread.currentThread().interrupt();
+            return true;
+        }
+    }
+
+    /**
+     * Leaves; what it was given and is not acknowledged goes to others. Ends whoever waits in {@link #receive()}. Throws
+     * nothing: a host that is away knows no consumers when it is back.
+     */
+    @Override
+    public void close() {
+        boolean isFirst;
+        synchronized (closing) {
+            isFirst = !isClosing();
+            closing.countDown();
+        }
+        if (!isFirst) {
+            return;
+        }
+        if (!receiving.tryLock()) { // somebody waits for messages, so none is at hand: the host wakes it
+            leave(List.of());
+            return;
+        }
+        try {
+            leave(offsets(waiting.stream()));
+            waiting.clear();
+        } finally {
+            receiving.unlock();
+        }
+    }
+
+    private void leave(List<Long> unseen) {
+        Map<String, Object> asked = who();
+        asked.put("unseen", unseen);
+        try {
+            host.ask("leave", asked, TopicHost.GRACE);
+        } catch (SpeedException away) {
+            // as the comment of close says
+        }
+    }
+}
