@@ -109,18 +109,18 @@ class AsyncConsumer:
         while (message := await self.receive()) is not None:
             yield message
 
-    async def ack(self, *messages: TopicMessage) -> int:
-        """Like ``Consumer.ack``."""
+    async def acknowledge(self, *messages: TopicMessage) -> int:
+        """Like ``Consumer.acknowledge``."""
         what = self._consumer._fetched.acknowledgement(messages, until=False)
         return int((await self._call("acknowledge", what))["acknowledged"])
 
-    async def ack_cumulative(self, message: TopicMessage) -> int:
-        """Like ``Consumer.ack_cumulative``."""
+    async def acknowledge_until(self, message: TopicMessage) -> int:
+        """Like ``Consumer.acknowledge_until``."""
         what = self._consumer._fetched.acknowledgement([message], until=True)
         return int((await self._call("acknowledge", what))["acknowledged"])
 
-    async def nack(self, *messages: TopicMessage, delay: float | None = None) -> int:
-        """Like ``Consumer.nack``."""
+    async def reject(self, *messages: TopicMessage, delay: float | None = None) -> int:
+        """Like ``Consumer.reject``."""
         return int((await self._call("reject", self._consumer._fetched.rejection(messages, delay)))["rejected"])
 
     async def close(self) -> None:

@@ -433,18 +433,18 @@ class Consumer:
         while (message := self.receive()) is not None:
             yield message
 
-    def ack(self, *messages: TopicMessage) -> int:
+    def acknowledge(self, *messages: TopicMessage) -> int:
         """These are handled: they do not come again. Returns how many were not acknowledged before.
 
         Raises InvalidArgumentsError for a message of another topic; what ``Node.call`` raises, and then again is right.
         """
         return int(self._call("acknowledge", self._fetched.acknowledgement(messages, until=False))["acknowledged"])
 
-    def ack_cumulative(self, message: TopicMessage) -> int:
+    def acknowledge_until(self, message: TopicMessage) -> int:
         """All up to this one are handled. Only for ``exclusive`` and ``failover``; InvalidArgumentsError otherwise."""
         return int(self._call("acknowledge", self._fetched.acknowledgement([message], until=True))["acknowledged"])
 
-    def nack(self, *messages: TopicMessage, delay: float | None = None) -> int:
+    def reject(self, *messages: TopicMessage, delay: float | None = None) -> int:
         """These could not be handled: they come again after ``delay`` seconds, by default after a back-off.
 
         Returns how many this consumer had. Their order is given up.
@@ -465,9 +465,9 @@ class Consumer:
             handler(message)
         except Exception as error:
             log.error("handling offset %d of topic %s failed", message.offset, self.topic, exc_info=error)
-            self._settle(self.nack, message)
+            self._settle(self.reject, message)
         else:
-            self._settle(self.ack, message)
+            self._settle(self.acknowledge, message)
 
     def _settle(self, tell: Callable[[TopicMessage], int], message: TopicMessage) -> None:
         """The host is told until it answers: what is not settled stays with this consumer for as long as it lives."""

@@ -94,7 +94,7 @@ def consume(topic: speed.Topic, count: int) -> None:
             message = consumer.receive(timeout=30)
             assert message is not None
             if number % ACKNOWLEDGED_AT_ONCE == 0:
-                consumer.ack_cumulative(message)
+                consumer.acknowledge_until(message)
 
 
 def latencies(publishing: speed.Topic, consuming: speed.Topic) -> list[float]:
@@ -106,7 +106,7 @@ def latencies(publishing: speed.Topic, consuming: speed.Topic) -> list[float]:
             message = consumer.receive(timeout=30)
             assert message is not None
             took.append(time.perf_counter() - message.payload)
-            consumer.ack(message)
+            consumer.acknowledge(message)
 
     with consuming.consumer("latency", type="shared") as consumer:
         taking = threading.Thread(target=take)

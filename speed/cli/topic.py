@@ -198,7 +198,7 @@ def consume_command(
         def take() -> TopicMessage | None:
             return consumer.receive(timeout=seconds)
 
-        _print_all(take, settings, count, consumer.ack)
+        _print_all(take, settings, count, consumer.acknowledge)
 
 
 @topic_command.command("peek")

@@ -46,7 +46,7 @@ class Topics:
         return tell(self._received[offset])
 
     def do_topic_reject(self, offset: int, delay: float | None = None) -> int:
-        return self._consuming().nack(self._received[offset], delay=delay)
+        return self._consuming().reject(self._received[offset], delay=delay)
 
     def do_topic_leave(self) -> None:
         if self._consumer is not None:

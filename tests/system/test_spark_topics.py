@@ -133,7 +133,7 @@ def test_a_subscription_gives_a_query_its_beginning_and_follows_it(
         for _ in range(4):
             message = consumer.receive(10)
             assert message is not None
-            consumer.ack(message)
+            consumer.acknowledge(message)
     following = options(site, topic, subscription="billing")
     frame = session.readStream.format("speed").options(**following).schema("offset long").load()
     run(frame, parquet(tmp_path / "rows"), tmp_path / "point")

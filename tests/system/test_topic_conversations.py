@@ -63,14 +63,14 @@ class Program:
         return self._noted(self._consumer.receive(timeout))
 
     def acknowledge(self, messages: list[int]) -> int:
-        return self._consumer.ack(*(self._received[one] for one in messages))
+        return self._consumer.acknowledge(*(self._received[one] for one in messages))
 
     def acknowledge_until(self, message: int) -> int:
-        return self._consumer.ack_cumulative(self._received[message])
+        return self._consumer.acknowledge_until(self._received[message])
 
     def reject(self, messages: list[int], delay_ms: int | None = None) -> int:
         delay = None if delay_ms is None else delay_ms / 1000
-        return self._consumer.nack(*(self._received[one] for one in messages), delay=delay)
+        return self._consumer.reject(*(self._received[one] for one in messages), delay=delay)
 
     def close(self) -> None:
         self._consumer.close()

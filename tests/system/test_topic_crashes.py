@@ -142,12 +142,12 @@ def test_a_restart_delivers_what_was_not_acknowledged_marked(site: TopicSite) ->
             first, second = consumer.receive(timeout=20), consumer.receive(timeout=20)
             assert first is not None
             assert second is not None
-            consumer.ack(first)
+            consumer.acknowledge(first)
             site.kill()
             site.start()
             again = [consumer.receive(timeout=30) for _ in range(2)]
             assert [one and (one.payload, one.attempts) for one in again] == [("b", 2), ("c", 1)]
-            assert consumer.ack(second) == 1, "an acknowledgement from before the restart counts"
+            assert consumer.acknowledge(second) == 1, "an acknowledgement from before the restart counts"
 
 
 def test_whoever_comes_while_the_host_begins_anew_waits_for_it(site: TopicSite) -> None:
@@ -160,7 +160,7 @@ def test_whoever_comes_while_the_host_begins_anew_waits_for_it(site: TopicSite) 
         with topic.consumer("billing", type="shared", start="earliest") as consumer:
             message = consumer.receive(timeout=30)
             assert message is not None
-            assert consumer.ack(message) == 1
+            assert consumer.acknowledge(message) == 1
             assert topic.publish("after") == 1
         starting.join()
 
@@ -279,10 +279,10 @@ def test_a_full_disk_refuses_what_cannot_be_kept_and_loses_nothing(small: TopicS
             filler = fill(small.path / "small")
             kept = published_until_refused(topic)
             with pytest.raises(speed.ApplicationError) as refused:
-                consumer.ack(first)
+                consumer.acknowledge(first)
             assert refused.value.code == "NOT_WRITTEN"
             filler.unlink()
-            consumer.ack(first)
+            consumer.acknowledge(first)
             assert topic.publish("after") == kept
         small.kill()
         small.start()
@@ -323,12 +323,12 @@ def test_with_durability_disk_all_goes_on_after_a_kill(tmp_path: Path) -> None:
                 with topic.consumer("billing", type="shared", start="earliest") as consumer:
                     message = consumer.receive(timeout=20)
                     assert message is not None
-                    consumer.ack(message)
+                    consumer.acknowledge(message)
                     site.kill()
                     site.start()
                     again = consumer.receive(timeout=30)
                     assert again is not None
-                    assert (again.payload, consumer.ack(again)) == ("b", 1)
+                    assert (again.payload, consumer.acknowledge(again)) == ("b", 1)
                     assert consumer.receive(timeout=0.1) is None
         finally:
             site.close()

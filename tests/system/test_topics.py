@@ -40,7 +40,7 @@ def payloads(consumer: speed.Consumer, count: int) -> list[object]:
         message = consumer.receive(timeout=20)
         assert message is not None, found
         found.append(message.payload)
-        consumer.ack(message)
+        consumer.acknowledge(message)
     return found
 
 
@@ -118,7 +118,7 @@ def test_a_refused_message_comes_again_marked(topic: speed.Topic) -> None:
         first = consumer.receive(timeout=20)
         assert first is not None
         assert not first.redelivered
-        assert consumer.nack(first) == 1
+        assert consumer.reject(first) == 1
         again = consumer.receive(timeout=20)
         assert again is not None
         assert (again.offset, again.attempts, again.redelivered) == (0, 2, True)
@@ -131,7 +131,7 @@ def test_what_cannot_be_handled_goes_to_the_topic_of_dead_letters(topic: speed.T
         for _ in range(2):
             message = consumer.receive(timeout=20)
             assert message is not None
-            consumer.nack(message, delay=0)
+            consumer.reject(message, delay=0)
         assert consumer.receive(timeout=0.5) is None
     aside = topic._node.topic(f"{topic.name}-billing-DLQ")
     dead = aside.reader("earliest").receive(timeout=20)
@@ -174,7 +174,7 @@ def test_acknowledging_twice_counts_once(topic: speed.Topic) -> None:
     with topic.consumer("billing", start="earliest") as consumer:
         message = consumer.receive(timeout=20)
         assert message is not None
-        assert (consumer.ack(message), consumer.ack(message)) == (1, 0)
+        assert (consumer.acknowledge(message), consumer.acknowledge(message)) == (1, 0)
 
 
 def test_all_up_to_a_message_are_acknowledged_at_once(topic: speed.Topic) -> None:
@@ -182,7 +182,7 @@ def test_all_up_to_a_message_are_acknowledged_at_once(topic: speed.Topic) -> Non
     with topic.consumer("billing", start="earliest") as consumer:
         third = [consumer.receive(timeout=20) for _ in range(3)][-1]
         assert third is not None
-        assert consumer.ack_cumulative(third) == 3
+        assert consumer.acknowledge_until(third) == 3
         assert topic.describe()["subscriptions"][0]["cursor"] == 3
 
 
@@ -194,7 +194,7 @@ def test_a_message_of_another_topic_cannot_be_acknowledged(node: speed.Node, top
     with topic.consumer("billing", start="earliest") as consumer:
         assert consumer.receive(timeout=20) is not None
         with pytest.raises(speed.InvalidArgumentsError, match="another topic"):
-            consumer.ack(foreign)
+            consumer.acknowledge(foreign)
         assert topic.describe()["subscriptions"][0]["cursor"] == 0
 
 
@@ -337,14 +337,14 @@ def test_what_a_callback_handled_is_acknowledged_though_the_host_did_not_answer_
 ) -> None:
     """Or it would stay with this consumer, and come never again."""
     lost = [speed.CallTimeoutError("too late"), speed.InboxFullError("no room")]
-    acknowledge = speed.Consumer.ack
+    acknowledge = speed.Consumer.acknowledge
 
-    def ack(consumer: speed.Consumer, *messages: speed.TopicMessage) -> int:
+    def losing(consumer: speed.Consumer, *messages: speed.TopicMessage) -> int:
         if lost:
             raise lost.pop()
         return acknowledge(consumer, *messages)
 
-    monkeypatch.setattr(speed.Consumer, "ack", ack)
+    monkeypatch.setattr(speed.Consumer, "acknowledge", losing)
     seen: list[object] = []
     with topic.consumer("billing", on_message=lambda message: seen.append(message.payload)):
         topic.publish_batch("ab")
@@ -382,7 +382,7 @@ def test_a_program_with_a_loop_awaits_messages(node: speed.Node, topic: speed.To
                 await events.publish(number)
             async for message in consumer:
                 found.append(message.payload)
-                assert await consumer.ack(message) == 1
+                assert await consumer.acknowledge(message) == 1
                 if len(found) == 3:
                     assert await consumer.receive(timeout=0.05) is None
                     return found
@@ -401,7 +401,7 @@ def test_a_slow_consumer_holds_nobody_back_and_its_bound_is_shown(topic: speed.T
             for _ in range(5):
                 found = [quick.receive(timeout=20) for _ in range(1000)]
                 assert found[-1] is not None
-                quick.ack_cumulative(found[-1])
+                quick.acknowledge_until(found[-1])
         shown = {one["subscription"]: one for one in topic.describe()["subscriptions"]}
         assert (shown["slow"]["in_flight"], shown["slow"]["full"]) == (4096, True)
         assert (shown["quick"]["backlog"], shown["quick"]["full"]) == (0, False)

@@ -64,7 +64,7 @@ with speed.Node(name, root=root, key=key) as node:
             print(json.dumps(["got", message.offset, message.payload, message.attempts]), flush=True)
             while True:
                 try:
-                    consumer.ack(message)
+                    consumer.acknowledge(message)
                     break
                 except (speed.DeliveryError, speed.CallError):
                     node.wait_for("speedd.topics", timeout=30)
