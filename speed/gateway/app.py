@@ -131,7 +131,7 @@ class App:
             raise RefusedError(409, "TAKEN: a producer of this name is connected to the topic")
         if asked.discarded:
             text = "a producer of topic %s encrypts its messages itself: %s have no effect"
-            log.info(text, topic, ", ".join(asked.discarded))
+            log.warning(text, topic, ", ".join(asked.discarded))
         self._producers.add(here)
         place = ProducerPlace(guest.name, topic, asked.name, asked.keys, asked.first_sequence, asked.most_pending)
         return Producer(self._topics, self._gate.counters, place, lambda: self._producers.discard(here))

@@ -14,7 +14,15 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from speed.gateway.counters import Counters
-from speed.gateway.limits import CLOSE_SECONDS, MAX_LINE_BYTES, MAX_PONGS_WAITING, Client, Clients, Pace
+from speed.gateway.limits import (
+    CLOSE_SECONDS,
+    MAX_LINE_BYTES,
+    MAX_PONGS_WAITING,
+    MOST_OWED_SECONDS,
+    Client,
+    Clients,
+    Pace,
+)
 from speed.gateway.refusal import RefusedError
 from speed.gateway.settings import GatewaySettings
 
@@ -64,7 +72,11 @@ class Connection(ServerConnection):
         self._client: Client | None = None
         self._line: bytearray | None = bytearray()
         self._is_over = False
-        self._is_unread = False
+        self._heard = self.loop.time()
+        """When the client said something, or began to be listened to again."""
+        self._is_listening = False
+        self._unread_since: float | None = None
+        """Since when the client has not read what was sent; None if it has."""
         self._pongs = 0
         self._others = Pace(gate.settings.max_frames_per_second)
         """Of frames that carry no message of their own, which the reading of messages does not slow down."""
@@ -113,6 +125,7 @@ class Connection(ServerConnection):
     def data_received(self, data: bytes) -> None:
         if self._is_over or (self._line is not None and not self._is_sound(self._line, data)):
             return
+        self._heard = self.loop.time()
         super().data_received(data)
 
     def _is_sound(self, line: bytearray, data: bytes) -> bool:
@@ -145,21 +158,22 @@ class Connection(ServerConnection):
         now = self.loop.time()
         assert self._client is not None
         self._client.pace.count(now)
-        if frame.opcode is Opcode.PING and self._is_unread:
+        if frame.opcode is Opcode.PING and self._unread_since is not None:
             self._pongs += 1
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY) or not frame.fin:
             self._others.count(now)
-        if self._others.owed(now) or self._pongs > MAX_PONGS_WAITING:
+        is_far_ahead = self._client.pace.owed(now) > MOST_OWED_SECONDS or self._others.owed(now)
+        if is_far_ahead or self._pongs > MAX_PONGS_WAITING:
             self._gate.counters.count("connections_cut")
             self.cut()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._is_unread = True
+        self._unread_since = self.loop.time()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._is_unread, self._pongs = False, 0
+        self._unread_since, self._pongs = None, 0
 
     def cut(self) -> None:
         """End it at once, whatever is on its way."""
@@ -173,9 +187,12 @@ class Connection(ServerConnection):
         assert self._client is not None
         try:
             while True:
-                yield await self.recv()
+                self._heard, self._is_listening = self.loop.time(), True
+                frame = await self.recv()
+                self._is_listening = False
+                yield frame
                 if owed := self._client.pace.owed(self.loop.time()):
-                    await asyncio.sleep(owed)
+                    await self._closed_within(owed)
         except ConnectionClosed:
             return
 
@@ -193,11 +210,8 @@ class Connection(ServerConnection):
         asked = self.loop.time()
         while not self._is_over:
             left = max(0.0, min(asked + seconds - self.loop.time(), self.expires - time.time()))
-            try:
-                await asyncio.wait_for(self.wait_closed(), left)
+            if await self._closed_within(left):
                 return
-            except asyncio.TimeoutError:
-                pass
             if time.time() >= self.expires:
                 self._gate.counters.count("connections_expired")
                 await self.end(BAD_POLICY, "the token has expired")
@@ -205,15 +219,32 @@ class Connection(ServerConnection):
                 await self._ask(seconds)
                 asked = self.loop.time()
 
+    async def _closed_within(self, seconds: float) -> bool:
+        """Wait for so long, or until it is closed, which is told."""
+        try:
+            await asyncio.wait_for(self.wait_closed(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
     async def _ask(self, seconds: float) -> None:
         """Whether the client is there."""
         try:
             await asyncio.wait_for(self._answered(), seconds)
         except asyncio.TimeoutError:
-            self._gate.counters.count("connections_deaf")
-            self.cut()
+            self.pending_pings.clear()
+            if self._is_deaf(seconds):
+                self._gate.counters.count("connections_deaf")
+                self.cut()
         except ConnectionClosed:
             pass
+
+    def _is_deaf(self, seconds: float) -> bool:
+        """Whether no answer came by the client's doing: it reads nothing, or says nothing though it is listened to."""
+        before = self.loop.time() - seconds
+        if self._unread_since is not None:
+            return self._unread_since <= before
+        return self._is_listening and self._heard <= before
 
     async def _answered(self) -> None:
         await (await self.ping())

@@ -14,6 +14,8 @@ MAX_FRAMES_WAITING: Final = 4
 """Read from a connection and not yet handled; then no more is read."""
 MAX_PONGS_WAITING: Final = 64
 """Answers to the pings of a client that does not read."""
+MOST_OWED_SECONDS: Final = 10.0
+"""A client that is further ahead of its rate is cut: what it sent waits in memory."""
 MAX_PENDING: Final = 1000
 """Messages of one producer that wait to be kept."""
 MAX_PENDING_BYTES: Final = 4 << 20

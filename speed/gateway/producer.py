@@ -84,7 +84,7 @@ class Producer:
         except PublishRefusedError as error:
             pending = _Pending(context, None, error)
         self._pending.append(pending)
-        self._bytes += _size(pending)
+        self._bytes += len(data)
         self._came.set()
 
     async def _publish_all(self, connection: Connection) -> None:
@@ -137,7 +137,3 @@ class Producer:
         answer = await self._topics.ask(place.caller, "publish", topic=place.topic, messages=messages, **named)
         ledger = message_ids.ledger_of(answer["lane"])
         return [message_ids.REPEATED if one < 0 else MessageId(ledger, one) for one in answer["offsets"]]
-
-
-def _size(pending: _Pending) -> int:
-    return len(pending.message["payload"]) if pending.message else 0

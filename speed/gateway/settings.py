@@ -37,7 +37,7 @@ class GatewaySettings:
     max_connections_per_client: int = 128
     """Connections at once from one address, and of one token's subject."""
     max_frames_per_second: int = 10_000
-    """Frames a second that one client may send; it is slowed down beyond that."""
+    """Frames a second that one client may send; it is slowed down beyond that, and cut when it is ten seconds ahead."""
     handshake_seconds: float = 30.0
     """A connection whose handshake takes longer is ended."""
     ping_seconds: float = 30.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.message.errors import TokenError
 from speed.wire import names
 
+LEEWAY_SECONDS = 5.0
+"""By which an issuer's clock may be ahead; no token is good for longer than it says."""
 _BEARER = "Bearer "
 
 
@@ -45,6 +48,8 @@ class Guests:
             identity, expires = self._verifier.verify_until(token)
         except TokenError as error:
             raise RefusedError(401, str(error)) from None
+        if expires <= time.time():
+            raise RefusedError(401, "the token has expired")
         if not names.is_node_name(identity.publisher_id):
             raise RefusedError(401, "the token's subject is no name that grants can have")
         return Guest(identity.publisher_id, expires, has_token=True)
@@ -63,14 +68,20 @@ def _verifier(settings: GatewaySettings, keys: Sequence[TokenKeySettings]) -> An
 
     return TokenVerifier(
         {one.id: TokenKey(one.algorithm, _key(one)) for one in keys},
+        leeway_seconds=LEEWAY_SECONDS,
         audience=settings.audience or "",
         issuer=settings.issuer or "",
     )
 
 
-def _key(settings: TokenKeySettings) -> bytes:
+def _key(settings: TokenKeySettings) -> Any:
+    """The key in its file; an algorithm that signs has a public one. Raises ConfigurationError."""
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     try:
-        key = settings.file.read_bytes()
+        data = settings.file.read_bytes().strip()
+        return data if settings.algorithm.startswith("HS") else load_pem_public_key(data)
     except OSError as error:
         raise ConfigurationError(f"the token key {settings.file} cannot be read: {error.strerror}") from None
-    return key.strip() if settings.algorithm.startswith("HS") else key
+    except ValueError:
+        raise ConfigurationError(f"the token key {settings.file} is no public key in PEM") from None

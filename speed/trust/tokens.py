@@ -76,7 +76,7 @@ class TokenVerifier:
         return self.verify_until(token)[0]
 
     def verify_until(self, token: str) -> tuple[Identity, float]:
-        """As ``verify``, and the time at which the token expires here (Unix seconds)."""
+        """As ``verify``, and when the token says that it expires (Unix seconds)."""
         if len(token) > MAX_TOKEN_BYTES:
             raise TokenError(f"auth_token: is longer than {MAX_TOKEN_BYTES} bytes")
         try:
@@ -99,7 +99,7 @@ class TokenVerifier:
         publisher, team = (claims.get(name, "") for name in self._claims)
         if not isinstance(publisher, str) or not publisher or not isinstance(team, str):
             raise TokenError("auth_token: names no publisher")
-        return Identity(publisher, team), min(int(claims["exp"]), _FAR) + self._leeway
+        return Identity(publisher, team), float(min(int(claims["exp"]), _FAR))
 
     def admit(self, data: bytes) -> bytes:
         """A message as it may go on: its token verified and gone, its publisher the token's.

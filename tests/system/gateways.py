@@ -95,7 +95,11 @@ class GatewaySite:
 
     def close(self) -> None:
         self.node.close()
-        self.topics.close()
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.topics.close()
 
 
 class Client(ExitStack):
