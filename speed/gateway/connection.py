@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from websockets.asyncio.server import ServerConnection
@@ -15,9 +15,11 @@ from websockets.frames import Frame, Opcode
 
 from speed.gateway.counters import Counters
 from speed.gateway.limits import (
+    CLOCK_SECONDS,
     CLOSE_SECONDS,
     MAX_LINE_BYTES,
     MAX_PONGS_WAITING,
+    MAX_TURNED_AWAY,
     MOST_OWED_SECONDS,
     Client,
     Clients,
@@ -55,6 +57,8 @@ class Gate:
     counters: Counters
     begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     """Have something done to its end, whatever becomes of the connection."""
+    turned_away: set[Connection] = field(default_factory=set)
+    """Those that are refused, and have not asked yet."""
 
 
 class Connection(ServerConnection):
@@ -70,6 +74,7 @@ class Connection(ServerConnection):
         self._who: list[str] = []
         """As whom it is counted: its address, and the subject of its token."""
         self._client: Client | None = None
+        self._refusal: RefusedError | None = None
         self._line: bytearray | None = bytearray()
         self._is_over = False
         self._heard = self.loop.time()
@@ -93,7 +98,16 @@ class Connection(ServerConnection):
             self._gate.counters.count("connections")
         except RefusedError as refused:
             self._gate.counters.count("connections_refused")
-            self._refuse(refused.status, str(refused))
+            self._turn_away(refused)
+
+    def _turn_away(self, refusal: RefusedError) -> None:
+        """Answer when it has asked, so that it gets the answer; in a flood at once, and with none."""
+        self._refusal = refusal
+        if len(self._gate.turned_away) >= MAX_TURNED_AWAY:
+            self.cut()
+        else:
+            self._gate.turned_away.add(self)
+            self.loop.call_later(CLOSE_SECONDS, self.cut)
 
     def hold(self, who: str) -> None:
         """Count it as that of ``who`` too. Raises RefusedError 429."""
@@ -103,6 +117,7 @@ class Connection(ServerConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._is_lost = True
+        self._gate.turned_away.discard(self)
         if self._who:
             address, *subjects = self._who
             self._gate.clients.leave(address)
@@ -123,6 +138,8 @@ class Connection(ServerConnection):
             self.conversation = None
 
     def data_received(self, data: bytes) -> None:
+        if self._refusal is not None and not self._is_over:
+            self._refuse(self._refusal.status, str(self._refusal))
         if self._is_over or (self._line is not None and not self._is_sound(self._line, data)):
             return
         self._heard = self.loop.time()
@@ -190,6 +207,8 @@ class Connection(ServerConnection):
                 self._heard, self._is_listening = self.loop.time(), True
                 frame = await self.recv()
                 self._is_listening = False
+                if time.time() >= self.expires:
+                    return
                 yield frame
                 if owed := self._client.pace.owed(self.loop.time()):
                     await self._closed_within(owed)
@@ -205,27 +224,26 @@ class Connection(ServerConnection):
         return True
 
     async def watch(self) -> None:
-        """End it when the client does not answer pings, and when its token expires. Ends with the connection."""
+        """Ask the client again and again whether it is there, and end the connection if not."""
         seconds = self._gate.settings.ping_seconds
-        asked = self.loop.time()
-        while not self._is_over:
-            left = max(0.0, min(asked + seconds - self.loop.time(), self.expires - time.time()))
-            if await self._closed_within(left):
+        while not await self._closed_within(seconds):
+            await self._ask(seconds)
+
+    async def expire(self) -> None:
+        """End the connection when the client's token expires."""
+        while (left := self.expires - time.time()) > 0:
+            if await self._closed_within(min(left, CLOCK_SECONDS)):
                 return
-            if time.time() >= self.expires:
-                self._gate.counters.count("connections_expired")
-                await self.end(BAD_POLICY, "the token has expired")
-            elif self.loop.time() >= asked + seconds:
-                await self._ask(seconds)
-                asked = self.loop.time()
+        self._gate.counters.count("connections_expired")
+        await self.end(BAD_POLICY, "the token has expired")
 
     async def _closed_within(self, seconds: float) -> bool:
         """Wait for so long, or until it is closed, which is told."""
         try:
             await asyncio.wait_for(self.wait_closed(), seconds)
         except asyncio.TimeoutError:
-            return False
-        return True
+            pass
+        return self._is_lost
 
     async def _ask(self, seconds: float) -> None:
         """Whether the client is there."""

@@ -253,11 +253,9 @@ class Consumer:
         room = min(self._window.room(now()), MOST_AT_ONCE)
         rows = await membership.fetch(room) if room > 0 else []
         for row in rows:
-            if self._is_closing:
-                return False
             message = MessageId(membership.ledger, row[0])
             self._window.sent(message, now())
-            if not await connection.tell(frames.delivery(message.ledger, row)):
+            if self._is_closing or not await connection.tell(frames.delivery(message.ledger, row)):
                 return False
             membership.unseen.remove(row[0])
             self._counters.count("messages_delivered")

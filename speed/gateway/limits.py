@@ -8,6 +8,8 @@ from speed.gateway.refusal import RefusedError
 
 MAX_LINE_BYTES: Final = 8192
 """Of a request's first line, the address in it."""
+MAX_TURNED_AWAY: Final = 64
+"""Connections beyond the bound that wait for being told so."""
 MAX_FRAME_BYTES: Final = 1 << 20
 """Of a message that a client sends (Pulsar's limit)."""
 MAX_FRAMES_WAITING: Final = 4
@@ -32,6 +34,8 @@ MAX_RECIPIENTS: Final = 16
 """Keys for which one message is encrypted."""
 CLOSE_SECONDS: Final = 5.0
 """How long the other side may take to close."""
+CLOCK_SECONDS: Final = 60.0
+"""How often the clock is looked at that tokens expire by: it may be set."""
 TAKEN_SECONDS: Final = 1.0
 """How long a subscription that is taken is waited for: who connects anew may be quicker than its own leaving."""
 LEAST_REST_SECONDS: Final = 0.01

@@ -69,11 +69,6 @@ class Gateway:
                 pass  # it has ended
         self._thread.join(3 * CLOSE_SECONDS)
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it serves."""
-        return self._thread.is_alive()
-
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
@@ -128,7 +123,7 @@ class Gateway:
         conversation = connection.conversation
         assert conversation is not None
         connection.is_running = True
-        watching = beside(connection, connection.watch())
+        watching = [beside(connection, work) for work in (connection.watch(), connection.expire())]
         code = NORMAL
         try:
             await conversation.run(connection)
@@ -138,7 +133,7 @@ class Gateway:
         finally:
             await conversation.close()
             await connection.end(code)
-            await watching
+            await asyncio.wait(watching)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -37,6 +37,9 @@ manage = ["nobody"]
 name = "inbox"
 publish = ["web"]
 consume = ["nobody"]
+[[topic]]
+name = "news.secret"
+consume = ["nobody"]
 [gateway]
 port = 0
 """

@@ -101,6 +101,7 @@ def test_a_token_that_is_signed_with_a_public_key_is_believed(site: GatewaySite)
         "x",
         "x" * 3000,
         token(seconds=-1),
+        token(seconds=-100),
         token(key="t" * 32),
         token(kid="unknown"),
         token(kid="public"),

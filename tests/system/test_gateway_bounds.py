@@ -164,9 +164,9 @@ def test_a_flood_of_frames_that_carry_no_message_is_cut(site: GatewaySite, opcod
 def test_who_pings_and_never_reads_is_cut_before_answers_pile_up(site: GatewaySite) -> None:
     topic = site.topic()
     cut = site.metric("connections_cut") + site.metric("connections_deaf")
+    for _ in range(40):
+        site.node.topic(topic).publish(bytes(200_000))
     with closing(handshaken(site, path("reader", topic, "?messageId=earliest"))) as client:
-        for _ in range(40):
-            site.node.topic(topic).publish(bytes(200_000))
         try:
             while True:
                 client.sendall(frame(Opcode.PING, b"x" * 125))
@@ -179,10 +179,10 @@ def test_a_deaf_consumer_loses_its_messages_to_others(site: GatewaySite) -> None
     topic = site.topic()
     deaf = site.metric("connections_deaf")
     shared = "/s?subscriptionType=Shared"
+    site.consumer(topic, subscriptionType="Shared").close()
+    for number in range(20):
+        site.node.topic(topic).publish(bytes([number]) * 200_000)
     with closing(handshaken(site, path("consumer", topic, shared))):
-        until(lambda: bool(site.node.topic(topic).describe()["subscriptions"]))
-        for number in range(20):
-            site.node.topic(topic).publish(bytes([number]) * 200_000)
         until(lambda: site.metric("connections_deaf") > deaf)
         with site.consumer(topic, subscriptionType="Shared") as other:
             assert sorted(one[0] for one in other.payloads(20)) == list(range(20))

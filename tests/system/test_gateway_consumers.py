@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import speed
 from speed.gateway.message_ids import MessageId, ledger_of
 from tests.system.gateways import GatewaySite, status, until
 
@@ -309,6 +310,29 @@ def test_ten_thousand_messages_and_acknowledgements_pass(site: GatewaySite) -> N
                 assert all(producer.heard()["result"] == "ok" for _ in range(500))
                 assert consumer.payloads(500) == [b"%d" % one for one in range(number - 499, number + 1)]
     until(lambda: site.node.topic(topic).describe()["subscriptions"][0]["backlog"] == 0)
+
+
+def test_thousands_of_acknowledgements_of_what_never_was_are_a_few_writes(site: GatewaySite) -> None:
+    topic = site.topic()
+    ledger = ledger_of(site.node.topic(topic).describe()["lane"])
+    with site.consumer(topic) as consumer:
+        for number in range(9000):
+            consumer.tell(messageId=MessageId(ledger, 1 << 40 | number).text())
+        site.node.topic(topic).publish("x")
+        assert consumer.payloads(1) == [b"x"]
+
+
+def test_a_node_of_the_same_name_that_leaves_takes_no_message_along(site: GatewaySite) -> None:
+    topic = site.topic()
+    with site.consumer(topic) as consumer:
+        with speed.Node("web", root=site.topics.root, key=site.topics.key) as node:
+            node.wait_for("speedd.topics")
+            node.topic(topic).publish("1")
+            message = consumer.message()
+        until(lambda: consumers(site, topic) == 0)
+        consumer.tell(messageId=message["messageId"])
+        site.node.topic(topic).publish("2")
+        assert consumer.payloads(1) == [b"2"]
 
 
 def test_one_consumer_reads_several_topics(site: GatewaySite) -> None:
