@@ -68,7 +68,7 @@ class App:
             self._check_origin(request.headers)
             await self._begin(connection, request)
         except RefusedError as error:
-            self._gate.counters.count("handshakes_refused")
+            self._gate.counters.count("gateway_handshakes_refused")
             return connection.respond(error.status, f"{error}\n")
         return None
 

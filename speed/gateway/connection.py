@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -95,9 +96,9 @@ class Connection(ServerConnection):
         try:
             self._client = self._gate.clients.enter(who)
             self._who = [who]
-            self._gate.counters.count("connections")
+            self._gate.counters.count("gateway_connections")
         except RefusedError as refused:
-            self._gate.counters.count("connections_refused")
+            self._gate.counters.count("gateway_connections_refused")
             self._turn_away(refused)
 
     def _turn_away(self, refusal: RefusedError) -> None:
@@ -181,7 +182,7 @@ class Connection(ServerConnection):
             self._others.count(now)
         is_far_ahead = self._client.pace.owed(now) > MOST_OWED_SECONDS or self._others.owed(now)
         if is_far_ahead or self._pongs > MAX_PONGS_WAITING:
-            self._gate.counters.count("connections_cut")
+            self._gate.counters.count("gateway_connections_cut")
             self.cut()
 
     def pause_writing(self) -> None:
@@ -234,7 +235,7 @@ class Connection(ServerConnection):
         while (left := self.expires - time.time()) > 0:
             if await self._closed_within(min(left, CLOCK_SECONDS)):
                 return
-        self._gate.counters.count("connections_expired")
+        self._gate.counters.count("gateway_connections_expired")
         await self.end(BAD_POLICY, "the token has expired")
 
     async def _closed_within(self, seconds: float) -> bool:
@@ -247,15 +248,18 @@ class Connection(ServerConnection):
 
     async def _ask(self, seconds: float) -> None:
         """Whether the client is there."""
+        with suppress(ConnectionClosed):
+            if not await self._answered_within(seconds) and self._is_deaf(seconds):
+                self._gate.counters.count("gateway_connections_deaf")
+                self.cut()
+
+    async def _answered_within(self, seconds: float) -> bool:
         try:
             await asyncio.wait_for(self._answered(), seconds)
         except asyncio.TimeoutError:
             self.pending_pings.clear()
-            if self._is_deaf(seconds):
-                self._gate.counters.count("connections_deaf")
-                self.cut()
-        except ConnectionClosed:
-            pass
+            return False
+        return True
 
     def _is_deaf(self, seconds: float) -> bool:
         """Whether no answer came by the client's doing: it reads nothing, or says nothing though it is listened to."""

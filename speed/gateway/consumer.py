@@ -193,7 +193,7 @@ class Consumer:
         membership = next((one for one in self._memberships if one.ledger == message.ledger), None)
         is_known = self._window.settle(message)
         if membership is None:
-            self._counters.count("acknowledgements_refused")
+            self._counters.count("gateway_acknowledgements_refused")
             return
         if is_rejected:
             membership.rejected.add(message.entry)
@@ -229,7 +229,7 @@ class Consumer:
             if membership.waits:
                 await membership.settle()
         except SubscriptionError as error:
-            self._counters.count("acknowledgements_refused")
+            self._counters.count("gateway_acknowledgements_refused")
             if error.code != "INVALID_ARGUMENTS" and not self._is_closing:
                 self._is_closing = True
                 await connection.end(FAILED, f"{error.code}: not acknowledged")
@@ -258,7 +258,7 @@ class Consumer:
             if self._is_closing or not await connection.tell(frames.delivery(message.ledger, row)):
                 return False
             membership.unseen.remove(row[0])
-            self._counters.count("messages_delivered")
+            self._counters.count("gateway_messages_delivered")
         return bool(rows)
 
     async def _rest(self) -> None:

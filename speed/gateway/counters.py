@@ -19,6 +19,6 @@ class Counters:
 
     def text(self, **now: int) -> str:
         """All of them, and ``now``, as Prometheus reads them."""
-        lines = [f"speed_gateway_{name}_total {value}" for name, value in sorted(self._counts.items())]
+        lines = [f"speed_{name}_total {value}" for name, value in sorted(self._counts.items())]
         lines += [f"speed_gateway_{name} {value}" for name, value in now.items()]
         return "\n".join([*lines, ""])

@@ -117,8 +117,8 @@ class Producer:
             batch = [one._replace(message=None, refusal=one.refusal or failed) for one in batch]
             ids = iter(())
         refused = [one for one in batch if one.refusal is not None]
-        self._counters.count("messages_published", len(batch) - len(refused))
-        self._counters.count("messages_refused", len(refused))
+        self._counters.count("gateway_messages_published", len(batch) - len(refused))
+        self._counters.count("gateway_messages_refused", len(refused))
         return [
             frames.kept(next(ids), one.context) if one.refusal is None else frames.not_kept(one.refusal, one.context)
             for one in batch

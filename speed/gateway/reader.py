@@ -104,7 +104,7 @@ class Reader:
             if self._is_closing or not await connection.tell(frames.delivery(ledger, row)):
                 return False
             self._place = row[0] + 1
-            self._counters.count("messages_delivered")
+            self._counters.count("gateway_messages_delivered")
         return True
 
     async def _read(self, most: int) -> dict[str, Any]:

@@ -49,7 +49,6 @@ class Gateway:
         self._tls = tls_context(settings)
         self._started: threading.Event = threading.Event()
         self._failure: Exception | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._leftovers: set[asyncio.Task[None]] = set()
         self.port = settings.port
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -62,11 +61,10 @@ class Gateway:
 
     def close(self) -> None:
         """Close all connections, which may take a few seconds, and end."""
-        if self._loop is not None:
-            try:
-                self._loop.call_soon_threadsafe(self._stop.set)
-            except RuntimeError:
-                pass  # it has ended
+        try:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        except RuntimeError:
+            pass  # it has ended
         self._thread.join(3 * CLOSE_SECONDS)
 
     def _run(self) -> None:
@@ -81,7 +79,7 @@ class Gateway:
 
     async def _serve(self) -> None:
         settings = self._settings
-        self._stop = asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         counters = Counters()
         clients = Clients(settings.max_connections, settings.max_connections_per_client, settings.max_frames_per_second)
         gate = Gate(settings, clients, counters, self._begin)
@@ -91,7 +89,6 @@ class Gateway:
             app.ready_if(self._is_ready)
             server = await self._listening(gate, app)
             self.port = next(iter(server.sockets)).getsockname()[1]
-            self._loop = asyncio.get_running_loop()
             self._started.set()
             await self._stop.wait()
             await self._ended(server)

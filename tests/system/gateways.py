@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from base64 import b64decode, b64encode
@@ -15,6 +16,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 import speed
@@ -158,6 +160,30 @@ class Client(ExitStack):
                 self.socket.recv(PATIENCE)
             except ConnectionClosed as error:
                 return error.rcvd.code if error.rcvd else 1006
+
+
+def handshaken(site: GatewaySite, path: str) -> socket.socket:
+    """A WebSocket of which nothing is read any more."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(60)
+    client.connect(("127.0.0.1", site.port))
+    key = b64encode(os.urandom(16)).decode()
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    client.sendall(f"{head}Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
+    got = b""
+    while b"\r\n\r\n" not in got:
+        got += client.recv(1)
+    assert b" 101 " in got
+    return client
+
+
+def frame(opcode: Opcode, data: bytes = b"", *, fin: bool = True) -> bytes:
+    return Frame(opcode, data, fin).serialize(mask=True)
+
+
+def path(role: str, topic: str, rest: str = "") -> str:
+    return f"/ws/v2/{role}/persistent/public/default/{topic}{rest}"
 
 
 def status(connecting: Callable[[], object]) -> tuple[int, str]:

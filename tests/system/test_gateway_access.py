@@ -20,8 +20,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from websockets.frames import Opcode
 
-from tests.system.gateways import HEAD, NAMED, Client, GatewaySite, status
+from tests.system.gateways import HEAD, NAMED, Client, GatewaySite, frame, handshaken, path, status
 
 pytestmark = pytest.mark.system
 SECRET = "s" * 32
@@ -100,7 +101,6 @@ def test_a_token_that_is_signed_with_a_public_key_is_believed(site: GatewaySite)
         "",
         "x",
         "x" * 3000,
-        token(seconds=-1),
         token(seconds=-100),
         token(key="t" * 32),
         token(kid="unknown"),
@@ -125,6 +125,26 @@ def test_a_connection_ends_with_its_token(site: GatewaySite) -> None:
     with site.consumer(topic, token=token(seconds=2)) as consumer:
         assert consumer.code() == 1008
     assert site.node.topic(topic).describe()["end"] == 0
+
+
+def test_a_token_that_has_just_expired_is_refused(site: GatewaySite) -> None:
+    assert status(lambda: site.producer(site.topic(), token=token(seconds=-1)))[0] == 401
+
+
+def test_nothing_is_kept_that_comes_after_the_token_has_expired(site: GatewaySite) -> None:
+    topic, ends = site.topic(), int(time.time() + 2)
+    with closing(handshaken(site, f"{path('producer', topic)}?token={token(exp=ends)}")) as client:
+        try:
+            while True:
+                client.sendall(frame(Opcode.TEXT, b'{"payload":""}'))
+                time.sleep(0.005)
+        except OSError:
+            pass
+    reader = site.node.topic(topic).reader("earliest", prefetch=1000)
+    kept = []
+    while (message := reader.receive(timeout=0)) is not None:
+        kept.append(message.recorded_at_ms)
+    assert 0 < max(kept) <= ends * 1000 + 500  # what came before may be written a moment later
 
 
 def test_a_token_without_a_near_end_is_taken(site: GatewaySite) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -15,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from speed.errors import ConfigurationError
+from speed.gateway.message_ids import MessageId
 from speed.gateway.server import Gateway
 from speed.gateway.settings import GatewaySettings
 from speed.gateway.topics import Topics
@@ -32,15 +34,15 @@ class Host:
     def __init__(self) -> None:
         self.failing: dict[str, SubscriptionError | Exception] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.gate = threading.Event()
-        self.gate.set()
+        self.held: dict[str, threading.Event] = {}
         self.messages = 1
         self.watched = 0
         self.fails_to_watch = 0
 
     def ask(self, caller: str, service: str, **arguments: Any) -> Any:
         self.asked.append((service, arguments))
-        self.gate.wait(60)
+        if service in self.held:
+            self.held[service].wait(60)
         if service in self.failing:
             raise self.failing[service]
         if service == "publish":
@@ -64,6 +66,15 @@ class Host:
 
     def until_event(self, topic: str, subscription: str) -> float:
         return 0.0
+
+    def hold(self, service: str) -> None:
+        """Answer it later."""
+        self.held[service] = threading.Event()
+
+    def was_asked(self, service: str) -> None:
+        """Wait until it was."""
+        while not self.count(service):
+            time.sleep(0.01)
 
     def count(self, service: str) -> int:
         return sum(asked == service for asked, _ in self.asked)
@@ -98,14 +109,13 @@ CONSUMER = "consumer/persistent/public/default/t/s"
 def test_a_batch_that_is_refused_is_one_write_whatever_is_in_it(host: Host, port: int) -> None:
     host.failing["publish"] = SubscriptionError("NOT_WRITTEN", "no space")
     with opened(port, "producer/persistent/public/default/t") as client:
-        host.gate.clear()
+        host.hold("publish")
         client.send('{"payload":""}')
-        while not host.count("publish"):
-            pass
+        host.was_asked("publish")
         for number in range(999):
             client.send(json.dumps({"payload": "?" if number == 500 else "", "context": number}))
         client.ping().wait(60)
-        host.gate.set()
+        host.held["publish"].set()
         replies = [json.loads(client.recv(60)) for _ in range(1000)]
     assert [one["result"] for one in replies].count("send-error:4") == 999
     assert replies[501]["result"] == "send-error:7"
@@ -118,6 +128,34 @@ def test_acknowledgements_that_cannot_be_kept_end_the_connection(host: Host, por
         client.send(json.dumps({"messageId": json.loads(client.recv(60))["messageId"]}))
         assert end_of(client) == 1011
     assert host.count("acknowledge") == 1
+
+
+def test_no_more_acknowledgements_wait_than_one_write_takes(host: Host, port: int) -> None:
+    with opened(port, CONSUMER) as client:
+        host.hold("acknowledge")
+        client.send(json.dumps({"messageId": json.loads(client.recv(60))["messageId"]}))
+        host.was_asked("acknowledge")
+        for number in range(5000):
+            client.send(json.dumps({"messageId": MessageId(1, number + 1).text()}))
+        assert not client.ping().wait(1), "it reads on"
+        host.held["acknowledge"].set()
+        client.send('{"type":"isEndOfTopic"}')
+        assert json.loads(client.recv(60)) == {"endOfTopic": False}
+    written = [len(said["offsets"]) for service, said in host.asked if service == "acknowledge"]
+    assert max(written) <= 4096
+    assert len(written) < 10
+
+
+def test_who_takes_its_subscription_back_does_not_join_again(host: Host, port: int) -> None:
+    host.failing["receive"] = SubscriptionError("NOT_JOINED", "no")
+    host.hold("receive")
+    with opened(port, CONSUMER) as client:
+        host.was_asked("receive")
+        client.send('{"type":"unsubscribe"}')
+        host.was_asked("unsubscribe")
+        host.held["receive"].set()
+        assert end_of(client) == 1000
+    assert host.count("subscribe") == 1
 
 
 def test_a_subscription_that_cannot_be_taken_back_is_told(host: Host, port: int) -> None:
@@ -138,7 +176,7 @@ def test_what_fails_otherwise_ends_one_connection_and_is_logged(
         with pytest.raises(ConnectionClosed):
             client.recv(60)
         while "a defect" not in caplog.text:
-            pass
+            time.sleep(0.01)
     with opened(port, "producer/persistent/public/default/t") as client:
         client.send('{"payload":""}')
         assert json.loads(client.recv(60))["result"] == "ok"

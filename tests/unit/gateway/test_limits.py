@@ -109,6 +109,6 @@ def test_what_the_host_refuses_has_a_status(code: str, status: int) -> None:
 
 def test_counters_are_written_for_prometheus() -> None:
     counters = Counters()
-    counters.count("messages_published", 2)
-    assert counters["messages_published"] == 2
+    counters.count("gateway_messages_published", 2)
+    assert counters["gateway_messages_published"] == 2
     assert counters.text(clients=1) == "speed_gateway_messages_published_total 2\nspeed_gateway_clients 1\n"
