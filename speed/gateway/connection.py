@@ -18,6 +18,7 @@ from speed.gateway.counters import Counters
 from speed.gateway.limits import (
     CLOCK_SECONDS,
     CLOSE_SECONDS,
+    MAX_CLIENT_BYTES,
     MAX_LINE_BYTES,
     MAX_PONGS_WAITING,
     MAX_TURNED_AWAY,
@@ -78,6 +79,7 @@ class Connection(ServerConnection):
         self._refusal: RefusedError | None = None
         self._line: bytearray | None = bytearray()
         self._is_over = False
+        self._bytes = 0
         self._heard = self.loop.time()
         """When the client said something, or began to be listened to again."""
         self._is_listening = False
@@ -118,6 +120,8 @@ class Connection(ServerConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._is_lost = True
+        if self._client is not None:
+            self._client.bytes -= self._bytes
         self._gate.turned_away.discard(self)
         if self._who:
             address, *subjects = self._who
@@ -199,6 +203,17 @@ class Connection(ServerConnection):
         self.transport.abort()
 
     # --- for conversations ---
+
+    def weigh(self, size: int) -> None:
+        """So many bytes more, or fewer, wait in memory for this client."""
+        if self._client is not None and not self._is_lost:
+            self._bytes += size
+            self._client.bytes += size
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether so much waits for this client that nothing may be added."""
+        return self._client is not None and self._client.bytes >= MAX_CLIENT_BYTES
 
     async def frames(self) -> AsyncIterator[str | bytes]:
         """What the client sends, no faster than it may; ends when the connection does."""

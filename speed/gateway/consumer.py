@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 from speed.gateway import frames, message_ids
 from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, beside
 from speed.gateway.counters import Counters
-from speed.gateway.limits import LEAST_REST_SECONDS, LOOK_SECONDS, MAX_SETTLEMENTS, MOST_AT_ONCE, TAKEN_SECONDS
+from speed.gateway.limits import (
+    HEAVY_SECONDS,
+    LEAST_REST_SECONDS,
+    LOOK_SECONDS,
+    MAX_SETTLEMENTS,
+    MOST_AT_ONCE,
+    TAKEN_SECONDS,
+)
 from speed.gateway.message_ids import MessageId
 from speed.gateway.refusal import refused
 from speed.gateway.topics import Topics, set_within
@@ -243,30 +250,34 @@ class Consumer:
                 self._wake.clear()
                 sent = [await self._send_some(connection, one, now) for one in self._memberships]
                 if not any(sent):
-                    await self._rest()
+                    await self._rest(connection)
         except SubscriptionError as error:
             if not self._is_closing:
                 await connection.end(BAD_POLICY, f"{error.code}: nothing more is delivered")
 
     async def _send_some(self, connection: Connection, membership: Membership, now: Callable[[], float]) -> bool:
         """What is there of one topic, as far as there is room; whether that was anything."""
-        room = min(self._window.room(now()), MOST_AT_ONCE)
+        room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
         rows = await membership.fetch(room) if room > 0 else []
+        connection.weigh(sum(len(row[3]) for row in rows))
         for row in rows:
             message = MessageId(membership.ledger, row[0])
             self._window.sent(message, now())
             if self._is_closing or not await connection.tell(frames.delivery(message.ledger, row)):
                 return False
             membership.unseen.remove(row[0])
+            connection.weigh(-len(row[3]))
             self._counters.count("gateway_messages_delivered")
         return bool(rows)
 
-    async def _rest(self) -> None:
+    async def _rest(self, connection: Connection) -> None:
         """Until something may be new, or due."""
         if self._is_closing:
             return
         now = asyncio.get_running_loop().time()
-        if self._window.room(now) > 0:
+        if connection.is_heavy:
+            events = [HEAVY_SECONDS]
+        elif self._window.room(now) > 0:
             events = [await one.until_event() for one in self._memberships]
         else:
             events = [late] if (late := self._window.until_late(now)) is not None else []

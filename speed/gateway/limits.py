@@ -21,6 +21,8 @@ MOST_OWED_SECONDS: Final = 10.0
 MAX_PENDING: Final = 1000
 """Messages of one producer that wait to be kept."""
 MAX_PENDING_BYTES: Final = 4 << 20
+MAX_CLIENT_BYTES: Final = 64 << 20
+"""Of messages that wait in memory for one client, on all its connections; then nothing more is read and fetched."""
 MAX_QUEUE: Final = 1000
 """Messages that one consumer may have without acknowledging them (Pulsar's limit)."""
 MAX_PERMITS: Final = 1 << 31
@@ -38,6 +40,8 @@ CLOCK_SECONDS: Final = 60.0
 """How often the clock is looked at that tokens expire by: it may be set."""
 TAKEN_SECONDS: Final = 1.0
 """How long a subscription that is taken is waited for: who connects anew may be quicker than its own leaving."""
+HEAVY_SECONDS: Final = 0.1
+"""After which a client for which too much waits is looked at again."""
 LEAST_REST_SECONDS: Final = 0.01
 LOOK_SECONDS: Final = 5.0
 """How often who waits for messages looks by itself."""
@@ -64,6 +68,8 @@ class Client:
 
     def __init__(self, frames_per_second: int) -> None:
         self.connections = 0
+        self.bytes = 0
+        """Of messages that wait for it."""
         self.pace = Pace(frames_per_second)
 
 

@@ -12,9 +12,9 @@ from speed.gateway.connection import Connection, beside
 from speed.gateway.counters import Counters
 from speed.gateway.encryption import Keys
 from speed.gateway.frames import PublishRefusedError
-from speed.gateway.limits import MAX_PENDING_BYTES
+from speed.gateway.limits import HEAVY_SECONDS, MAX_PENDING_BYTES
 from speed.gateway.message_ids import MessageId
-from speed.gateway.topics import Topics
+from speed.gateway.topics import Topics, set_within
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import unix_ms
 
@@ -59,9 +59,10 @@ class Producer:
         try:
             async for data in connection.frames():
                 self._take(data)
-                while self._is_full and not publishing.done():
+                connection.weigh(len(data))
+                while (self._is_full or connection.is_heavy) and not publishing.done():
                     self._went.clear()
-                    await self._went.wait()
+                    await set_within(self._went, HEAVY_SECONDS)
         finally:
             self._is_closing = True
             self._came.set()
@@ -92,8 +93,10 @@ class Producer:
         is_there = True
         try:
             while self._pending or not self._is_closing:
+                size = self._bytes
                 for reply in await self._kept(self._batch()):
                     is_there = is_there and await connection.tell(reply)
+                connection.weigh(-size)
                 self._went.set()
                 if not self._pending:
                     await self._came.wait()

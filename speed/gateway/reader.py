@@ -9,7 +9,7 @@ from typing import Any
 from speed.gateway import frames, message_ids
 from speed.gateway.connection import BAD_POLICY, Connection, beside
 from speed.gateway.counters import Counters
-from speed.gateway.limits import LOOK_SECONDS, MOST_AT_ONCE
+from speed.gateway.limits import HEAVY_SECONDS, LOOK_SECONDS, MOST_AT_ONCE
 from speed.gateway.message_ids import MessageId
 from speed.gateway.refusal import RefusedError, refused
 from speed.gateway.topics import Topics, set_within
@@ -86,24 +86,26 @@ class Reader:
         now = asyncio.get_running_loop().time
         while not self._is_closing:
             self._wake.clear()
-            room = min(self._window.room(now()), MOST_AT_ONCE)
+            room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
             try:
                 answer = await self._read(room) if room > 0 else {"messages": []}
             except SubscriptionError as error:
                 await connection.end(BAD_POLICY, f"{error.code}: the topic cannot be read on")
                 return
             if not answer["messages"]:
-                await set_within(self._wake, LOOK_SECONDS)
+                await set_within(self._wake, HEAVY_SECONDS if connection.is_heavy else LOOK_SECONDS)
             elif not await self._send(connection, answer, now):
                 return
 
     async def _send(self, connection: Connection, answer: Mapping[str, Any], now: Any) -> bool:
         ledger = message_ids.ledger_of(answer["lane"])
+        connection.weigh(sum(len(row[3]) for row in answer["messages"]))
         for row in answer["messages"]:
             self._window.sent(MessageId(ledger, row[0]), now())
             if self._is_closing or not await connection.tell(frames.delivery(ledger, row)):
                 return False
             self._place = row[0] + 1
+            connection.weigh(-len(row[3]))
             self._counters.count("gateway_messages_delivered")
         return True
 

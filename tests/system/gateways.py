@@ -162,12 +162,12 @@ class Client(ExitStack):
                 return error.rcvd.code if error.rcvd else 1006
 
 
-def handshaken(site: GatewaySite, path: str) -> socket.socket:
+def handshaken(port: int, path: str) -> socket.socket:
     """A WebSocket of which nothing is read any more."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(60)
-    client.connect(("127.0.0.1", site.port))
+    client.connect(("127.0.0.1", port))
     key = b64encode(os.urandom(16)).decode()
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     client.sendall(f"{head}Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())

@@ -133,7 +133,7 @@ def test_a_token_that_has_just_expired_is_refused(site: GatewaySite) -> None:
 
 def test_nothing_is_kept_that_comes_after_the_token_has_expired(site: GatewaySite) -> None:
     topic, ends = site.topic(), int(time.time() + 2)
-    with closing(handshaken(site, f"{path('producer', topic)}?token={token(exp=ends)}")) as client:
+    with closing(handshaken(site.port, f"{path('producer', topic)}?token={token(exp=ends)}")) as client:
         try:
             while True:
                 client.sendall(frame(Opcode.TEXT, b'{"payload":""}'))

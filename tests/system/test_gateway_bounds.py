@@ -72,6 +72,7 @@ def test_a_handshake_that_is_not_completed_ends(site: GatewaySite, said: bytes) 
     [
         (b"GET /" + b"a" * 9000, b"414"),
         (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", b"414"),
+        (b"GET /ws/v2/producer/persistent/public/default/inbox?" + b"a&" * 10_000, b"414"),
         (b"a" * 100_000, b"414"),
         (b"POST /health HTTP/1.1\r\n\r\n", b"400"),
         (b"GET /health HTTP/1.0\r\n\r\n", b"400"),
@@ -134,7 +135,7 @@ def test_empty_frames_are_messages_too(site: GatewaySite) -> None:
 @pytest.mark.parametrize("opcode", [Opcode.CONT, Opcode.PING, Opcode.PONG])
 def test_a_flood_of_frames_that_carry_no_message_is_cut(site: GatewaySite, opcode: Opcode) -> None:
     cut = site.metric("connections_cut")
-    with closing(handshaken(site, path("producer", site.topic()))) as client:
+    with closing(handshaken(site.port, path("producer", site.topic()))) as client:
         try:
             client.sendall(frame(Opcode.TEXT, fin=False) + frame(opcode, fin=opcode is not Opcode.CONT) * 5000)
         except (BrokenPipeError, ConnectionResetError):
@@ -148,7 +149,7 @@ def test_who_pings_and_never_reads_is_cut_before_answers_pile_up(site: GatewaySi
     cut = site.metric("connections_cut") + site.metric("connections_deaf")
     for _ in range(40):
         site.node.topic(topic).publish(bytes(200_000))
-    with closing(handshaken(site, path("reader", topic, "?messageId=earliest"))) as client:
+    with closing(handshaken(site.port, path("reader", topic, "?messageId=earliest"))) as client:
         try:
             while True:
                 client.sendall(frame(Opcode.PING, b"x" * 125))
@@ -162,7 +163,7 @@ def test_answers_to_pings_that_nobody_reads_are_few(site: GatewaySite) -> None:
     for _ in range(40):
         site.node.topic(topic).publish(bytes(200_000))
     delivered, cut = site.metric("messages_delivered"), site.metric("connections_cut")
-    with closing(handshaken(site, path("reader", topic, "?messageId=earliest"))) as client:
+    with closing(handshaken(site.port, path("reader", topic, "?messageId=earliest"))) as client:
         until(lambda: site.metric("messages_delivered") > delivered)
         client.sendall(frame(Opcode.PING) * 150)
         until(lambda: site.metric("connections_cut") == cut + 1)
@@ -175,7 +176,7 @@ def test_a_deaf_consumer_loses_its_messages_to_others(site: GatewaySite) -> None
     site.consumer(topic, subscriptionType="Shared").close()
     for number in range(20):
         site.node.topic(topic).publish(bytes([number]) * 200_000)
-    with closing(handshaken(site, path("consumer", topic, shared))):
+    with closing(handshaken(site.port, path("consumer", topic, shared))):
         until(lambda: site.metric("connections_deaf") > deaf)
         with site.consumer(topic, subscriptionType="Shared") as other:
             assert sorted(one[0] for one in other.payloads(20)) == list(range(20))
@@ -183,7 +184,7 @@ def test_a_deaf_consumer_loses_its_messages_to_others(site: GatewaySite) -> None
 
 def test_a_client_that_is_gone_without_a_word_is_noticed(site: GatewaySite) -> None:
     topic = site.topic()
-    client = handshaken(site, path("consumer", topic, "/s"))
+    client = handshaken(site.port, path("consumer", topic, "/s"))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
     until(lambda: site.node.topic(topic).describe()["subscriptions"][0]["consumers"] == [])
@@ -201,7 +202,7 @@ def test_a_producer_that_does_not_read_its_replies_is_not_read_on(site: GatewayS
     topic = site.topic()
     deaf = site.metric("connections_deaf")
     one = frame(Opcode.TEXT, json.dumps({"payload": "", "context": "c" * 50_000}).encode())
-    with closing(handshaken(site, path("producer", topic))) as client:
+    with closing(handshaken(site.port, path("producer", topic))) as client:
         try:
             for _ in range(400):
                 client.sendall(one)
@@ -242,7 +243,10 @@ def test_the_end_of_speedd_closes_all_connections_also_deaf_ones(tmp_path_factor
     site = GatewaySite(tmp_path_factory.mktemp("gateway"))
     with closing(site.topics), closing(site.node):
         topic = site.topic()
-        with closing(handshaken(site, path("reader", topic, "?messageId=earliest"))), site.consumer(topic) as consumer:
+        with (
+            closing(handshaken(site.port, path("reader", topic, "?messageId=earliest"))),
+            site.consumer(topic) as consumer,
+        ):
             for _ in range(40):
                 site.node.topic(topic).publish(bytes(200_000))
             site.process.terminate()

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from speed.gateway.topics import Topics
 from speed.topics.subscription import SubscriptionError
 from speed.wire.topic import Head, encode
 from speed.wire.value import pack
+from tests.system.gateways import handshaken
 
 LANE = "0" * 15 + "2" + "0" * 16
 SETTINGS = GatewaySettings(name="web", port=0)
@@ -36,6 +37,7 @@ class Host:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.held: dict[str, threading.Event] = {}
         self.messages = 1
+        self.payload = b"x"
         self.watched = 0
         self.fails_to_watch = 0
 
@@ -53,7 +55,7 @@ class Host:
         if service not in ("receive", "read") or not self.messages:
             return []
         self.messages -= 1
-        return [[0, 1, 0, encode(Head(), {"publisher": "p"}, pack(b"x"))]]
+        return [[0, 1, 0, encode(Head(), {"publisher": "p"}, pack(self.payload))]]
 
     def check(self, caller: str, right: str, topic: str) -> None:
         pass
@@ -92,7 +94,7 @@ def port(host: Host) -> Iterator[int]:
 
 
 def opened(port: int, path: str) -> Any:
-    return connect(f"ws://127.0.0.1:{port}/ws/v2/{path}", compression=None)
+    return connect(f"ws://127.0.0.1:{port}/ws/v2/{path}", compression=None, max_size=None)
 
 
 def end_of(client: ClientConnection) -> int:
@@ -156,6 +158,23 @@ def test_who_takes_its_subscription_back_does_not_join_again(host: Host, port: i
         host.held["receive"].set()
         assert end_of(client) == 1000
     assert host.count("subscribe") == 1
+
+
+@pytest.mark.parametrize("role", [CONSUMER, "reader/persistent/public/default/t?messageId=earliest"])
+def test_what_waits_in_memory_for_one_client_is_bounded_on_all_its_connections(
+    host: Host, port: int, role: str
+) -> None:
+    host.messages, host.payload = 1000, bytes(4 << 20)
+    with ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(closing(handshaken(port, f"/ws/v2/{role}")))
+        producer = stack.enter_context(opened(port, "producer/persistent/public/default/t"))
+        time.sleep(1)  # for those that should not fetch to do so
+        opening = 30 if "reader" in role else 0
+        assert 1000 - host.messages - opening < 25
+        producer.send('{"payload":""}')
+    with opened(port, CONSUMER) as client:
+        assert len(client.recv(60)) > 4 << 20
 
 
 def test_a_subscription_that_cannot_be_taken_back_is_told(host: Host, port: int) -> None:
