@@ -21,6 +21,7 @@ from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.gateway.tokens import Guests
 from speed.gateway.topics import Hosted, Topics
 
+START_SECONDS = 30.0
 _quiet = logging.getLogger("speed.gateway.websockets")
 _quiet.setLevel(logging.CRITICAL)  # it has a line, and more, for each handshake that fails: strangers fill no log
 
@@ -53,11 +54,9 @@ class Gateway:
         self.port = settings.port
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        self._started.wait()
-        if self._failure is not None:
-            self._thread.join()
-            where = f"{settings.address}:{settings.port}"
-            raise ConfigurationError(f"the gateway cannot listen on {where}: {self._failure}") from self._failure
+        if not self._started.wait(START_SECONDS) or self._failure is not None:
+            where, why = f"{settings.address}:{settings.port}", self._failure or "it takes too long"
+            raise ConfigurationError(f"the gateway cannot listen on {where}: {why}") from self._failure
 
     def close(self) -> None:
         """Close all connections, which may take a few seconds, and end."""
