@@ -55,8 +55,12 @@ class GatewaySite:
         self.topics = TopicSite(path, config)
         self.process = self.topics.start()
         self.port = next(line["port"] for line in self.log() if line["event"] == "gateway")
-        self.node = self.topics.node()
         self._count = 0
+        try:
+            self.node = self.topics.node()
+        except BaseException:
+            self.topics.close()
+            raise
 
     def log(self) -> list[dict[str, Any]]:
         """What speedd had logged when it was ready."""
