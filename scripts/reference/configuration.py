@@ -23,6 +23,7 @@ from speed.daemon.config import (
     TopicsSettings,
 )
 from speed.daemon.config_check import check_text
+from speed.gateway.settings import GatewaySettings, TokenKeySettings
 
 TABLES: dict[str, type] = {
     "[node]": NodeSettings,
@@ -30,6 +31,8 @@ TABLES: dict[str, type] = {
     "[journal]": JournalSettings,
     "[topics]": TopicsSettings,
     "[[topic]]": TopicSettings,
+    "[gateway]": GatewaySettings,
+    "[[token_key]]": TokenKeySettings,
     "[[service]]": ServiceSettings,
     "[[process]]": ProcessSettings,
 }

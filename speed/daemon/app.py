@@ -23,6 +23,7 @@ from speed import Node
 from speed.daemon.child import Surroundings
 from speed.daemon.config import Config, TopicSettings, TopicsSettings
 from speed.daemon.entry_point import load_service
+from speed.daemon.gateways import opened_gateway
 from speed.daemon.grants import change_grants
 from speed.daemon.groups import Groups
 from speed.daemon.hosting import Hosting
@@ -289,7 +290,18 @@ def _rights(settings: TopicsSettings | TopicSettings) -> dict[str, Any]:
 
 def _differences(running: Config, wanted: Config) -> Iterator[str]:
     """Sections of a configuration that differ from what runs."""
-    for section in ("node", "log", "python_path", "services", "processes", "journal", "topics", "each_topic"):
+    for section in (
+        "node",
+        "log",
+        "python_path",
+        "services",
+        "processes",
+        "journal",
+        "topics",
+        "each_topic",
+        "gateway",
+        "token_keys",
+    ):
         if getattr(running, section) != getattr(wanted, section):
             yield section
 
@@ -312,7 +324,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
     )
-    recording = hosting = lock = None
+    recording = hosting = gateway = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -323,6 +335,9 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             for topic, why in hosting.broken.items():
                 log.error("topic_broken", topic=topic, reason=why)
             log.info("topics", directory=hosting.directory, host=hosting.name)
+        if config.gateway is not None and hosting is not None:
+            gateway = opened_gateway(config.gateway, config, hosting)
+            log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
@@ -332,6 +347,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         node.allow(*settings.allow)
         return Daemon(config, node, recording, hosting, sink, log, ready_fd).run()
     finally:
+        if gateway is not None:
+            gateway.close()
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from speed.daemon.toml_lines import KeyPath
 from speed.errors import ConfigurationError
+from speed.gateway.settings import GatewaySettings, TokenKeySettings
 
 RESTART_POLICIES = ("always", "on-failure", "never")
 DURABILITIES = ("process", "disk")
@@ -194,6 +195,8 @@ class Config:
     journal: JournalSettings | None = None
     topics: TopicsSettings | None = None
     each_topic: tuple[TopicSettings, ...] = ()
+    gateway: GatewaySettings | None = None
+    token_keys: tuple[TokenKeySettings, ...] = ()
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()
     lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)

@@ -25,9 +25,17 @@ from speed.daemon.config import (
 )
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import InvalidNameError
+from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
 from speed.wire import names
 from speed.wire.harmless import harmless
 
+REQUIRED = {
+    "service": ("name", "entry"),
+    "process": ("name",),
+    "topic": ("name",),
+    "token_key": ("id", "algorithm", "file"),
+}
+"""Tables of which there may be several, and what each must say."""
 MIN_JOURNAL_BYTES = 1 << 20
 """Less would hold a few volumes only."""
 MIN_LOG_BYTES = 1 << 16
@@ -80,6 +88,8 @@ class _Reader:
             journal=JournalSettings(**found["journal"][0]) if has_journal else None,
             topics=TopicsSettings(**found["topics"][0]) if isinstance(document.get("topics"), dict) else None,
             each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
+            gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
+            token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
             lines=self._lines,
@@ -128,6 +138,24 @@ class _Reader:
             },
             "topics": {"directory": path, "durability": _one_of(DURABILITIES), **topic},
             "topic": {"name": _name(names.check_topic), **topic},
+            "gateway": {
+                "name": _name(names.check_node_name),
+                "address": _text,
+                "port": _whole(0, 65_535),
+                "namespace": _namespace,
+                "certificate": path,
+                "private_key": path,
+                "hosts": _list_of(_text),
+                "origins": _list_of(_text),
+                "issuer": _text,
+                "audience": _text,
+                "max_connections": _whole(1, 100_000),
+                "max_connections_per_client": _whole(1, 100_000),
+                "max_frames_per_second": _whole(1, 1_000_000),
+                "handshake_seconds": _seconds,
+                "ping_seconds": _seconds,
+            },
+            "token_key": {"id": _text, "algorithm": _one_of(TOKEN_ALGORITHMS), "file": path},
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
             "process": {
                 "name": _name(names.check_node_name),
@@ -150,7 +178,7 @@ class _Reader:
 
     def _section(self, name: str, document: dict[str, Any], spec: dict[str, Convert]) -> list[dict[str, Any]]:
         value = document.get(name)
-        if name in ("service", "process", "topic"):
+        if name in REQUIRED:
             if value is not None and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
                 self._report((name,), f"{name} must be a list of tables", f"write [[{name}]]")
                 value = None
@@ -169,8 +197,7 @@ class _Reader:
                     settings[key] = convert(table[key])
                 except _RefusedError as refused:
                     self._report((*path, key), f"{_shown(path)} {key}: {refused.what}", refused.todo)
-        required = {"service": ("name", "entry"), "process": ("name",), "topic": ("name",)}.get(str(path[0]), ())
-        for key in required:
+        for key in REQUIRED.get(str(path[0]), ()):
             if key not in table:
                 self._report(path, f"{_shown(path)} has no {key}", f'add {key} = "…"')
         return settings
@@ -193,6 +220,7 @@ class _Reader:
         if has_journal:
             self._check_journal(found["journal"][0], taken)
         self._check_topics(found["topics"][0], found["topic"], taken)
+        self._check_gateway(found["gateway"][0], found["token_key"])
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
@@ -234,16 +262,41 @@ class _Reader:
         if not any(table.get(right) for table in (topics, *each) for right in ("publish", "consume", "manage")):
             self._report(("topics",), "[topics] allows nobody anything", 'add publish = ["…"] and consume = ["…"]')
 
+    def _check_gateway(self, gateway: dict[str, Any], keys: list[dict[str, Any]]) -> None:
+        """A gateway needs topics, and to know whose grants its clients have."""
+        self._refuse_repeated("token_key", keys, {}, "id")
+        given = ("gateway",) in self._lines
+        if keys and not (given and gateway.get("issuer")):
+            self._report(("token_key", 0), "[[token_key]] without an issuer", 'add issuer = "…" to [gateway]')
+        if not given:
+            return
+        if ("topics",) not in self._lines:
+            self._report(("gateway",), "[gateway] without [topics]", "add [topics]")
+        if ("gateway", "name") in self._lines and ("gateway", "issuer") in self._lines:
+            what = "both name and issuer are given: with tokens, their subject is the name"
+            self._report(("gateway", "name"), what, "keep one of them")
+        elif not self._names_clients(gateway):
+            self._report(("gateway",), "[gateway] does not say whose grants clients have", 'add name = "…"')
+        if gateway.get("issuer") and not (keys and gateway.get("audience")):
+            self._report(("gateway", "issuer"), "tokens need an audience and a [[token_key]]", "add what is missing")
+        if ("certificate" in gateway) != ("private_key" in gateway):
+            self._report(("gateway",), "TLS needs both certificate and private_key", "add the other one")
+
+    def _names_clients(self, gateway: dict[str, Any]) -> bool:
+        return any(gateway.get(key) or ("gateway", key) in self._lines for key in ("name", "issuer"))
+
     def _is_given(self, journal: dict[str, Any], key: str) -> bool:
         return bool(journal.get(key, ("journal", key) in self._lines))
 
-    def _refuse_repeated(self, kind: str, tables: list[dict[str, Any]], taken: dict[str, str]) -> None:
+    def _refuse_repeated(
+        self, kind: str, tables: list[dict[str, Any]], taken: dict[str, str], key: str = "name"
+    ) -> None:
         for number, table in enumerate(tables):
-            name = table.get("name")
+            name = table.get(key)
             if name in taken:
-                self._report((kind, number, "name"), f"{kind} {name!r} is {taken[name]}", "use another name")
+                self._report((kind, number, key), f"{kind} {name!r} is {taken[name]}", "use another name")
             elif name is not None:
-                taken[name] = f"already defined on line {self._line((kind, number, 'name'))}"
+                taken[name] = f"already defined on line {self._line((kind, number, key))}"
 
     def _check_program(self, number: int, process: dict[str, Any]) -> None:
         path: KeyPath = ("process", number)
@@ -298,6 +351,13 @@ def _name(check: Callable[[str], Any]) -> Convert:
         return text
 
     return convert
+
+
+def _namespace(value: Any) -> str:
+    text = _text(value)
+    if len(parts := text.split("/")) != 2 or not all(parts):
+        raise _RefusedError(f"{_found(value)} is no tenant and namespace", 'write "public/default"')
+    return text
 
 
 def _list_of(convert: Convert) -> Convert:

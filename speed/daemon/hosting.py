@@ -57,6 +57,11 @@ class Hosting:
         return self._catalogue.broken
 
     @property
+    def host(self) -> Host:
+        """What answers for the topics."""
+        return self._host
+
+    @property
     def is_lost(self) -> bool:
         """Whether another process has the host's name, or its lease ran out."""
         return self._node is None or self._node.closed

@@ -11,6 +11,7 @@ from pathlib import Path
 from speed.daemon.config import Config, ConfigFileError, Mistake
 from speed.daemon.config_file import load_config
 from speed.daemon.entry_point import find_problem
+from speed.daemon.gateways import gateway_problems
 from speed.daemon.publishing_check import unpublishable
 from speed.daemon.toml_lines import KeyPath
 from speed.errors import SpeedError
@@ -38,6 +39,8 @@ def key_path(config: Config) -> str:
 def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _node_problems(config)
     yield from unpublishable(config)
+    for what, todo in gateway_problems(config):
+        yield ("gateway",), what, todo
     for number, directory in enumerate(config.python_path):
         if not directory.is_dir():
             yield ("python", "path"), f"path {number + 1}, {directory}, is no directory", "correct or remove it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from speed.errors import JournalError, SpeedError, StorageError, WireError
@@ -49,6 +49,8 @@ class Catalogue:
         self._durable = durability == "disk"
         self._directory = directory
         self._writer = JournalWriter(directory, key, durability=durability, volume_bytes=self._volume_bytes())
+        self.told: Callable[[str], None] = lambda _: None
+        """Is called with the name of a topic in which something may be new."""
         self.topics: dict[str, Topic] = {}
         self.broken: dict[str, str] = {}
         """Topics that cannot be used, and why."""
@@ -70,7 +72,7 @@ class Catalogue:
                 raise JournalError("its lane was cut: acknowledged messages are missing; delete it")
             state = TopicState(self._directory, log.lane, self._keyring, durable=self._durable)
             keeping = self._kept.get(name, self._keeping)
-            topic = Topic(name, log, state, keeping, self.lock, self.bury)
+            topic = Topic(name, log, state, keeping, self.lock, self.bury, self._tell)
             topic.parent = _parent(state)
             self.topics[name] = topic
         except (SpeedError, WireError, OSError) as error:
@@ -115,6 +117,9 @@ class Catalogue:
     def bury(self, name: str, message: bytes) -> None:
         """Publish a dead letter."""
         self.find(name).publish("", [(0, message)])
+
+    def _tell(self, name: str) -> None:
+        self.told(name)
 
     def retain(self) -> str:
         """Remove what need not be kept. Returns why that failed somewhere; empty if it did not."""

@@ -45,8 +45,9 @@ class Host:
         self.access = access
         self._waiting = 0
         self._is_closing = False
-        for name, service in self._services().items():
-            node.register(f"topics.{name}", _answering(service))
+        self._answering = {name: _answering(service) for name, service in self._services().items()}
+        for name, service in self._answering.items():
+            node.register(f"topics.{name}", service)
         node.on_leave(lambda entry: self._left(entry.name))
 
     def _services(self) -> dict[str, Callable[..., Any]]:
@@ -66,6 +67,29 @@ class Host:
             "list": self.list,
             "describe": self.describe,
         }
+
+    # --- within this process ---
+
+    def ask(self, caller: str, service: str, **arguments: Any) -> Any:
+        """What a service answers to ``caller``, who asks within this process. Raises SubscriptionError."""
+        answer = self._answering[service](Request(f"topics.{service}", arguments, caller, "", 0), **arguments)
+        if isinstance(answer, Response):
+            raise SubscriptionError(answer.error_code or "", answer.error_message)
+        return answer
+
+    def check(self, caller: str, right: str, topic: str) -> None:
+        """Raises SubscriptionError DENIED, UNKNOWN_TOPIC, DAMAGED."""
+        self._allowed(caller, right, topic)
+
+    def watch(self, told: Callable[[str], None]) -> None:
+        """Call ``told`` with the name of a topic whenever something may be new in it; the lock is held meanwhile."""
+        self._catalogue.told = told
+
+    def until_event(self, topic: str, subscription: str) -> float:
+        """Seconds after which something of a subscription may be due without anybody's doing."""
+        with self._catalogue.lock:
+            known = self._catalogue.topics.get(topic)
+            return known.until_event(subscription) if known else TOPIC_WAIT_SECONDS
 
     # --- publishing ---
 
@@ -281,10 +305,13 @@ class Host:
         return self.access.sees(caller, topic.name) or bool(topic.parent and self.access.sees(caller, topic.parent))
 
     def _topic(self, request: Request, right: str, topic: str) -> Topic:
+        return self._allowed(request.caller, right, topic)
+
+    def _allowed(self, caller: str, right: str, topic: str) -> Topic:
         """The topic, if the caller has the right. Who has not is not told whether it exists."""
         known = self._catalogue.topics.get(topic)
-        if not (known and known.parent and self.access.allows(request.caller, right, known.parent)):
-            self.access.check(request.caller, right, topic)
+        if not (known and known.parent and self.access.allows(caller, right, known.parent)):
+            self.access.check(caller, right, topic)
         return self._catalogue.find(topic)
 
     def _group(self, request: Request, right: str, topic: str, subscription: str) -> tuple[Topic, Group]:

@@ -93,10 +93,11 @@ class Topic:
         keeping: Keeping,
         lock: threading.RLock,
         bury: Callable[[str, bytes], object],
+        told: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``bury`` publishes a dead letter to the topic of a name."""
+        """``bury`` publishes a dead letter to the topic of a name; ``told`` is called when something may be new."""
         self.name, self.log, self.keeping = name, log, keeping
-        self._state, self._bury = state, bury
+        self._state, self._bury, self._told = state, bury, told
         self.changed = threading.Condition(lock)
         self.groups: dict[str, Group] = {}
         self.damaged: dict[str, str] = {}
@@ -149,7 +150,7 @@ class Topic:
         offsets = [-1] * len(messages)
         for number, place in enumerate(fresh):
             offsets[place] = first + number
-        self.changed.notify_all()
+        self.wake()
         if self.log.end - self._producers.end >= PRODUCERS_EVERY:
             self._save_producers()
         return offsets
@@ -190,7 +191,7 @@ class Topic:
             text = f"subscription {name!r} is of type {group.machine.terms.type!r}: use that, or another name"
             raise SubscriptionError("TAKEN", text)
         group.machine.join(consumer)
-        self.changed.notify_all()
+        self.wake()
         return group
 
     def _made_group(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
@@ -297,13 +298,13 @@ class Topic:
             raise SubscriptionError("INVALID_ARGUMENTS", text)
         settled = group.machine.acknowledge(offsets) if until is None else group.machine.acknowledge_until(until)
         self._save(group)
-        self.changed.notify_all()
+        self.wake()
         return settled
 
     def reject(self, group: Group, consumer: str, offsets: Sequence[int], delay_ms: int | None) -> int:
         """Returns how many come again."""
         rejected = group.machine.reject(consumer, offsets, steady_ms(), delay_ms)
-        self.changed.notify_all()
+        self.wake()
         return rejected
 
     def leave(self, group: Group, consumer: str, unseen: Sequence[int] = ()) -> None:
@@ -312,7 +313,7 @@ class Topic:
         group.machine.leave(consumer, steady_ms())
         self.log.rest()
         group.answers.pop(consumer, None)
-        self.changed.notify_all()
+        self.wake()
 
     def left(self, node: str) -> None:
         """A node is gone, with all its consumers."""
@@ -333,7 +334,7 @@ class Topic:
         self._save(group)
         self.groups[name] = group
         self.damaged.pop(cursor_name(name), None)
-        self.changed.notify_all()
+        self.wake()
         return offset
 
     def unsubscribe(self, name: str) -> None:
@@ -378,6 +379,7 @@ class Topic:
     def wake(self) -> None:
         """Whoever waits looks again."""
         self.changed.notify_all()
+        self._told(self.name)
 
     def retain(self) -> None:
         """Remove what need not be kept. Raises OSError, StorageError: it is tried again."""

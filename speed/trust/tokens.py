@@ -13,6 +13,7 @@ from speed.wire.message import MessageView
 from speed.wire.message.splice import has_token, signed_parts, with_security, without_token
 
 MAX_TOKEN_BYTES = 16384
+_FAR = 1 << 53
 _ALGORITHMS = frozenset({"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"})
 
 
@@ -72,6 +73,10 @@ class TokenVerifier:
 
     def verify(self, token: str) -> Identity:
         """The identity; TokenError for a token that is malformed, forged, expired or for others."""
+        return self.verify_until(token)[0]
+
+    def verify_until(self, token: str) -> tuple[Identity, float]:
+        """As ``verify``, and when the token says that it expires (Unix seconds)."""
         if len(token) > MAX_TOKEN_BYTES:
             raise TokenError(f"auth_token: is longer than {MAX_TOKEN_BYTES} bytes")
         try:
@@ -94,7 +99,7 @@ class TokenVerifier:
         publisher, team = (claims.get(name, "") for name in self._claims)
         if not isinstance(publisher, str) or not publisher or not isinstance(team, str):
             raise TokenError("auth_token: names no publisher")
-        return Identity(publisher, team)
+        return Identity(publisher, team), float(min(int(claims["exp"]), _FAR))
 
     def admit(self, data: bytes) -> bytes:
         """A message as it may go on: its token verified and gone, its publisher the token's.

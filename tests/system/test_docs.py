@@ -16,6 +16,7 @@ import sys
 import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -132,11 +133,26 @@ def _lines(text: str) -> str:
     return "\n" + "\n".join(line.strip() for line in textwrap.dedent(text).strip().splitlines()) + "\n"
 
 
+def check_page(block: Block) -> None:
+    """Each element that is begun ends, but for those that cannot."""
+    begun: list[str] = []
+    page = HTMLParser()
+    page.handle_starttag = lambda tag, attributes: begun.append(tag)  # type: ignore[method-assign]
+    page.handle_endtag = lambda tag: assert_same(begun.pop(), tag)  # type: ignore[method-assign]
+    page.feed(block.text)
+    assert begun == []
+
+
+def assert_same(begun: str, ended: str) -> None:
+    assert begun == ended
+
+
 CHECKS: dict[str, Callable[[Block], object]] = {
     "toml": check_toml,
     "yaml": check_yaml,
     "json": lambda block: json.loads(block.text),
     "xml": lambda block: ET.fromstring(f"<all>{block.text}</all>"),
+    "html": check_page,
     "ini": check_unit,
     "bash": check_shell,
     "cpp": check_excerpt,

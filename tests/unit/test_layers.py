@@ -1,7 +1,7 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <-
-the public face ``speed`` <- journal <- topics <- spark, daemon, cli. A module may import its own layer and
+the public face ``speed`` <- journal <- topics <- gateway <- spark, daemon, cli. A module may import its own layer and
 those below.
 """
 
@@ -29,6 +29,7 @@ LAYERS = (
     "",
     "journal",
     "topics",
+    "gateway",
     "application",
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})

@@ -8,6 +8,7 @@ import pytest
 
 from speed.daemon.config import Config, JournalSettings, Mistake, TopicSettings, TopicsSettings
 from speed.daemon.config_check import check_text
+from speed.gateway.settings import GatewaySettings, TokenKeySettings
 
 GOOD = """\
 [node]
@@ -198,3 +199,38 @@ def test_topics_are_read_with_what_single_ones_narrow() -> None:
 )
 def test_mistakes_about_topics_are_named(text: str, what: str) -> None:
     assert [mistake for mistake in mistakes_in(text) if what in mistake.what], mistakes_in(text)
+
+
+GATEWAY = '[topics]\npublish = ["a"]\n[gateway]\n'
+TOKENS = 'issuer = "i"\naudience = "a"\n[[token_key]]\nid = "k"\nalgorithm = "ES256"\nfile = "k.pem"\n'
+
+
+def test_a_gateway_is_as_it_was_written() -> None:
+    config, mistakes = check_text(GATEWAY + 'port = 0\norigins = ["https://a"]\n' + TOKENS, Path("/etc/speedd.toml"))
+    assert mistakes == []
+    assert config is not None
+    assert config.gateway == GatewaySettings(port=0, origins=("https://a",), issuer="i", audience="a")
+    assert config.token_keys == (TokenKeySettings("k", "ES256", Path("/etc/k.pem")),)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('[gateway]\nname = "web"\n', "[gateway] without [topics]"),
+        (GATEWAY, "whose grants"),
+        (GATEWAY + 'name = "web"\n' + TOKENS, "both name and issuer"),
+        (GATEWAY + 'issuer = "i"\n', "tokens need an audience and a [[token_key]]"),
+        (GATEWAY + 'name = "web"\n' + TOKENS.partition("\n[[")[1] + TOKENS.partition("\n[[")[2], "without an issuer"),
+        (GATEWAY + 'name = "web"\nnamespace = "public"\n', "no tenant and namespace"),
+        (GATEWAY + 'name = "web"\nport = 70000\n', "70000"),
+        (GATEWAY + 'name = "web"\ncertificate = "a"\n', "both certificate and private_key"),
+        (GATEWAY + TOKENS.replace("ES256", "none"), "'none'"),
+        (GATEWAY + TOKENS.replace('id = "k"\n', ""), "[[token_key]] has no id"),
+        (GATEWAY + TOKENS + TOKENS.partition('a"\n')[2], "already defined"),
+        ("[gateway]\nprot = 1\n", "did you mean port?"),
+        ("gateway = 1\n", "gateway must be one table"),
+    ],
+)
+def test_a_gateway_that_cannot_be_is_told(text: str, what: str) -> None:
+    _, mistakes = check_text(text, Path("speedd.toml"))
+    assert any(what in f"{one.what}; {one.todo}" for one in mistakes), mistakes

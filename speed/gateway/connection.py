@@ -1,0 +1,294 @@
+"""One connection, with its bounds: handshake, frames, what is not read, pings."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
+
+from speed.gateway.counters import Counters
+from speed.gateway.limits import (
+    CLOCK_SECONDS,
+    CLOSE_SECONDS,
+    MAX_CLIENT_BYTES,
+    MAX_LINE_BYTES,
+    MAX_PONGS_WAITING,
+    MAX_TURNED_AWAY,
+    MOST_OWED_SECONDS,
+    Client,
+    Clients,
+    Pace,
+)
+from speed.gateway.refusal import RefusedError
+from speed.gateway.settings import GatewaySettings
+
+BAD_POLICY, GOING_AWAY, NORMAL, FAILED = 1008, 1001, 1000, 1011
+"""Codes of closing."""
+_REQUEST = re.compile(rb"GET [^ ]+ HTTP/1\.1\r?")
+
+
+class Conversation(Protocol):
+    """What is said on a connection that was accepted. It ends, and ``close`` is called, however that happens."""
+
+    async def run(self, connection: Connection) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def beside(connection: Connection, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Work beside the reading of a connection, which ends if that fails."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(lambda done: connection.cut() if done.cancelled() or done.exception() else None)
+    return task
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What all connections share."""
+
+    settings: GatewaySettings
+    clients: Clients
+    counters: Counters
+    begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    """Have something done to its end, whatever becomes of the connection."""
+    turned_away: set[Connection] = field(default_factory=set)
+    """Those that are refused, and have not asked yet."""
+
+
+class Connection(ServerConnection):
+    """A connection of websockets that a client cannot make grow, and that ends when the client is not there."""
+
+    def __init__(self, *arguments: Any, gate: Gate, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._gate = gate
+        self.conversation: Conversation | None = None
+        self.is_running = self._is_lost = False
+        self.expires = float("inf")
+        """When its token expires, in Unix seconds."""
+        self._who: list[str] = []
+        """As whom it is counted: its address, and the subject of its token."""
+        self._client: Client | None = None
+        self._refusal: RefusedError | None = None
+        self._line: bytearray | None = bytearray()
+        self._is_over = False
+        self._bytes = 0
+        self._heard = self.loop.time()
+        """When the client said something, or began to be listened to again."""
+        self._is_listening = False
+        self._unread_since: float | None = None
+        """Since when the client has not read what was sent; None if it has."""
+        self._pongs = 0
+        self._others = Pace(gate.settings.max_frames_per_second)
+        """Of frames that carry no message of their own, which the reading of messages does not slow down."""
+
+    # --- bounds ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        who = str(peer[0]) if peer else ""
+        try:
+            self._client = self._gate.clients.enter(who)
+            self._who = [who]
+            self._gate.counters.count("gateway_connections")
+        except RefusedError as refused:
+            self._gate.counters.count("gateway_connections_refused")
+            self._turn_away(refused)
+
+    def _turn_away(self, refusal: RefusedError) -> None:
+        """Answer when it has asked, so that it gets the answer; in a flood at once, and with none."""
+        self._refusal = refusal
+        if len(self._gate.turned_away) >= MAX_TURNED_AWAY:
+            self.cut()
+        else:
+            self._gate.turned_away.add(self)
+            self.loop.call_later(CLOSE_SECONDS, self.cut)
+
+    def hold(self, who: str) -> None:
+        """Count it as that of ``who`` too. Raises RefusedError 429."""
+        self._client = self._gate.clients.hold(who)
+        self._who.append(who)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._is_lost = True
+        if self._client is not None:
+            self._client.bytes -= self._bytes
+        self._gate.turned_away.discard(self)
+        if self._who:
+            address, *subjects = self._who
+            self._gate.clients.leave(address)
+            for one in subjects:
+                self._gate.clients.release(one)
+        self._abandon()
+
+    def give(self, conversation: Conversation) -> None:
+        """What is to be said on it, if it is accepted and still there."""
+        self.conversation = conversation
+        if self._is_lost:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Close a conversation that never began."""
+        if self.conversation is not None and not self.is_running:
+            self._gate.begin(self.conversation.close())
+            self.conversation = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None and not self._is_over:
+            self._refuse(self._refusal.status, str(self._refusal))
+        if self._is_over or (self._line is not None and not self._is_sound(self._line, data)):
+            return
+        self._heard = self.loop.time()
+        super().data_received(data)
+
+    def _is_sound(self, line: bytearray, data: bytes) -> bool:
+        """Whether the first line is one, as far as it came; what is none is told so."""
+        line += data[: MAX_LINE_BYTES + 1]
+        first, end, _ = line.partition(b"\n")
+        if len(first) > MAX_LINE_BYTES:
+            self._refuse(414, f"the address has more than {MAX_LINE_BYTES} bytes")
+        elif end and not _REQUEST.fullmatch(first):
+            self._refuse(400, "only GET of HTTP/1.1 is served")
+        elif end:
+            self._line = None
+        return not self._is_over
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Answer before there is a request."""
+        self._is_over = True
+        body = text.encode()
+        head = f"HTTP/1.1 {status} Refused\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def process_event(self, event: Any) -> None:
+        if isinstance(event, Frame) and not self._is_over:
+            self._count(event)
+        if not self._is_over:
+            super().process_event(event)
+
+    def _count(self, frame: Frame) -> None:
+        now = self.loop.time()
+        assert self._client is not None
+        self._client.pace.count(now)
+        if frame.opcode is Opcode.PING and self._unread_since is not None:
+            self._pongs += 1
+        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY) or not frame.fin:
+            self._others.count(now)
+        is_far_ahead = self._client.pace.owed(now) > MOST_OWED_SECONDS or self._others.owed(now)
+        if is_far_ahead or self._pongs > MAX_PONGS_WAITING:
+            self._gate.counters.count("gateway_connections_cut")
+            self.cut()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread_since, self._pongs = None, 0
+
+    def cut(self) -> None:
+        """End it at once, whatever is on its way."""
+        self._is_over = True
+        self.transport.abort()
+
+    # --- for conversations ---
+
+    def weigh(self, size: int) -> None:
+        """So many bytes more, or fewer, wait in memory for this client."""
+        if self._client is not None and not self._is_lost:
+            self._bytes += size
+            self._client.bytes += size
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether so much waits for this client that nothing may be added."""
+        return self._client is not None and self._client.bytes >= MAX_CLIENT_BYTES
+
+    async def frames(self) -> AsyncIterator[str | bytes]:
+        """What the client sends, no faster than it may; ends when the connection does."""
+        assert self._client is not None
+        try:
+            while True:
+                self._heard, self._is_listening = self.loop.time(), True
+                frame = await self.recv()
+                self._is_listening = False
+                if time.time() >= self.expires:
+                    return
+                yield frame
+                if owed := self._client.pace.owed(self.loop.time()):
+                    await self._closed_within(owed)
+        except ConnectionClosed:
+            return
+
+    async def tell(self, text: str) -> bool:
+        """Send ``text`` when the client has read what was sent before; False when it is gone."""
+        try:
+            await self.send(text)
+        except ConnectionClosed:
+            return False
+        return True
+
+    async def watch(self) -> None:
+        """Ask the client again and again whether it is there, and end the connection if not."""
+        seconds = self._gate.settings.ping_seconds
+        while not await self._closed_within(seconds):
+            await self._ask(seconds)
+
+    async def expire(self) -> None:
+        """End the connection when the client's token expires."""
+        while (left := self.expires - time.time()) > 0:
+            if await self._closed_within(min(left, CLOCK_SECONDS)):
+                return
+        self._gate.counters.count("gateway_connections_expired")
+        await self.end(BAD_POLICY, "the token has expired")
+
+    async def _closed_within(self, seconds: float) -> bool:
+        """Wait for so long, or until it is closed, which is told."""
+        try:
+            await asyncio.wait_for(self.wait_closed(), seconds)
+        except asyncio.TimeoutError:
+            pass
+        return self._is_lost
+
+    async def _ask(self, seconds: float) -> None:
+        """Whether the client is there."""
+        with suppress(ConnectionClosed):
+            if not await self._answered_within(seconds) and self._is_deaf(seconds):
+                self._gate.counters.count("gateway_connections_deaf")
+                self.cut()
+
+    async def _answered_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._answered(), seconds)
+        except asyncio.TimeoutError:
+            self.pending_pings.clear()
+            return False
+        return True
+
+    def _is_deaf(self, seconds: float) -> bool:
+        """Whether no answer came by the client's doing: it reads nothing, or says nothing though it is listened to."""
+        before = self.loop.time() - seconds
+        if self._unread_since is not None:
+            return self._unread_since <= before
+        return self._is_listening and self._heard <= before
+
+    async def _answered(self) -> None:
+        await (await self.ping())
+
+    async def end(self, code: int = NORMAL, reason: str = "") -> None:
+        """Close it; the other side may take a few seconds for that, and no more."""
+        try:
+            await asyncio.wait_for(self.close(code, reason), CLOSE_SECONDS)
+        except asyncio.TimeoutError:
+            self.cut()

@@ -1,0 +1,284 @@
+"""A consumer: messages of one or more topics, and what it settles of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from speed.gateway import frames, message_ids
+from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, beside
+from speed.gateway.counters import Counters
+from speed.gateway.limits import (
+    HEAVY_SECONDS,
+    LEAST_REST_SECONDS,
+    LOOK_SECONDS,
+    MAX_SETTLEMENTS,
+    MOST_AT_ONCE,
+    TAKEN_SECONDS,
+)
+from speed.gateway.message_ids import MessageId
+from speed.gateway.refusal import refused
+from speed.gateway.topics import Topics, set_within
+from speed.gateway.window import Window
+from speed.topics.subscription import SubscriptionError
+
+
+class ConsumerPlace(NamedTuple):
+    """Who consumes as what; ``terms`` are those of ``topics.subscribe``."""
+
+    caller: str
+    subscription: str
+    consumer: str
+    terms: Mapping[str, Any]
+    reject_delay_ms: int
+
+
+class Membership:
+    """One topic of a consumer."""
+
+    def __init__(self, topics: Topics, place: ConsumerPlace, topic: str, dead_letter: str) -> None:
+        self.topic = topic
+        self._topics, self._place, self._dead_letter = topics, place, dead_letter
+        self._who = {"topic": topic, "subscription": place.subscription}
+        self._got = 0
+        self._lane = ""
+        self.is_joined = False
+        self.unseen: list[int] = []
+        """Offsets that were fetched and not sent."""
+        self.acknowledged: set[int] = set()
+        self.strange: set[int] = set()
+        """Acknowledged, and not sent on this connection: such as were sent on one before."""
+        self.rejected: set[int] = set()
+
+    @property
+    def ledger(self) -> int:
+        """The number that stands for the topic in ids."""
+        return message_ids.ledger_of(self._lane)
+
+    async def _ask(self, service: str, **arguments: Any) -> Any:
+        return await self._topics.ask(self._place.caller, service, **self._who, **arguments)
+
+    async def join(self) -> None:
+        """Raises SubscriptionError."""
+        aside = {"dead_letter": self._dead_letter} if self._dead_letter else {}
+        answer = await self._ask("subscribe", consumer=self._place.consumer, **self._place.terms, **aside)
+        self._lane, self._got, self.is_joined = answer["lane"], 0, True
+
+    async def fetch(self, most: int) -> Sequence[Sequence[Any]]:
+        """Messages that are there now. Raises SubscriptionError."""
+        try:
+            answer = await self._ask("receive", consumer=self._place.consumer, most=most, got=self._got)
+        except SubscriptionError as error:
+            if error.code != "NOT_JOINED" or not self.is_joined:
+                raise
+            await self.join()  # the node of this name left: what it had comes again
+            return []
+        self._got = answer["batch"]
+        rows: list[Sequence[Any]] = answer["messages"]
+        self.unseen = [row[0] for row in rows]
+        return rows
+
+    async def until_event(self) -> float:
+        """Seconds after which something may be due."""
+        return await self._topics.until_event(self.topic, self._place.subscription)
+
+    async def settle(self) -> None:
+        """Tell the host what was settled: one write for what was sent here, and one for the rest.
+
+        Raises SubscriptionError; what was never delivered is refused alone.
+        """
+        known, strange, rejected = self.acknowledged, self.strange, self.rejected
+        self.acknowledged, self.strange, self.rejected = set(), set(), set()
+        if rejected:
+            delay = self._place.reject_delay_ms
+            await self._ask("reject", consumer=self._place.consumer, offsets=sorted(rejected), delay_ms=delay)
+        for offsets in (known, strange):
+            if offsets:
+                await self._ask("acknowledge", lane=self._lane, offsets=sorted(offsets))
+
+    @property
+    def waits(self) -> int:
+        """How many settlements the host does not know yet."""
+        return len(self.acknowledged) + len(self.strange) + len(self.rejected)
+
+    async def leave(self) -> None:
+        """Its messages go to others; what was not sent counts as never delivered."""
+        if self.is_joined:
+            self.is_joined = False
+            await self._ask("leave", consumer=self._place.consumer, unseen=self.unseen)
+
+    async def unsubscribe(self) -> None:
+        """Raises SubscriptionError."""
+        await self._ask("unsubscribe")
+
+
+class Consumer:
+    """One reads commands, one settles, one sends; each by its own events."""
+
+    def __init__(self, topics: Topics, counters: Counters, memberships: Sequence[Membership], window: Window) -> None:
+        self._topics, self._counters, self._window = topics, counters, window
+        self._memberships = memberships
+        self._names = [one.topic for one in memberships]
+        self._wake, self._settle, self._settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._is_closing = False
+
+    async def open(self) -> None:
+        """Join all. Raises RefusedError; then none is joined."""
+        self._topics.listen(self._names, self._wake)
+        now = asyncio.get_running_loop().time
+        ends = now() + TAKEN_SECONDS
+        try:
+            for one in self._memberships:
+                while not await self._joined(one, ends - now()):
+                    pass
+        except SubscriptionError as error:
+            await self.close()
+            raise refused(error) from None
+
+    async def _joined(self, membership: Membership, seconds: float) -> bool:
+        """Whether it is joined; who has the subscription now may be leaving."""
+        self._wake.clear()
+        try:
+            await membership.join()
+        except SubscriptionError as error:
+            if error.code != "TAKEN" or seconds <= 0:
+                raise
+            await set_within(self._wake, seconds)
+            return False
+        return True
+
+    async def run(self, connection: Connection) -> None:
+        sending = beside(connection, self._send_all(connection))
+        settling = beside(connection, self._settle_all(connection))
+        try:
+            async for data in connection.frames():
+                if not await self._take(connection, data):
+                    break
+        finally:
+            self._is_closing = True
+            self._wake.set()
+            self._settle.set()
+            await asyncio.wait([sending, settling])
+        sending.result()
+        settling.result()
+
+    async def close(self) -> None:
+        """Leave everything."""
+        self._topics.unlisten(self._names, self._wake)
+        for one in self._memberships:
+            try:
+                await one.leave()
+            except SubscriptionError:
+                pass  # it is gone, with all its consumers
+
+    # --- commands ---
+
+    async def _take(self, connection: Connection, data: str | bytes) -> bool:
+        """Whether the conversation goes on."""
+        try:
+            command = frames.read_command(data)
+            if command.type == "isEndOfTopic":
+                return await connection.tell(frames.END_OF_TOPIC)
+            if command.type == "unsubscribe":
+                return await self._unsubscribe(connection)
+            if command.type == "permit":
+                self._window.permit(command.permit_messages or 0)
+            else:
+                message = message_ids.read(frames.text_of(command.message_id) or "")
+                self._note(message, is_rejected=command.type == "negativeAcknowledge")
+        except ValueError as error:
+            await connection.end(BAD_POLICY, str(error)[:100])
+            return False
+        self._wake.set()
+        while sum(one.waits for one in self._memberships) >= MAX_SETTLEMENTS and not self._is_closing:
+            self._settled.clear()
+            await self._settled.wait()
+        return True
+
+    def _note(self, message: MessageId, *, is_rejected: bool) -> None:
+        membership = next((one for one in self._memberships if one.ledger == message.ledger), None)
+        is_known = self._window.settle(message)
+        if membership is None:
+            self._counters.count("gateway_acknowledgements_refused")
+            return
+        if is_rejected:
+            membership.rejected.add(message.entry)
+        else:
+            (membership.acknowledged if is_known else membership.strange).add(message.entry)
+        self._settle.set()
+
+    async def _unsubscribe(self, connection: Connection) -> bool:
+        self._is_closing = True
+        try:
+            await self.close()
+            for one in self._memberships:
+                await one.unsubscribe()
+        except SubscriptionError as error:
+            await connection.end(BAD_POLICY, f"{error.code}: not unsubscribed")
+        else:
+            await connection.end(NORMAL, "unsubscribed")
+        return False
+
+    async def _settle_all(self, connection: Connection) -> None:
+        while not self._is_closing:
+            self._settle.clear()
+            for one in self._memberships:
+                await self._settled_of(connection, one)
+            self._settled.set()
+            await self._settle.wait()
+        for one in self._memberships:
+            await self._settled_of(connection, one)
+        self._settled.set()
+
+    async def _settled_of(self, connection: Connection, membership: Membership) -> None:
+        try:
+            if membership.waits:
+                await membership.settle()
+        except SubscriptionError as error:
+            self._counters.count("gateway_acknowledgements_refused")
+            if error.code != "INVALID_ARGUMENTS" and not self._is_closing:
+                self._is_closing = True
+                await connection.end(FAILED, f"{error.code}: not acknowledged")
+
+    # --- messages ---
+
+    async def _send_all(self, connection: Connection) -> None:
+        now = asyncio.get_running_loop().time
+        try:
+            while not self._is_closing:
+                self._wake.clear()
+                sent = [await self._send_some(connection, one, now) for one in self._memberships]
+                if not any(sent):
+                    await self._rest(connection)
+        except SubscriptionError as error:
+            if not self._is_closing:
+                await connection.end(BAD_POLICY, f"{error.code}: nothing more is delivered")
+
+    async def _send_some(self, connection: Connection, membership: Membership, now: Callable[[], float]) -> bool:
+        """What is there of one topic, as far as there is room; whether that was anything."""
+        room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
+        rows = await membership.fetch(room) if room > 0 else []
+        connection.weigh(sum(len(row[3]) for row in rows))
+        for row in rows:
+            message = MessageId(membership.ledger, row[0])
+            self._window.sent(message, now())
+            if self._is_closing or not await connection.tell(frames.delivery(message.ledger, row)):
+                return False
+            membership.unseen.remove(row[0])
+            connection.weigh(-len(row[3]))
+            self._counters.count("gateway_messages_delivered")
+        return bool(rows)
+
+    async def _rest(self, connection: Connection) -> None:
+        """Until something may be new, or due."""
+        if self._is_closing:
+            return
+        now = asyncio.get_running_loop().time()
+        if connection.is_heavy:
+            events = [HEAVY_SECONDS]
+        elif self._window.room(now) > 0:
+            events = [await one.until_event() for one in self._memberships]
+        else:
+            events = [late] if (late := self._window.until_late(now)) is not None else []
+        await set_within(self._wake, max(LEAST_REST_SECONDS, min([LOOK_SECONDS, *events])))

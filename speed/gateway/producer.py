@@ -1,0 +1,142 @@
+"""A producer: what it sends is kept in its order, and answered in its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from speed.gateway import frames, message_ids
+from speed.gateway.connection import Connection, beside
+from speed.gateway.counters import Counters
+from speed.gateway.encryption import Keys
+from speed.gateway.frames import PublishRefusedError
+from speed.gateway.limits import HEAVY_SECONDS, MAX_PENDING_BYTES
+from speed.gateway.message_ids import MessageId
+from speed.gateway.topics import Topics, set_within
+from speed.topics.subscription import SubscriptionError
+from speed.topics.topic import unix_ms
+
+_NUMBERS = {"DENIED": frames.NOT_ALLOWED, "INVALID_ARGUMENTS": frames.NOT_ENCODED}
+
+
+class _Pending(NamedTuple):
+    """One frame that is to be answered: with a message to be kept, or why there is none."""
+
+    context: str | None
+    message: dict[str, Any] | None
+    refusal: PublishRefusedError | None
+
+
+class ProducerPlace(NamedTuple):
+    """Who publishes where, and how."""
+
+    caller: str
+    topic: str
+    name: str
+    keys: Keys | None
+    first_sequence: int
+    most_pending: int
+
+
+class Producer:
+    """One reads, one publishes: what came while a batch was written is the next batch, one write each."""
+
+    def __init__(
+        self, topics: Topics, counters: Counters, place: ProducerPlace, done: Callable[[], None] = lambda: None
+    ) -> None:
+        """``done`` is called at the end."""
+        self._topics, self._counters, self._place, self._done = topics, counters, place, done
+        self._sequence = place.first_sequence
+        self._pending: deque[_Pending] = deque()
+        self._bytes = 0
+        self._came, self._went = asyncio.Event(), asyncio.Event()
+        self._is_closing = False
+
+    async def run(self, connection: Connection) -> None:
+        publishing = beside(connection, self._publish_all(connection))
+        try:
+            async for data in connection.frames():
+                self._take(data)
+                connection.weigh(len(data))
+                while (self._is_full or connection.is_heavy) and not publishing.done():
+                    self._went.clear()
+                    await set_within(self._went, HEAVY_SECONDS)
+        finally:
+            self._is_closing = True
+            self._came.set()
+            await publishing
+
+    async def close(self) -> None:
+        """Its name is free again."""
+        self._done()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pending) >= self._place.most_pending or self._bytes >= MAX_PENDING_BYTES
+
+    def _take(self, data: str | bytes) -> None:
+        context = None
+        try:
+            publication = frames.read_publication(data)
+            context = frames.text_of(publication.context)
+            pending = _Pending(context, frames.message_of(publication, self._place.keys, unix_ms()), None)
+        except PublishRefusedError as error:
+            pending = _Pending(context, None, error)
+        self._pending.append(pending)
+        self._bytes += len(data)
+        self._came.set()
+
+    async def _publish_all(self, connection: Connection) -> None:
+        """Until the connection is closed and everything that came is kept; replies to nobody are dropped."""
+        is_there = True
+        try:
+            while self._pending or not self._is_closing:
+                size = self._bytes
+                for reply in await self._kept(self._batch()):
+                    is_there = is_there and await connection.tell(reply)
+                connection.weigh(-size)
+                self._went.set()
+                if not self._pending:
+                    await self._came.wait()
+                self._came.clear()
+        finally:
+            self._went.set()
+
+    def _batch(self) -> list[_Pending]:
+        batch = list(self._pending)
+        self._pending.clear()
+        self._bytes = 0
+        return batch
+
+    async def _kept(self, batch: list[_Pending]) -> list[str]:
+        """Keep a batch by one write, or none of it; the replies."""
+        messages = [self._numbered(one.message) for one in batch if one.message is not None]
+        try:
+            ids = iter(await self._publish(messages) if messages else [])
+        except SubscriptionError as error:
+            failed = PublishRefusedError(_NUMBERS.get(error.code, frames.NOT_WRITTEN), str(error))
+            batch = [one._replace(message=None, refusal=one.refusal or failed) for one in batch]
+            ids = iter(())
+        refused = [one for one in batch if one.refusal is not None]
+        self._counters.count("gateway_messages_published", len(batch) - len(refused))
+        self._counters.count("gateway_messages_refused", len(refused))
+        return [
+            frames.kept(next(ids), one.context) if one.refusal is None else frames.not_kept(one.refusal, one.context)
+            for one in batch
+        ]
+
+    def _numbered(self, message: dict[str, Any]) -> dict[str, Any]:
+        """With the producer's next sequence, if repetitions are to be recognised."""
+        if self._sequence:
+            message["sequence"] = self._sequence
+            self._sequence += 1
+        return message
+
+    async def _publish(self, messages: list[dict[str, Any]]) -> list[MessageId]:
+        place = self._place
+        named = {"producer": place.name} if place.name else {}
+        answer = await self._topics.ask(place.caller, "publish", topic=place.topic, messages=messages, **named)
+        ledger = message_ids.ledger_of(answer["lane"])
+        return [message_ids.REPEATED if one < 0 else MessageId(ledger, one) for one in answer["offsets"]]

@@ -1,0 +1,78 @@
+"""The host of durable topics, asked within its own process, as the gateway does (D-5, D-9, D-17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+import speed
+from speed.topics.catalogue import Catalogue
+from speed.topics.grants import Access, Grants
+from speed.topics.host import Host
+from speed.topics.subscription import SubscriptionError
+from speed.wire.limits import TOPIC_WAIT_SECONDS
+from speed.wire.value import pack
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def host(node: Callable[..., speed.Node], root: str) -> Iterator[Host]:
+    catalogue = Catalogue(f"{root}/topics", f"{root}/speed.key", "speedd.topics")
+    grants = Grants(publish=("shop",), consume=("billing",), manage=("billing",))
+    with closing(catalogue):
+        with catalogue.lock:
+            catalogue.make("orders")
+        host = Host(node("speedd.topics"), catalogue, Access(grants, {}))
+        yield host
+        host.close()
+
+
+def code(call: Callable[[], object]) -> str:
+    with pytest.raises(SubscriptionError) as error:
+        call()
+    return error.value.code
+
+
+def test_who_asks_in_the_process_has_its_own_grants_and_is_the_publisher(host: Host) -> None:
+    answer = host.ask("shop", "publish", topic="orders", messages=[{"payload": pack(1)}])
+    assert answer["offsets"] == [0]
+    rows = host.ask("billing", "read", topic="orders", start="earliest")["messages"]
+    assert b"shop" in rows[0][3]
+    assert code(lambda: host.ask("shop", "read", topic="orders")) == "DENIED"
+    assert code(lambda: host.check("shop", "consume", "orders")) == "DENIED"
+    assert code(lambda: host.check("shop", "publish", "nowhere")) == "UNKNOWN_TOPIC"
+    host.check("shop", "publish", "orders")
+
+
+def test_what_is_wrong_is_refused_as_over_the_wire(host: Host) -> None:
+    assert code(lambda: host.ask("shop", "publish", topic="orders", messages=[])) == "INVALID_ARGUMENTS"
+    assert code(lambda: host.ask("billing", "subscribe", topic="orders", subscription="..", consumer="c")) == (
+        "INVALID_ARGUMENTS"
+    )
+
+
+def test_who_watches_is_told_of_each_change(host: Host) -> None:
+    told: list[str] = []
+    host.watch(told.append)
+    host.ask("shop", "publish", topic="orders", messages=[{"payload": pack(1)}])
+    assert told == ["orders"]
+    host.ask("billing", "subscribe", topic="orders", subscription="s", consumer="c", type="shared", start="earliest")
+    host.ask("billing", "receive", topic="orders", subscription="s", consumer="c", most=1)
+    host.ask("billing", "leave", topic="orders", subscription="s", consumer="c")
+    assert told == ["orders", "orders"]
+    host.watch(lambda _: None)
+    host.ask("billing", "seek", topic="orders", subscription="s", to="latest")
+    assert len(told) == 2
+
+
+def test_what_comes_by_itself_is_told_in_seconds(host: Host) -> None:
+    host.ask("shop", "publish", topic="orders", messages=[{"payload": pack(1)}])
+    who = {"topic": "orders", "subscription": "s", "consumer": "c"}
+    host.ask("billing", "subscribe", **who, type="shared", start="earliest")
+    assert host.until_event("orders", "s") == host.until_event("nowhere", "s") == TOPIC_WAIT_SECONDS
+    host.ask("billing", "receive", **who, most=1)
+    host.ask("billing", "reject", **who, offsets=[0], delay_ms=60_000)
+    assert 30 < host.until_event("orders", "s") <= 60
