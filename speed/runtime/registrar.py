@@ -120,8 +120,16 @@ class Registrar:
                 next_heartbeat = monotonic() + self._heartbeat_seconds
                 if not self._renew():
                     return
-            self._check_others()
-            self._sweeper.turn()
+            self._guarded("looking after other nodes", self._check_others)
+            self._guarded("sweeping", self._sweeper.turn)
+
+    def _guarded(self, doing: str, do: Callable[[], None]) -> None:
+        """Whatever of it fails, the lease is renewed: without this thread the name would be lost."""
+        try:
+            do()
+        except Exception as error:
+            self._context.stats.count("registry_failures")
+            self._context.said.failed(log, doing, error)
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import Queue
 from typing import Any
@@ -45,3 +46,28 @@ def test_a_node_whose_lease_ended_handles_nothing_more(node: Make, monkeypatch: 
     assert parts.pool.drain(PATIENCE)
     assert handled == [1]
     disk_answers.set()
+
+
+def test_an_unexpected_failure_beside_the_lease_costs_no_lease(
+    node: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-10: the thread that renews it goes on, whatever else it does fails."""
+    from speed.runtime.sweeper import Sweeper
+
+    failed = threading.Event()
+
+    def turn(_: Sweeper) -> None:
+        failed.set()
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(Sweeper, "turn", turn)
+    billing = node("billing", engine="python", allow=["analytics"], lease_seconds=2, heartbeat_seconds=0.2)
+    analytics = node("analytics", engine="python")
+    assert failed.wait(PATIENCE)
+    before = analytics.wait_for("billing", timeout=PATIENCE).last_heartbeat
+    until = time.monotonic() + PATIENCE
+    while analytics.wait_for("billing", timeout=PATIENCE).last_heartbeat == before and time.monotonic() < until:
+        time.sleep(0.02)
+    assert analytics.wait_for("billing", timeout=PATIENCE).last_heartbeat > before
+    assert billing.stats()["counters"]["registry_failures"] > 0
+    assert "sweeping failed" in caplog.text

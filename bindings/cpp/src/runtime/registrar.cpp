@@ -93,9 +93,21 @@ void Registrar::run() {
       next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
       if (!renew()) return;
     }
-    look();
-    check_callees();
-    effects_.sweep();
+    guarded("changes of the registry", [&] { look(); });
+    guarded("nodes that are waited for", [&] { check_callees(); });
+    guarded("what is left of others", [&] { effects_.sweep(); });
+  }
+}
+
+// Whatever of it fails, the lease is renewed: without this thread the name would be lost.
+template <class Part>
+void Registrar::guarded(const char* what, Part part) {
+  try {
+    part();
+  } catch (const std::exception& error) {
+    context_.stats.count("registry_failures");
+    context_.log.rarely(LogLevel::error, "speed.registry", what,
+                        std::string(what) + " cannot be looked at, it is tried again: " + error.what());
   }
 }
 

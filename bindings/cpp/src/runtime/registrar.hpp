@@ -42,6 +42,8 @@ class Registrar {
   bool renew();
   void look_at_keys();
   void look();
+  template <class Part>
+  void guarded(const char* what, Part part);
   void check_callees();
   void tell(const core::RegistryChange& change);
   void add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler);

@@ -32,6 +32,7 @@ final class Registrar {
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> leaveHandlers = new CopyOnWriteArrayList<>();
     private final Sweeper sweeper;
+    private final SomeLines lines = new SomeLines();
     private final Thread thread;
     private RegistryWatch watch;
     /** What was said last of the key file; null if it is sound. */
@@ -154,8 +155,18 @@ final class Registrar {
                     return;
                 }
             }
-            checkOthers();
-            sweeper.turn();
+            guarded("looking after other nodes", this::checkOthers);
+            guarded("sweeping", sweeper::turn);
+        }
+    }
+
+    /** Whatever of it fails, the lease is renewed: without this thread the name would be lost. */
+    private void guarded(String what, Runnable step) {
+        try {
+            step.run();
+        } catch (RuntimeException | Error failure) {
+            context.stats.count("registry_failures");
+            lines.warn(LOG, "{} failed, it is tried again: {}", what, failure.toString());
         }
     }
 
