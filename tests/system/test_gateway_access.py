@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import jwt
@@ -257,6 +257,21 @@ def test_with_a_certificate_only_tls_is_spoken(tmp_path: Path) -> None:
         with closing(site.raw()) as client:
             client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert not client.recv(1000).startswith(b"HTTP")
+
+
+def test_who_begins_no_tls_takes_few_descriptors_and_not_for_long(tmp_path: Path) -> None:
+    certificate(tmp_path)
+    tls = 'certificate = "gateway.pem"\nprivate_key = "gateway.key"\nhandshake_seconds = 2\nmax_connections = 8\n'
+    with closing(GatewaySite(tmp_path, NAMED + tls)) as site, ExitStack() as stack:
+        descriptors = Path(f"/proc/{site.process.pid}/fd")
+        before = len(list(descriptors.iterdir()))
+        silent = [stack.enter_context(closing(site.raw())) for _ in range(300)]
+        assert silent[-1].recv(1) == b""
+        assert len(list(descriptors.iterdir())) < before + 100
+        assert all(one.recv(1) == b"" for one in silent)
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
+        with Client(f"wss://127.0.0.1:{site.port}/ws/pingpong", {}, ssl=trusting):
+            pass
 
 
 def checked(path: Path, config: str) -> str:
