@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import os
 import signal
 import ssl
 import subprocess
@@ -22,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from websockets.frames import Opcode
 
+from tests.system.documents import REPOSITORY
 from tests.system.gateways import HEAD, NAMED, Client, GatewaySite, frame, handshaken, path, status
 
 pytestmark = pytest.mark.system
@@ -274,11 +276,12 @@ def test_who_begins_no_tls_takes_few_descriptors_and_not_for_long(tmp_path: Path
             pass
 
 
-def checked(path: Path, config: str) -> str:
+def checked(path: Path, config: str, **environment: str) -> str:
     """What `speedd check` says."""
     (path / "speedd.toml").write_text(config)
     command = [sys.executable, "-m", "speed.daemon", "check", "-c", str(path / "speedd.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    own = {**os.environ, **environment}
+    done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 
@@ -295,6 +298,12 @@ def test_files_that_cannot_be_used_are_mistakes(tmp_path: Path, config: str, sai
     (tmp_path / "bad.pem").write_text("nothing")
     (tmp_path / "shared.key").write_text(SECRET)
     assert said in checked(tmp_path, config)
+
+
+def test_a_library_that_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "websockets.py").write_text('raise ImportError("it is not here", name="websockets")')
+    said = checked(tmp_path, NAMED, PYTHONPATH=f"{tmp_path}{os.pathsep}{REPOSITORY}")
+    assert "[gateway] needs websockets; install speed-ipc[gateway]" in said
 
 
 def test_a_port_that_is_taken_keeps_speedd_from_starting_and_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
