@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 
+from speed.core.log import logger
 from speed.errors import ConfigurationError
 from speed.gateway.app import App, log
 from speed.gateway.connection import FAILED, GOING_AWAY, NORMAL, Connection, Gate, beside
@@ -23,7 +24,7 @@ from speed.gateway.tokens import Guests
 from speed.gateway.topics import Hosted, Topics
 
 START_SECONDS = 30.0
-_quiet = logging.getLogger("speed.gateway.websockets")
+_quiet = logger("speed.gateway.websockets")
 _quiet.setLevel(logging.CRITICAL)  # it has a line, and more, for each handshake that fails: strangers fill no log
 
 
