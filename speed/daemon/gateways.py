@@ -18,10 +18,8 @@ NAME = "speedd-gateway"
 
 def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting) -> Gateway:
     """A gateway that listens. Raises ConfigurationError."""
-    try:
-        from speed.gateway.server import Gateway
-    except ImportError as error:
-        raise ConfigurationError(f"[gateway] needs {error.name}: install speed-ipc[gateway]") from None
+    from speed.gateway.server import Gateway
+
     return Gateway(settings, config.token_keys, hosting.host, NAME, lambda: not hosting.is_lost)
 
 

@@ -2,5 +2,6 @@
 
 What parses (``addresses``, ``parameters``, ``message_ids``, ``frames``, ``encryption``) knows no sockets.
 ``connection`` holds the bounds of one connection, ``producer``, ``consumer`` and ``reader`` what is said on it, ``app``
-who may begin, ``server`` the thread. But for ``settings`` nothing here is imported unless a gateway is configured.
+who may begin, ``door`` who comes in at all, ``server`` the thread. But for ``settings`` nothing here is imported unless
+a gateway is configured.
 """

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from websockets.asyncio.server import ServerConnection
@@ -21,7 +21,6 @@ from speed.gateway.limits import (
     MAX_CLIENT_BYTES,
     MAX_LINE_BYTES,
     MAX_PONGS_WAITING,
-    MAX_TURNED_AWAY,
     MOST_OWED_SECONDS,
     Client,
     Clients,
@@ -59,8 +58,6 @@ class Gate:
     counters: Counters
     begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     """Have something done to its end, whatever becomes of the connection."""
-    turned_away: set[Connection] = field(default_factory=set)
-    """Those that are refused, and have not asked yet."""
 
 
 class Connection(ServerConnection):
@@ -104,13 +101,9 @@ class Connection(ServerConnection):
             self._turn_away(refused)
 
     def _turn_away(self, refusal: RefusedError) -> None:
-        """Answer when it has asked, so that it gets the answer; in a flood at once, and with none."""
+        """Answer when it has asked, so that it gets the answer."""
         self._refusal = refusal
-        if len(self._gate.turned_away) >= MAX_TURNED_AWAY:
-            self.cut()
-        else:
-            self._gate.turned_away.add(self)
-            self.loop.call_later(CLOSE_SECONDS, self.cut)
+        self.loop.call_later(CLOSE_SECONDS, self.cut)
 
     def hold(self, who: str) -> None:
         """Count it as that of ``who`` too. Raises RefusedError 429."""
@@ -122,7 +115,6 @@ class Connection(ServerConnection):
         self._is_lost = True
         if self._client is not None:
             self._client.bytes -= self._bytes
-        self._gate.turned_away.discard(self)
         if self._who:
             address, *subjects = self._who
             self._gate.clients.leave(address)

@@ -9,7 +9,7 @@ from speed.gateway.refusal import RefusedError
 MAX_LINE_BYTES: Final = 8192
 """Of a request's first line, the address in it."""
 MAX_TURNED_AWAY: Final = 64
-"""Connections beyond the bound that wait for being told so."""
+"""Connections beyond the bound that wait for being told so; more are closed without a word."""
 MAX_FRAME_BYTES: Final = 1 << 20
 """Of a message that a client sends (Pulsar's limit)."""
 MAX_FRAMES_WAITING: Final = 4

@@ -12,17 +12,19 @@ from typing import Any, cast
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 
+from speed.core.log import logger
 from speed.errors import ConfigurationError
 from speed.gateway.app import App, log
 from speed.gateway.connection import FAILED, GOING_AWAY, NORMAL, Connection, Gate, beside
 from speed.gateway.counters import Counters
-from speed.gateway.limits import CLOSE_SECONDS, MAX_FRAME_BYTES, MAX_FRAMES_WAITING, Clients
+from speed.gateway.door import Door
+from speed.gateway.limits import CLOSE_SECONDS, MAX_FRAME_BYTES, MAX_FRAMES_WAITING, MAX_TURNED_AWAY, Clients
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.gateway.tokens import Guests
 from speed.gateway.topics import Hosted, Topics
 
 START_SECONDS = 30.0
-_quiet = logging.getLogger("speed.gateway.websockets")
+_quiet = logger("speed.gateway.websockets")
 _quiet.setLevel(logging.CRITICAL)  # it has a line, and more, for each handshake that fails: strangers fill no log
 
 
@@ -98,8 +100,7 @@ class Gateway:
         settings = self._settings
         server: Server = await serve(
             cast(Any, self._converse),
-            settings.address,
-            settings.port,
+            sock=Door(settings.address, settings.port, settings.max_connections + MAX_TURNED_AWAY),
             create_connection=cast(type[ServerConnection], partial(Connection, gate=gate)),
             process_request=cast(Any, app.answer),
             compression=None,
@@ -111,6 +112,7 @@ class Gateway:
             max_queue=MAX_FRAMES_WAITING,
             logger=_quiet,
             ssl=self._tls,
+            ssl_handshake_timeout=settings.handshake_seconds if self._tls else None,
         )
         return server
 

@@ -21,8 +21,8 @@ name = "web"
 max_connections = 24
 max_connections_per_client = 16
 max_frames_per_second = 200
-handshake_seconds = 0.5
-ping_seconds = 0.5
+handshake_seconds = 2
+ping_seconds = 1
 """
 )
 
@@ -182,6 +182,14 @@ def test_a_deaf_consumer_loses_its_messages_to_others(site: GatewaySite) -> None
             assert sorted(one[0] for one in other.payloads(20)) == list(range(20))
 
 
+def test_a_connection_whose_other_side_is_not_there_any_more_ends(site: GatewaySite) -> None:
+    topic = site.topic()
+    deaf = site.metric("connections_deaf")
+    with closing(handshaken(site.port, path("consumer", topic, "/s"))):
+        until(lambda: site.metric("connections_deaf") == deaf + 1)
+    until(lambda: site.node.topic(topic).describe()["subscriptions"][0]["consumers"] == [])
+
+
 def test_a_client_that_is_gone_without_a_word_is_noticed(site: GatewaySite) -> None:
     topic = site.topic()
     client = handshaken(site.port, path("consumer", topic, "/s"))
@@ -193,7 +201,7 @@ def test_a_client_that_is_gone_without_a_word_is_noticed(site: GatewaySite) -> N
 def test_who_answers_pings_stays(site: GatewaySite) -> None:
     topic = site.topic()
     with site.consumer(topic) as consumer:
-        assert consumer.is_silent(1.5)
+        assert consumer.is_silent(3)
         site.node.topic(topic).publish("x")
         assert consumer.payloads(1) == [b"x"]
 

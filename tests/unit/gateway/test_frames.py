@@ -44,6 +44,16 @@ def test_scalars_are_taken_as_their_text() -> None:
     assert message(payload="eA") == {}
 
 
+def test_a_message_that_its_client_encrypted_keeps_its_context() -> None:
+    keys = {"anna": Key("eA==", {})}
+    frame = {"payload": "", "encryptionParam": "cGFyYW0=", "compressionType": "ZSTD", "uncompressedMessageSize": 4}
+    found = message_of(read_publication(json.dumps(frame)), keys, NOW)
+    assert encryption.kept(found["properties"]["pulsar.encryption"]) == Context(keys, "cGFyYW0=", "ZSTD", 4)
+    with pytest.raises(PublishRefusedError, match="encryptionParam") as error:
+        message_of(read_publication('{"payload":""}'), keys, NOW)
+    assert error.value.number == 7
+
+
 def test_a_time_is_kept_in_milliseconds() -> None:
     assert message(eventTime="1970-01-01T01:00:00.001+01:00") == {"properties": {"pulsar.eventTime": "1"}}
 

@@ -61,6 +61,23 @@ def test_a_reader_begins_at_a_word_or_behind_a_message(text: str, start: str | M
     assert reader_parameters({"messageId": text}).start == start
 
 
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"ackTimeoutMillis": "999"}, "ackTimeoutMillis"),
+        ({"subscriptionMode": "NonDurable"}, "durable"),
+        ({"deadLetterTopic": "t"}, "maxRedeliverCount"),
+        ({"subscriptionType": "shared"}, "subscriptionType"),
+        ({"cryptoFailureAction": "fail"}, "cryptoFailureAction"),
+        ({"pullMode": "yes"}, "pullMode"),
+    ],
+)
+def test_what_a_consumer_cannot_have_is_refused_by_name(parameters: dict[str, str], named: str) -> None:
+    with pytest.raises(RefusedError, match=named) as error:
+        consumer_parameters(parameters)
+    assert error.value.status == 400
+
+
 @pytest.mark.parametrize("text", ["", "-", "+1", "1.0", "1e3", " 1", "٣", "9" * 20, "-1", "99999999999"])
 def test_what_is_no_number_in_its_range_is_refused_by_name(text: str) -> None:
     with pytest.raises(RefusedError, match="receiverQueueSize") as error:
