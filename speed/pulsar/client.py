@@ -249,7 +249,7 @@ class Producer(_Closing):
         fields = {
             "key": key,
             "properties": dict(properties) if properties else None,
-            "eventTime": None if event_time_ms is None else str(event_time_ms),
+            "eventTime": None if event_time_ms is None else frames.time_text(event_time_ms),
             "deliverAt": deliver_at_ms,
         }
         with self._lock:
@@ -277,8 +277,8 @@ class Producer(_Closing):
         frame = frames.publish(payload, context, fields)
         if len(frame) > self._pulsar.max_frame_bytes:
             raise PayloadTooLargeError(
-                f"the frame has {len(frame)} bytes and the server takes {self._pulsar.max_frame_bytes}: publish less at "
-                "once, or raise webSocketMaxTextFrameSize there and max_frame_bytes here"
+                f"the frame has {len(frame)} bytes and the server takes {self._pulsar.max_frame_bytes}: "
+                "publish less at once, or raise webSocketMaxTextFrameSize there and max_frame_bytes here"
             )
         self._link.send(frame, timeout)
         return context

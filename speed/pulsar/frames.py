@@ -6,6 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -123,10 +124,14 @@ def _context(told: Mapping[str, Any]) -> EncryptionContext:
     )
 
 
+def time_text(time_ms: int) -> str:
+    """Unix milliseconds as Pulsar reads them."""
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=time_ms)
+    return moment.isoformat(timespec="milliseconds")
+
+
 def _event_time(told: Any) -> int:
     """Pulsar writes a time as text; a number is taken too."""
-    from datetime import datetime
-
     if not told:
         return 0
     if isinstance(told, int):
