@@ -5,10 +5,12 @@ from __future__ import annotations
 import ssl
 import threading
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import MessageError
@@ -111,7 +113,7 @@ class Pulsar(_Closing):
 
     def opened(self, address: str, timeout: float) -> Any:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        return lazily.load("websockets.sync.client").connect(
+        manager = lazily.load("websockets.sync.client").connect(
             address,
             additional_headers=headers,
             ssl=self._context if address.startswith("wss:") else None,
@@ -120,6 +122,7 @@ class Pulsar(_Closing):
             max_size=MAX_RECEIVED_FRAME_BYTES,
             proxy=None,
         )
+        return manager.__enter__()  # it is closed by its own `close`
 
     def producer(
         self,
@@ -181,7 +184,7 @@ class Pulsar(_Closing):
         if not subscription:
             raise ConfigurationError("a subscription needs a name")
         opener = _Opener(private_keys or {}, crypto_failure, max_payload_bytes)
-        path = f"{frames.topic_path(topic)}/{frames.quote(subscription, safe='')}"
+        path = f"{frames.topic_path(topic)}/{quote(subscription, safe='')}"
         told = {"subscriptionType": type, "cryptoFailureAction": "CONSUME", **parameters}
         made = Consumer(self, lambda: frames.address(self.server, "consumer", path, told), opener)
         self._open.append(made)
@@ -199,7 +202,8 @@ class Pulsar(_Closing):
     ) -> Reader:
         """Read a topic without a subscription, from ``earliest``, ``latest`` or behind a message id.
 
-        The other parameters are those of ``consumer``.
+        The other parameters are those of ``consumer``. Pulsar 4.0.1 does not tell readers how a message is encrypted:
+        with ``private_keys``, what comes without that is treated as a message that cannot be opened.
         """
         opener = _Opener(private_keys or {}, crypto_failure, max_payload_bytes)
         made = Reader(self, topic, start, opener, parameters)
@@ -287,7 +291,7 @@ class Producer(_Closing):
         kind = self._compression if payload else codecs.NONE
         sealed, iv = data_key.encrypt(codecs.compress(kind, payload))
         self._key_used += 1
-        told: dict[str, Any] = {"encryptionParam": frames.b64encode(iv).decode()}
+        told: dict[str, Any] = {"encryptionParam": b64encode(iv).decode()}
         if kind != codecs.NONE:
             told |= {"compressionType": kind, "uncompressedMessageSize": len(payload)}
         return sealed, told
@@ -318,12 +322,12 @@ class _Opener:
             raise ConfigurationError(f"crypto_failure is {crypto_failure!r}: use one of {', '.join(CRYPTO_FAILURES)}")
         keys = {name: load_private(name, key) for name, key in private_keys.items()}
         self._decryptor = Decryptor(keys) if keys else None
-        self._action, self._most = crypto_failure, most
+        self._action, self._most, self.is_told = crypto_failure, most, True
 
     def __call__(self, delivery: frames.Delivery) -> list[PulsarMessage]:
         """Its messages; none if it is to be discarded. Raises UnreadableError."""
         try:
-            return opened(delivery, self._decryptor, self._most)
+            return opened(delivery, self._decryptor, self._most, self.is_told)
         except MessageError as error:
             if self._action == "discard":
                 return []
@@ -413,7 +417,7 @@ class Reader(_Receiving):
     """Reads a topic, and goes on where it was after a connection ended. For one thread at a time."""
 
     def __init__(self, pulsar: Pulsar, topic: str, start: str, opener: _Opener, parameters: Mapping[str, str]) -> None:
-        self._last = start
+        self._last, opener.is_told = start, False
         path, told = frames.topic_path(topic), {"cryptoFailureAction": "CONSUME", **parameters}
         super().__init__(
             pulsar, lambda: frames.address(pulsar.server, "reader", path, {**told, "messageId": self._last}), opener

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from speed.message.errors import NoRecipientKeyError
+from speed.message.errors import EncryptionError, NoRecipientKeyError
 from speed.pulsar import batch, compression
 from speed.pulsar.crypto import Decryptor
 from speed.pulsar.frames import Delivery, EncryptionContext
@@ -55,10 +55,17 @@ def closed(delivery: Delivery) -> PulsarMessage:
     )
 
 
-def opened(delivery: Delivery, decryptor: Decryptor | None, most: int) -> list[PulsarMessage]:
-    """The messages in a delivery: one, or those of a batch. Raises MessageErrors for what cannot be opened."""
+def opened(delivery: Delivery, decryptor: Decryptor | None, most: int, is_told: bool = True) -> list[PulsarMessage]:
+    """The messages in a delivery: one, or those of a batch. Raises MessageErrors for what cannot be opened.
+
+    ``is_told`` is whether the server tells of each payload if it is encrypted.
+    """
     context = delivery.encryption
     if context is None:
+        if decryptor is not None and not is_told:
+            raise EncryptionError(
+                "the server does not say whether this is encrypted: use a consumer instead of a reader"
+            )
         return [closed(delivery)]
     if decryptor is None:
         raise NoRecipientKeyError("the payload is encrypted: give this consumer private_keys")

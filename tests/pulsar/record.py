@@ -186,7 +186,7 @@ class Talk:
     def open(self, name: str, path: str) -> list[dict[str, Any]]:
         url = f"{self._address}/ws/v2/{path.replace('{topic}', self._topic)}"
         try:
-            self._sockets[name] = connect(url, proxy=None, open_timeout=ANSWER_SECONDS, close_timeout=2)
+            self._sockets[name] = connect(url, proxy=None, open_timeout=ANSWER_SECONDS, close_timeout=2).__enter__()
             status = 101
         except InvalidStatus as error:
             status = error.response.status_code
