@@ -39,6 +39,8 @@ class Server:
         kind = ["EC", "-pkeyopt", CURVES[name]] if name in CURVES else ["RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
         private, public = (str(self.keys / f"{name}.{part}.pem") for part in ("private", "public"))
         subprocess.run(["openssl", "genpkey", "-algorithm", *kind, "-out", private], check=True, capture_output=True)
+        # Pulsar's Java client reads no other form of private keys.
+        subprocess.run(["openssl", "pkey", "-in", private, "-traditional", "-out", private], check=True)
         subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
 
     def public(self, *names: str) -> dict[str, bytes]:

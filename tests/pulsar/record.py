@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("conversations.json")
 QUIET_SECONDS = 1.5
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 8.0
 P, C = "producer/persistent/public/default/{topic}", "consumer/persistent/public/default/{topic}/billing"
 R = "reader/persistent/public/default/{topic}"
 KEYS = quote(b64encode(json.dumps({"app": {"keyValue": "AAAA", "metadata": {}}}).encode()).decode(), safe="")
@@ -144,13 +144,30 @@ CONVERSATIONS: dict[str, list[Step]] = {
         path=C + "?receiverQueueSize=1",
     ),
     "an encrypted message is delivered as it is": delivered(
+        path=C + "?cryptoFailureAction=CONSUME",
         keys="?encryptionKeys=" + KEYS,
         frame=f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}", "compressionType": "LZ4", '
         '"uncompressedMessageSize": 5}',
     ),
     "an encrypted message without compression": delivered(
-        keys="?encryptionKeys=" + KEYS, frame=f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}'
+        path=C + "?cryptoFailureAction=CONSUME",
+        keys="?encryptionKeys=" + KEYS,
+        frame=f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}',
     ),
+    "an encrypted message is not delivered by default": delivered(
+        keys="?encryptionKeys=" + KEYS,
+        frame=f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}',
+    ),
+    "an encrypted message is discarded if that is asked": delivered(
+        path=C + "?cryptoFailureAction=DISCARD",
+        keys="?encryptionKeys=" + KEYS,
+        frame=f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}',
+    ),
+    "a reader is not told of encryption": [
+        *published(f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}', P + "?encryptionKeys=" + KEYS),
+        ("open", "r", R + "?messageId=earliest&cryptoFailureAction=CONSUME"),
+        ("receive", "r", 1),
+    ],
     "a compression without size is refused": published(
         f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}", "compressionType": "LZ4"}}',
         P + "?encryptionKeys=" + KEYS,
