@@ -136,7 +136,7 @@ def _event_time(told: Any) -> int:
         return 0
     if isinstance(told, int):
         return told
-    return round(datetime.strptime(told, "%Y-%m-%dT%H:%M:%S.%f%z").timestamp() * 1000)
+    return round(datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 def _of(kind: type[Any], value: Any) -> Any:

@@ -14,6 +14,7 @@ import speed.pulsar
 from speed.pulsar import Pulsar
 
 ROOT = Path(__file__).resolve().parents[2]
+LOGS = ROOT / "tests/pulsar/server/log4j2.xml"
 PEER_SECONDS = 120.0
 CURVES = {"ec": "ec_paramgen_curve:P-256"}
 
@@ -37,11 +38,13 @@ class Server:
 
     def _make_key(self, name: str) -> None:
         kind = ["EC", "-pkeyopt", CURVES[name]] if name in CURVES else ["RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
-        private, public = (str(self.keys / f"{name}.{part}.pem") for part in ("private", "public"))
-        subprocess.run(["openssl", "genpkey", "-algorithm", *kind, "-out", private], check=True, capture_output=True)
-        # Pulsar's Java client reads no other form of private keys.
-        subprocess.run(["openssl", "pkey", "-in", private, "-traditional", "-out", private], check=True)
-        subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
+        made, private, public = (str(self.keys / f"{name}.{part}.pem") for part in ("made", "private", "public"))
+        for words in (
+            ["genpkey", "-algorithm", *kind, "-out", made],
+            ["pkey", "-traditional", "-in", made, "-out", private],  # the only form that Pulsar's Java client reads
+            ["pkey", "-pubout", "-in", made, "-out", public],
+        ):
+            subprocess.run(["openssl", *words], check=True, capture_output=True)
 
     def public(self, *names: str) -> dict[str, bytes]:
         return {name: (self.keys / f"{name}.public.pem").read_bytes() for name in names}
@@ -51,7 +54,8 @@ class Server:
 
     def java(self, verb: str, topic: str, *words: str) -> str:
         """What Pulsar's Java client prints; ``server/Peer.java`` names the words."""
-        java = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{ROOT}/build/pulsar/lib/*"]
+        java = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dlog4j.configurationFile={LOGS}"]
+        java += ["-cp", f"{ROOT}/build/pulsar/lib/*"]
         program = [f"{ROOT}/tests/pulsar/server/Peer.java", verb, self.addresses["broker"], topic, str(self.keys)]
         environment = {**os.environ, "JAVA_TOOL_OPTIONS": ""}
         done = subprocess.run(
