@@ -25,6 +25,8 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES
 MAX_SENT_FRAME_BYTES = 1 << 20
 """What Pulsar takes unless it is configured for more; it closes the connection on a longer frame."""
 MAX_RECEIVED_FRAME_BYTES = 16 << 20
+OPEN_SECONDS = 30.0
+"""How long a connection is waited for at least: the server answers when the topic is there, and may have to make it."""
 KEY_SECONDS = 4 * 3600.0
 """How long Pulsar's Java client uses a data key."""
 KEY_MESSAGES = 1 << 20
@@ -65,7 +67,7 @@ class _Link:
     def _opened(self, timeout: float) -> Any:
         exceptions = lazily.load("websockets.exceptions")
         try:
-            return self._pulsar.opened(self._make_address(), max(timeout, 1.0))
+            return self._pulsar.opened(self._make_address(), max(timeout, OPEN_SECONDS))
         except exceptions.InvalidStatus as error:
             status = error.response.status_code
             raise PulsarRefusedError(f"the server refuses the connection with HTTP status {status}") from None
