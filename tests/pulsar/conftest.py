@@ -16,7 +16,7 @@ from speed.pulsar import Pulsar
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "tests/pulsar/server/log4j2.xml"
 PEER_SECONDS = 120.0
-CURVES = {"ec": "ec_paramgen_curve:P-256"}
+CURVES = {"ec": "ec_paramgen_curve:prime256v1"}
 
 
 class Server:
