@@ -66,7 +66,7 @@ def test_what_the_java_client_publishes_is_consumed(
 def test_a_batch_is_acknowledged_with_its_last_message(
     server: Server, pulsar: Pulsar, joined: Joined, topic: str
 ) -> None:
-    consumer = joined(private_keys=server.private("rsa"))
+    consumer = joined(type="Shared", private_keys=server.private("rsa"))  # the server forgets an exclusive one late
     server.java("publish", topic, "rsa", "LZ4", "true", "2")
     first = received(consumer)
     consumer.acknowledge(first)
@@ -82,7 +82,7 @@ def test_a_batch_is_acknowledged_with_its_last_message(
 def test_a_message_for_another_key_fails_and_can_be_acknowledged(
     server: Server, pulsar: Pulsar, joined: Joined, topic: str
 ) -> None:
-    consumer = joined(private_keys={"rsa": server.private("other")["other"]})
+    consumer = joined(type="Shared", private_keys={"rsa": server.private("other")["other"]})
     pulsar.producer(topic, encryption_keys=server.public("rsa")).publish(TEXT)
     with pytest.raises(UnreadableError) as caught:
         consumer.receive(30)
