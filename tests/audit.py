@@ -29,6 +29,7 @@ EXTRAS = (
     "tokens",
     "tracing",
     "schemas",
+    "pulsar",
     "spark",
     "examples",
     "bench",

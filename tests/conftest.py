@@ -20,6 +20,8 @@ def same_process(file: str) -> str | None:
     name = Path(file).stem
     if name in ("test_readme", "test_spark_connect"):
         return "Spark started by others"
+    if name == "test_pulsar":
+        return "one Pulsar"
     if not name.startswith("test_spark"):
         return None
     return "Spark on a cluster" if "cluster" in name else "Spark on this machine"

@@ -34,7 +34,7 @@ LAYERS = (
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
 FACE |= {"topic", "aio_topic"}
-APPLICATIONS = frozenset({"spark", "daemon", "cli"})
+APPLICATIONS = frozenset({"spark", "daemon", "cli", "pulsar"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
