@@ -211,10 +211,13 @@ def delivery(ledger: int, row: Sequence[Any]) -> str:
     _, about, payload = decode(data)
     properties = dict(about.get("properties", {}))
     event_time = _moment(properties.pop(EVENT_TIME, ""))
+    content = plain(unpack(payload)) if payload else b""
     context = encryption.kept(properties.pop(encryption.PROPERTY, None))
+    if context is not None and context.compression_type == encryption.COMPRESSIONS[0]:
+        context.uncompressed_message_size = len(content)
     message = _Delivery(
         MessageId(ledger, offset).text(),
-        plain(unpack(payload)) if payload else b"",
+        content,
         properties,
         _iso(recorded_ms),
         max(0, attempts - 1),
@@ -233,7 +236,8 @@ def plain(value: Any) -> bytes:
 
 
 def _iso(unix_ms: int) -> str:
-    return (_EPOCH + timedelta(milliseconds=unix_ms)).isoformat(timespec="milliseconds")
+    moment = datetime(1970, 1, 1) + timedelta(milliseconds=unix_ms)  # noqa: DTZ001 - in UTC, which the letter says
+    return f"{moment.isoformat(timespec='milliseconds')}Z"
 
 
 def _moment(text: str) -> str:

@@ -90,7 +90,7 @@ def test_the_context_is_as_pulsar_writes_it(site: GatewaySite) -> None:
             "keys": sealed.keys,
             "param": frame["encryptionParam"],
             "compressionType": "NONE",
-            "uncompressedMessageSize": 0,
+            "uncompressedMessageSize": len(b64decode(frame["payload"])),
             "batchSize": None,
         }
 
