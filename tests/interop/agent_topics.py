@@ -42,7 +42,7 @@ class Topics:
         return _shown(message)
 
     def do_topic_acknowledge(self, offset: int, until: bool = False) -> int:
-        tell = self._consuming().ack_cumulative if until else self._consuming().ack
+        tell = self._consuming().acknowledge_until if until else self._consuming().acknowledge
         return tell(self._received[offset])
 
     def do_topic_reject(self, offset: int, delay: float | None = None) -> int:
