@@ -164,8 +164,10 @@ def test_a_lane_is_kept_while_nobody_can_tell_whether_its_sender_comes_back(
     def fails(_: str) -> Any:
         raise OSError(24, "Too many open files")
 
-    resting = one_at_rest(billing)
-    billing.scan()
+    with monkeypatch.context() as patch:
+        patch.setattr("speed.fs.inbox.is_settled", lambda _: False)
+        resting = one_at_rest(billing)
+        billing.scan()
     billing.settle(resting)
     with monkeypatch.context() as patch:
         patch.setattr("speed.fs.claim.newest_of_all", fails)
