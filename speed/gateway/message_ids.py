@@ -9,9 +9,11 @@ import binascii
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
+from speed.errors import WireError
+from speed.wire.records import VARINT, read_varint, varint, walk
+
 MAX_TEXT = 512
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_SIZES = {_FIXED64: 8, _FIXED32: 4}
+MAX_NUMBER_BYTES = 10
 
 
 class MessageId(NamedTuple):
@@ -22,7 +24,7 @@ class MessageId(NamedTuple):
 
     def text(self) -> str:
         """As clients get it."""
-        data = b"\x08" + _written(self.ledger) + b"\x10" + _written(self.entry)
+        data = b"\x08" + varint(self.ledger) + b"\x10" + varint(self.entry)
         return b64encode(data).decode()
 
 
@@ -43,49 +45,19 @@ def read(text: str) -> MessageId:
         data = b64decode(text + "=" * (-len(text) % 4), validate=True)
     except binascii.Error:
         raise ValueError("not Base64") from None
-    found = _fields(data)
+    found = _numbers(data)
     if 1 not in found or 2 not in found:
         raise ValueError("without ledger or entry")
     return MessageId(found[1], found[2])
 
 
-def _fields(data: bytes) -> dict[int, int]:
-    """The numbers of a message of protobuf; all else is passed over."""
-    found: dict[int, int] = {}
-    place = 0
-    while place < len(data):
-        tag, place = _number(data, place)
-        kind = tag & 7
-        if kind == _VARINT:
-            found[tag >> 3], place = _number(data, place)
-        elif kind == _BYTES:
-            size, place = _number(data, place)
-            place += size
-        elif kind in _SIZES:
-            place += _SIZES[kind]
-        else:
-            raise ValueError("no protobuf")
-    if place != len(data):
-        raise ValueError("cut")
-    return found
-
-
-def _number(data: bytes, place: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 70, 7):
-        if place >= len(data):
-            raise ValueError("cut")
-        number |= (data[place] & 0x7F) << shift
-        place += 1
-        if data[place - 1] < 0x80:
-            return number, place
-    raise ValueError("a number that is too long")
-
-
-def _written(number: int) -> bytes:
-    data = bytearray()
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
+def _numbers(data: bytes) -> dict[int, int]:
+    """The numbers of a message of protobuf by field; all else is passed over."""
+    try:
+        return {
+            field: read_varint(data, begin, MAX_NUMBER_BYTES)[0]
+            for field, kind, _, begin, _ in walk(data)
+            if kind == VARINT
+        }
+    except WireError as error:
+        raise ValueError(str(error)) from None
