@@ -41,6 +41,8 @@ from speed.wire import names
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+    from speed.gateway.server import Gateway
+
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
 STARTING_POLL_SECONDS = 0.1
@@ -75,6 +77,7 @@ class Daemon:
         node: Node,
         recording: Recording | None,
         hosting: Hosting | None,
+        gateway: Gateway | None,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -83,6 +86,7 @@ class Daemon:
         self._node = node
         self._recording = recording
         self._hosting = hosting
+        self._gateway = gateway
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -205,9 +209,16 @@ class Daemon:
             self._log.warning("sweep_failed", reason=str(error))
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
-            self._failed = True
-            if not self._stop_signals:
-                self._stop("node lost")
+            self._fail("node lost")
+        if self._gateway is not None and self._gateway.has_failed and not self._failed:
+            self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
+            self._fail("gateway ended")
+
+    def _fail(self, why: str) -> None:
+        """End with an error, so that whoever supervises speedd starts it again."""
+        self._failed = True
+        if not self._stop_signals:
+            self._stop(why)
 
     def _look_after(self, recording: Recording) -> None:
         trouble = recording.retain()
@@ -345,7 +356,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if recording is not None:
             recording.start()
         node.allow(*settings.allow)
-        return Daemon(config, node, recording, hosting, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, sink, log, ready_fd).run()
     finally:
         if gateway is not None:
             gateway.close()

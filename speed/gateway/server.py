@@ -68,6 +68,11 @@ class Gateway:
             pass  # it has ended
         self._thread.join(3 * CLOSE_SECONDS)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended though nobody closed it: nothing is served any more."""
+        return self._failure is not None
+
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())

@@ -25,6 +25,7 @@ from websockets.frames import Opcode
 
 from tests.system.documents import REPOSITORY
 from tests.system.gateways import HEAD, NAMED, Client, GatewaySite, frame, handshaken, path, status
+from tests.system.topics import PATIENCE, TopicSite
 
 pytestmark = pytest.mark.system
 SECRET = "s" * 32
@@ -326,3 +327,39 @@ def test_a_reload_says_that_the_gateway_needs_a_restart_and_takes_grants_over(tm
             assert told["settings"] == ["gateway"]
             next(line for line in lines if line["event"] == "reloaded")
             assert producer.publish(b"x")["result"] == "send-error:6"
+
+
+FAILING = """
+import asyncio
+from speed.gateway import server
+
+class Failing(server.Gateway):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def _serve(self):
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._started.set()
+        await self._stop.wait()
+        raise RuntimeError("a defect")
+
+server.Gateway = Failing
+from speed.daemon import main
+main()
+"""
+"""A speedd whose gateway fails once it serves."""
+
+
+def test_a_gateway_that_fails_ends_speedd_so_that_it_is_started_again(tmp_path: Path) -> None:
+    site = TopicSite(tmp_path, NAMED.replace("[topics]", "heartbeat_seconds = 0.2\n[topics]", 1))
+    ended = subprocess.run(
+        [sys.executable, "-c", FAILING, "run", "-c", str(site.config)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert '"event": "gateway_ended"' in ended.stderr
+    assert "a defect" in ended.stderr
