@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import speed
-from tests.system.topics import TopicSite
+from tests.system.topics import TopicSite, started
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -31,10 +31,7 @@ name = "returns"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
-    site = TopicSite(tmp_path_factory.mktemp("topics"), CONFIG)
-    site.start()
-    yield site
-    site.close()
+    yield from started(tmp_path_factory.mktemp("topics"), CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +102,21 @@ def test_fields_of_payloads_are_columns_and_texts_and_bytes_come_as_they_are(
         ("text/plain", b"text"),
         ("application/octet-stream", b"bytes"),
     ]
+
+
+def test_a_payload_that_cannot_be_read_is_named_or_null(session: Any, site: TopicSite, topic: speed.Topic) -> None:
+    """No host looks into payloads: any publisher can have such a one kept."""
+    topic.publish({"n": 1})
+    topic.publish_all([{"payload": b"\xa5cut"}, {"payload": b"\xa2\xff\xff"}])
+    reading = session.read.format("speed").options(**options(site, topic))
+    assert [bytes(row.payload) for row in reading.load().where("offset > 0").orderBy("offset").collect()] == [
+        b"\xa5cut",
+        b"\xa2\xff\xff",
+    ]
+    with pytest.raises(Exception, match=r"PayloadError: topic .*, offset 1: the payload .* does not fit"):
+        reading.schema("n long").load().collect()
+    rows = reading.option("onError", "null").schema("offset long, n long").load().orderBy("offset").collect()
+    assert [row["n"] for row in rows] == [1, None, None]
 
 
 def test_what_is_asked_of_topic_and_kind_is_found(session: Any, site: TopicSite, topic: speed.Topic) -> None:

@@ -127,12 +127,17 @@ class TopicSite:
             process.stderr.close()
 
 
-def started_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
+def started(path: Path, config: str = CONFIG) -> Iterator[TopicSite]:
     """A site that serves topics, ended afterwards."""
-    site = TopicSite(tmp_path_factory.mktemp("topics"))
+    site = TopicSite(path, config)
     site.start()
     yield site
     site.close()
+
+
+def started_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
+    """One with the usual configuration."""
+    yield from started(tmp_path_factory.mktemp("topics"))
 
 
 def until(condition: Callable[[], bool]) -> None:

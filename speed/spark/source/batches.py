@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from speed.message.batch import split_batch
 from speed.message.compression import decompress, is_read
-from speed.message.errors import MessageError
+from speed.message.errors import BatchError, CompressionError
 from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, Payloads
 from speed.wire.content import BATCH_TYPE
@@ -52,7 +52,7 @@ def _parts(head: Head, payload: bytes, row: int, skip_unfit: bool) -> Iterator[t
         return
     try:
         parts = [(kind, bytes(part)) for kind, part in split_batch(memoryview(_plain(head, payload)))]
-    except MessageError as error:
+    except (BatchError, CompressionError) as error:
         if not skip_unfit:
             raise UnfitBatchError(row, str(error)) from None
         yield None, head, payload

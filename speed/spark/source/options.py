@@ -47,6 +47,7 @@ _READ = {
     "durableTopic": "durable topics or patterns to read, separated by commas",
     "subscription": "subscription of one durable topic that follows the query",
     "host": "node that hosts that topic: speedd.topics",
+    "prefix": "family of the node that moves that subscription: etl",
     "inbox": "inbox to read",
     "source": "sender or pattern to read",
     "payload": "binary or string",

@@ -75,13 +75,19 @@ class TopicBatches(RecordBatches):
 
 
 def _plain(payload: bytes) -> tuple[int, bytes | None]:
-    """Which type a payload has, and its bytes: texts and bytes as they are, all else packed; None of a tombstone."""
+    """Which type a payload has, and its bytes: texts and bytes as they are, all else packed; None of a tombstone.
+
+    No host looks into a payload: one that cannot be read is told where it does not fit a column.
+    """
     if not payload:
         return 0, None
-    if payload[0] in _TEXTS:
-        return 1, unpack(payload).encode()
-    if payload[0] in _BYTES:
-        return 2, unpack(payload)
+    try:
+        if payload[0] in _TEXTS:
+            return 1, unpack(payload).encode()
+        if payload[0] in _BYTES:
+            return 2, unpack(payload)
+    except WireError:
+        pass
     return 0, payload
 
 
