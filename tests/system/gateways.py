@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
+import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
@@ -109,6 +110,13 @@ class GatewaySite:
             self.process.wait(PATIENCE)
         finally:
             self.topics.close()
+
+
+def started_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
+    """A site with a gateway, ended afterwards."""
+    site = GatewaySite(tmp_path_factory.mktemp("gateway"))
+    yield site
+    site.close()
 
 
 class Client(ExitStack):

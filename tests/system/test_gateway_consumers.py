@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
 
 import pytest
 
 import speed
 from speed.gateway.message_ids import MessageId, ledger_of
-from tests.system.gateways import GatewaySite, status, until
+from tests.system.gateways import GatewaySite, started_gateway, status, until
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
-    site = GatewaySite(tmp_path_factory.mktemp("gateway"))
-    yield site
-    site.close()
+site = pytest.fixture(started_gateway, name="site", scope="module")
 
 
 def subscribed(site: GatewaySite, topic: str, **parameters: object) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,18 +14,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tests.system.gateways import Client, GatewaySite, status
+from tests.system.gateways import Client, GatewaySite, started_gateway, status
 
 pytestmark = pytest.mark.system
+site = pytest.fixture(started_gateway, name="site", scope="module")
 OAEP = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)  # as Pulsar has it
 PEOPLE = {name: rsa.generate_private_key(65537, 2048) for name in ("anna", "bert")}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
-    site = GatewaySite(tmp_path_factory.mktemp("gateway"))
-    yield site
-    site.close()
 
 
 def text(data: bytes) -> str:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator
 
 import pytest
 
-from tests.system.gateways import GatewaySite, published, status
+from tests.system.gateways import GatewaySite, published, started_gateway, status
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
-    site = GatewaySite(tmp_path_factory.mktemp("gateway"))
-    yield site
-    site.close()
+site = pytest.fixture(started_gateway, name="site", scope="module")
 
 
 def test_a_message_is_kept_when_its_reply_comes(site: GatewaySite) -> None:

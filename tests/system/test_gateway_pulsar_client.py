@@ -10,10 +10,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import speed.pulsar
-from tests.system.gateways import GatewaySite
+from tests.system.gateways import GatewaySite, started_gateway
 from tests.system.topics import PATIENCE
 
 pytestmark = pytest.mark.system
+site = pytest.fixture(started_gateway, name="site", scope="module")
 KEYS: dict[str, Any] = {
     "anna": rsa.generate_private_key(65537, 2048),
     "bert": ec.generate_private_key(ec.SECP256R1()),
@@ -25,13 +26,6 @@ PUBLIC = {
 
 def private(name: str) -> dict[str, bytes]:
     return {name: KEYS[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
-    site = GatewaySite(tmp_path_factory.mktemp("gateway"))
-    yield site
-    site.close()
 
 
 @pytest.fixture
