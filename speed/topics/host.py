@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from speed import Node, Request, Response
-from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
+from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError, WireError
 from speed.topics.catalogue import Catalogue
 from speed.topics.grants import Access
 from speed.topics.subscription import TYPES, SubscriptionError, Terms
@@ -22,7 +22,7 @@ from speed.wire.limits import (
     TOPIC_WAIT_SECONDS,
 )
 from speed.wire.topic import MESSAGE, TOMBSTONE, Head, join, key_hash
-from speed.wire.value import pack
+from speed.wire.value import pack, unpack
 
 WORKERS = 64
 """Threads of the host: half of them may wait for messages."""
@@ -352,14 +352,24 @@ def _encoded(message: Any, origin: Mapping[str, str], packed: bytes) -> tuple[in
     if not isinstance(message, Mapping) or not message.keys() <= _FIELDS:
         raise _wrong(f"a message is a map of {', '.join(sorted(_FIELDS))}")
     head, payload = _head(message), message.get("payload", b"")
-    if not isinstance(payload, bytes):
-        raise _wrong("payload must be bytes")
+    _check_payload(payload)
     if "key" in message or "properties" in message:
         packed = pack({**origin, **_named(message.get("key"), message.get("properties") or {})})
     data = join(head, packed, payload)
     if len(data) > MAX_TOPIC_MESSAGE_BYTES:
         raise _wrong(f"a message of {len(data)} bytes: at most {MAX_TOPIC_MESSAGE_BYTES} are kept")
     return head.sequence, data
+
+
+def _check_payload(payload: Any) -> None:
+    """Bytes that are no value would stop every consumer that gets them."""
+    if not isinstance(payload, bytes):
+        raise _wrong("payload must be bytes")
+    try:
+        if payload:
+            unpack(payload)
+    except WireError as error:
+        raise _wrong(str(error)) from None
 
 
 _PLAIN = Head()

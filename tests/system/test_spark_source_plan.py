@@ -591,3 +591,22 @@ def test_a_payload_of_a_batch_that_does_not_fit_is_named_by_its_message(recorded
     with pytest.raises(PayloadError, match="offset 0: the payload"):
         read_rows(recorded)
     assert read_rows(recorded, onError="null") == [(0, 0, 5), (0, 1, None), (1, 0, 6)]
+
+
+# --- durable topics ---
+
+
+def test_a_payload_of_a_durable_topic_that_cannot_be_read_is_named_or_null(recorded: Recorded) -> None:
+    """No host keeps such a one; whoever has the key could write it."""
+    from speed.spark.source.columns import PayloadError
+    from speed.wire.topic import Head, encode
+
+    for payload in (b"\x81\xa1n\x01", b"\xa5cut", b"\xa2\xff\xff"):
+        recorded.raw(Subject("topic", "orders", "speedd.topics"), encode(Head(), {"publisher": "p"}, payload))
+    of_topics = {"durableTopic": "orders", "journal": f"{recorded.root}/journal"}
+    whole = pa.schema([("offset", pa.int64()), ("payload", pa.binary())])
+    assert read_rows(recorded, whole, **of_topics)[1:] == [(1, b"\xa5cut"), (2, b"\xa2\xff\xff")]
+    fields = pa.schema([("offset", pa.int64()), ("n", pa.int64())])
+    with pytest.raises(PayloadError, match="offset 1: the payload .* does not fit"):
+        read_rows(recorded, fields, **of_topics)
+    assert read_rows(recorded, fields, onError="null", **of_topics) == [(0, 1), (1, None), (2, None)]

@@ -104,21 +104,6 @@ def test_fields_of_payloads_are_columns_and_texts_and_bytes_come_as_they_are(
     ]
 
 
-def test_a_payload_that_cannot_be_read_is_named_or_null(session: Any, site: TopicSite, topic: speed.Topic) -> None:
-    """No host looks into payloads: any publisher can have such a one kept."""
-    topic.publish({"n": 1})
-    topic.publish_all([{"payload": b"\xa5cut"}, {"payload": b"\xa2\xff\xff"}])
-    reading = session.read.format("speed").options(**options(site, topic))
-    assert [bytes(row.payload) for row in reading.load().where("offset > 0").orderBy("offset").collect()] == [
-        b"\xa5cut",
-        b"\xa2\xff\xff",
-    ]
-    with pytest.raises(Exception, match=r"PayloadError: topic .*, offset 1: the payload .* does not fit"):
-        reading.schema("n long").load().collect()
-    rows = reading.option("onError", "null").schema("offset long, n long").load().orderBy("offset").collect()
-    assert [row["n"] for row in rows] == [1, None, None]
-
-
 def test_what_is_asked_of_topic_and_kind_is_found(session: Any, site: TopicSite, topic: speed.Topic) -> None:
     topic.publish(1)
     topic.delete_key("a")

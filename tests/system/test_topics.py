@@ -332,6 +332,18 @@ def test_a_callback_acknowledges_what_it_handled_and_gets_again_what_it_did_not(
     assert sorted(seen, key=str) == [("a", 1), ("a", 2), ("b", 1)]
 
 
+@pytest.mark.parametrize("payload", [b"\xa5cut", b"\x01\x02", b"\xc1"])
+def test_bytes_that_are_no_value_are_refused_before_they_stop_a_consumer(topic: speed.Topic, payload: bytes) -> None:
+    """D-5."""
+    with topic.consumer("billing", start="earliest") as consumer:
+        with pytest.raises(speed.InvalidArgumentsError, match="payload is not one msgpack value"):
+            topic.publish_all([{"payload": b"\x01"}, {"payload": payload}])
+        topic.publish(2)
+        message = consumer.receive(10)
+        assert message is not None
+        assert message.payload == 2
+
+
 def test_what_a_callback_handled_is_acknowledged_though_the_host_did_not_answer_at_first(
     topic: speed.Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

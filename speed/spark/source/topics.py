@@ -77,7 +77,7 @@ class TopicBatches(RecordBatches):
 def _plain(payload: bytes) -> tuple[int, bytes | None]:
     """Which type a payload has, and its bytes: texts and bytes as they are, all else packed; None of a tombstone.
 
-    No host looks into a payload: one that cannot be read is told where it does not fit a column.
+    One that cannot be read is told where it does not fit a column.
     """
     if not payload:
         return 0, None
