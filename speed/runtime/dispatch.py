@@ -248,7 +248,7 @@ class Dispatch:
             self._answer_question(lane.source, received.header.sequence, body, self._answer(operation, lane.source))
 
     def _after_requests(self, source: str, do: Callable[[], None]) -> None:
-        """What names requests overtakes none that is still put together."""
+        """What names requests overtakes none that is still put together; if it waits, a worker does it."""
         if self._segments is None:
             do()
         else:

@@ -607,6 +607,6 @@ def test_a_payload_of_a_durable_topic_that_cannot_be_read_is_named_or_null(recor
     whole = pa.schema([("offset", pa.int64()), ("payload", pa.binary())])
     assert read_rows(recorded, whole, **of_topics)[1:] == [(1, b"\xa5cut"), (2, b"\xa2\xff\xff")]
     fields = pa.schema([("offset", pa.int64()), ("n", pa.int64())])
-    with pytest.raises(PayloadError, match="offset 1: the payload .* does not fit"):
+    with pytest.raises(PayloadError, match=r"offset 1: the payload .* does not fit"):
         read_rows(recorded, fields, **of_topics)
     assert read_rows(recorded, fields, onError="null", **of_topics) == [(0, 1), (1, None), (2, None)]
