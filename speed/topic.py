@@ -6,6 +6,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +41,7 @@ GRACE_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 """Before a host that is not there, or too busy to wait, is asked again."""
 Start = int | str | Mapping[str, int]
+_Batch = list[dict[str, Any]]
 AWAY = (UnknownNodeError, NodeLeftError, CallTimeoutError)
 
 
@@ -172,14 +175,37 @@ class Topic:
     ) -> list[int | None]:
         """As ``publish_batch``, of messages that ``outgoing`` made."""
         offsets: list[int | None] = []
-        for batch in batches(messages):
-            offsets += self._publish(batch, producer, timeout)
+        making = batches(messages)
+        batch = next(making, None)
+        while batch is not None:
+            under_way = self._begun(batch, producer, timeout)
+            try:
+                following = next(making, None)  # made while the host writes
+            finally:
+                offsets += self._kept(under_way, batch, producer, timeout)
+            batch = following
         return offsets
 
-    def _publish(self, messages: list[dict[str, Any]], producer: str, timeout: float) -> list[int | None]:
+    def _begun(self, batch: _Batch, producer: str, timeout: float) -> Future[Any] | None:
+        """A batch on its way; None to a host that allows nobody, as one that has only just begun."""
+        with suppress(AccessDeniedError):
+            arguments = self._publication(batch, producer)
+            return self._node.submit(self.host, "topics.publish", arguments, timeout=timeout)
+        return None
+
+    def _kept(self, under_way: Future[Any] | None, batch: _Batch, producer: str, timeout: float) -> list[int | None]:
+        with suppress(AccessDeniedError):
+            if under_way is not None:
+                return _offsets(under_way.result())
+        return self._publish(batch, producer, timeout)
+
+    def _publish(self, messages: _Batch, producer: str, timeout: float) -> list[int | None]:
+        arguments = self._publication(messages, producer)
+        return _offsets(asked(self._node, self.host, "publish", arguments, timeout))
+
+    def _publication(self, messages: _Batch, producer: str) -> dict[str, Any]:
         named = {"producer": producer} if producer else {}
-        answer = self._call("publish", timeout=timeout, messages=messages, **named)
-        return [None if offset < 0 else offset for offset in answer["offsets"]]
+        return {"topic": self.name, "messages": messages, **named}
 
     # --- reading ---
 
@@ -262,6 +288,10 @@ class Topic:
     def unsubscribe(self, subscription: str, *, timeout: float = 30.0) -> None:
         """Remove a subscription that has no consumers."""
         self._call("unsubscribe", timeout=timeout, subscription=subscription)
+
+
+def _offsets(answer: Mapping[str, Any]) -> list[int | None]:
+    return [None if offset < 0 else offset for offset in answer["offsets"]]
 
 
 def asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from speed.errors import JournalError, StorageError, WireError
@@ -287,11 +289,10 @@ def _parts(entries: Sequence[Entry], most_bytes: int) -> Iterator[Sequence[Entry
 
 
 def _runs(entries: Sequence[Entry], most: int, most_bytes: int) -> Iterator[Sequence[Entry]]:
-    start = size = 0
-    for at, entry in enumerate(entries):
-        cost = len(entry.message) + RECORD_BYTES
-        if at > start and (at - start >= most or size + cost > most_bytes):
-            yield entries[start:at]
-            start, size = at, 0
-        size += cost
-    yield entries[start:]
+    ends = list(accumulate(RECORD_BYTES + len(entry.message) for entry in entries))
+    start = before = 0
+    while start < len(entries):
+        fit = bisect_right(ends, before + most_bytes, start)
+        end = max(start + 1, min(start + most, fit))
+        yield entries[start:end]
+        start, before = end, ends[end - 1]

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 from speed import Node, Request, Response
-from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError, WireError
+from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
 from speed.topics.catalogue import Catalogue
 from speed.topics.grants import Access
-from speed.topics.subscription import TYPES, SubscriptionError, Terms
+from speed.topics.publisher import MAX_TIME_MS, Publisher
+from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
 from speed.topics.topic import Group, Start, Topic
 from speed.wire import names
 from speed.wire.limits import (
     MAX_TOPIC_BATCH,
-    MAX_TOPIC_KEY_BYTES,
-    MAX_TOPIC_MESSAGE_BYTES,
-    MAX_TOPIC_PROPERTIES,
     TOPIC_WAIT_SECONDS,
 )
-from speed.wire.topic import MESSAGE, TOMBSTONE, Head, join, key_hash
-from speed.wire.value import pack, unpack
 
 WORKERS = 64
 """Threads of the host: half of them may wait for messages."""
 MOST_WAITING = WORKERS // 2
 LOOK_SECONDS = 0.25
 """How often who waits looks whether its caller is still there."""
-MAX_TIME_MS = 1 << 50
 Answer = dict[str, Any]
 
 
@@ -96,15 +91,14 @@ class Host:
     def publish(self, request: Request, topic: str, messages: list[Any], producer: str = "") -> Answer:
         """Record messages; see D-5."""
         if not 0 < len(messages) <= MAX_TOPIC_BATCH:
-            raise _wrong(f"{len(messages)} messages: publish 1 to {MAX_TOPIC_BATCH} at once")
+            raise wrong(f"{len(messages)} messages: publish 1 to {MAX_TOPIC_BATCH} at once")
         if producer:
             names.check_node_name(producer)
-        origin = {"publisher": request.caller, **({"producer": producer} if producer else {})}
-        packed = pack(origin)
-        encoded = [_encoded(one, origin, packed) for one in messages]
+        publisher = Publisher(request.caller, producer)
+        records = [publisher.record(one) for one in messages]
         with self._catalogue.lock:
             found = self._topic(request, "publish", topic)
-            return {"lane": found.log.lane, "offsets": found.publish(producer, encoded)}
+            return {"lane": found.log.lane, "offsets": found.publish(producer, records)}
 
     # --- consuming ---
 
@@ -124,7 +118,7 @@ class Host:
         names.check_node_name(subscription)
         names.check_node_name(consumer)
         if type not in TYPES:
-            raise _wrong(f"type {type!r} is none of {', '.join(TYPES)}")
+            raise wrong(f"type {type!r} is none of {', '.join(TYPES)}")
         _check_number("max_deliveries", max_deliveries, 65535)
         _check_number("ack_timeout_ms", ack_timeout_ms, MAX_TIME_MS)
         with self._catalogue.lock:
@@ -141,7 +135,7 @@ class Host:
         """The topic of dead letters: made now, so that what dies has a place."""
         names.check_topic(dead_letter)
         if not max_deliveries or dead_letter == topic.name:
-            raise _wrong("dead_letter needs max_deliveries, and another topic than this one")
+            raise wrong("dead_letter needs max_deliveries, and another topic than this one")
         if dead_letter in self._catalogue.topics and self._catalogue.topics[dead_letter].parent != topic.name:
             raise SubscriptionError("TAKEN", f"topic {dead_letter!r} is not one of dead letters of {topic.name!r}")
         self._catalogue.make(dead_letter, parent=topic.name)
@@ -330,80 +324,14 @@ def _who(request: Request, consumer: str) -> str:
     return f"{request.caller}/{consumer}"
 
 
-def _wrong(text: str) -> SubscriptionError:
-    return SubscriptionError("INVALID_ARGUMENTS", text)
-
-
 def _check_number(name: str, value: int, most: int, least: int = 0) -> None:
     if not least <= value <= most:
-        raise _wrong(f"{name} is {value}: use {least} to {most}")
+        raise wrong(f"{name} is {value}: use {least} to {most}")
 
 
 def _check_offsets(offsets: Sequence[Any]) -> None:
     if len(offsets) > MAX_TOPIC_BATCH or not all(type(one) is int and one >= 0 for one in offsets):
-        raise _wrong(f"offsets are at most {MAX_TOPIC_BATCH} whole numbers")
-
-
-_FIELDS = frozenset({"payload", "key", "properties", "due_ms", "sequence", "tombstone"})
-
-
-def _encoded(message: Any, origin: Mapping[str, str], packed: bytes) -> tuple[int, bytes]:
-    """Sequence and record of one published message; ``packed`` is ``origin``, which is all that is said of most."""
-    if not isinstance(message, Mapping) or not message.keys() <= _FIELDS:
-        raise _wrong(f"a message is a map of {', '.join(sorted(_FIELDS))}")
-    head, payload = _head(message), message.get("payload", b"")
-    _check_payload(payload)
-    if "key" in message or "properties" in message:
-        packed = pack({**origin, **_named(message.get("key"), message.get("properties") or {})})
-    data = join(head, packed, payload)
-    if len(data) > MAX_TOPIC_MESSAGE_BYTES:
-        raise _wrong(f"a message of {len(data)} bytes: at most {MAX_TOPIC_MESSAGE_BYTES} are kept")
-    return head.sequence, data
-
-
-def _check_payload(payload: Any) -> None:
-    """Bytes that are no value would stop every consumer that gets them."""
-    if not isinstance(payload, bytes):
-        raise _wrong("payload must be bytes")
-    try:
-        if payload:
-            unpack(payload)
-    except WireError as error:
-        raise _wrong(str(error)) from None
-
-
-_PLAIN = Head()
-
-
-def _head(message: Mapping[str, Any]) -> Head:
-    if len(message) == 1 and "payload" in message:
-        return _PLAIN
-    key, due_ms, sequence = message.get("key"), message.get("due_ms", 0), message.get("sequence", 0)
-    if type(due_ms) is not int or type(sequence) is not int:
-        raise _wrong("due_ms and sequence must be whole numbers")
-    if not 0 <= due_ms <= MAX_TIME_MS or not 0 <= sequence < 1 << 63:
-        raise _wrong(f"due_ms must be 0 to {MAX_TIME_MS}, sequence 0 to {(1 << 63) - 1}")
-    kind = TOMBSTONE if message.get("tombstone") else MESSAGE
-    if kind == TOMBSTONE and key is None:
-        raise _wrong("a tombstone needs a key")
-    return Head(kind, 0, _key_hash(key), due_ms, sequence)
-
-
-def _key_hash(key: Any) -> int:
-    if key is None:
-        return 0
-    if not isinstance(key, str) or len(key.encode()) > MAX_TOPIC_KEY_BYTES:
-        raise _wrong(f"a key is text of at most {MAX_TOPIC_KEY_BYTES} bytes")
-    return key_hash(key)
-
-
-def _named(key: Any, properties: Any) -> dict[str, Any]:
-    """What else is said of a message; its key is right."""
-    if not isinstance(properties, Mapping) or len(properties) > MAX_TOPIC_PROPERTIES:
-        raise _wrong(f"properties are a map of at most {MAX_TOPIC_PROPERTIES} texts")
-    if not all(isinstance(name, str) and isinstance(text, str) for name, text in properties.items()):
-        raise _wrong("names and values of properties are text")
-    return {**({} if key is None else {"key": key}), **({"properties": dict(properties)} if properties else {})}
+        raise wrong(f"offsets are at most {MAX_TOPIC_BATCH} whole numbers")
 
 
 def _answering(service: Callable[..., Any]) -> Callable[..., Any]:

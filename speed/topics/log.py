@@ -50,17 +50,14 @@ class Log:
         """Record messages by one write; returns the offset of the first. Raises StorageError; then none is there."""
         end = self._writer.record(self._subject, [Incoming(0, False, data) for data in messages])
         first = end.next - len(messages)
-        for offset, data in enumerate(messages, first):
-            self._remember(Stored(offset, end.last_ms, data))
-        self.end = end.next
-        return first
-
-    def _remember(self, stored: Stored) -> None:
-        self._recent.append(stored)
-        self._recent_bytes += len(stored.data)
-        self.bytes += len(stored.data)
+        self._recent += [Stored(offset, end.last_ms, data) for offset, data in enumerate(messages, first)]
+        size = sum(map(len, messages))
+        self._recent_bytes += size
+        self.bytes += size
         if self._recent_bytes > 2 * RECENT_BYTES:
             self._forget_oldest()
+        self.end = end.next
+        return first
 
     def _forget_oldest(self) -> None:
         """Many at once: each time, all the others move up."""

@@ -32,6 +32,11 @@ class SubscriptionError(Exception):
         self.code = code
 
 
+def wrong(text: str) -> SubscriptionError:
+    """What was asked cannot be, whatever there is."""
+    return SubscriptionError("INVALID_ARGUMENTS", text)
+
+
 @dataclass(frozen=True)
 class Terms:
     """How a subscription delivers; fixed when it is made. 0 is no bound, and no time-out."""

@@ -136,23 +136,34 @@ class Topic:
     def publish(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
         """Record (sequence, bytes) of each; returns their offsets, -1 for a repetition."""
         self._check_room()
-        fresh, seen = [], self._producers.last(producer) if producer else 0
-        for place, (sequence, _) in enumerate(messages):
-            if producer and sequence and sequence <= seen:
-                continue
-            seen = max(seen, sequence)
-            fresh.append(place)
-        if producer and seen:
-            self._producers.check_room(producer, unix_ms())
-        first = self.log.append([messages[place][1] for place in fresh]) if fresh else 0
         if producer:
-            self._producers.note(producer, seen, unix_ms())
-        offsets = [-1] * len(messages)
-        for number, place in enumerate(fresh):
-            offsets[place] = first + number
+            offsets = self._recorded_once(producer, messages)
+        else:
+            offsets = self._recorded([data for _, data in messages])
         self.wake()
         if self.log.end - self._producers.end >= PRODUCERS_EVERY:
             self._save_producers()
+        return offsets
+
+    def _recorded(self, records: Sequence[bytes]) -> list[int]:
+        first = self.log.append(records) if records else 0
+        return list(range(first, first + len(records)))
+
+    def _recorded_once(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
+        """Leave out what this producer published before."""
+        fresh, seen = [], self._producers.last(producer)
+        for place, (sequence, _) in enumerate(messages):
+            if sequence and sequence <= seen:
+                continue
+            seen = max(seen, sequence)
+            fresh.append(place)
+        if seen:
+            self._producers.check_room(producer, unix_ms())
+        offsets = [-1] * len(messages)
+        recorded = self._recorded([messages[place][1] for place in fresh])
+        for place, offset in zip(fresh, recorded, strict=True):
+            offsets[place] = offset
+        self._producers.note(producer, seen, unix_ms())
         return offsets
 
     def _check_room(self) -> None:

@@ -1,0 +1,1 @@
+"""Durable topics, measured beside a real Pulsar."""
