@@ -15,8 +15,8 @@ from speed.gateway.frames import PublishRefusedError
 from speed.gateway.limits import HEAVY_SECONDS, MAX_PENDING_BYTES
 from speed.gateway.message_ids import MessageId
 from speed.gateway.topics import Topics, set_within
+from speed.topics.group import unix_ms
 from speed.topics.subscription import SubscriptionError
-from speed.topics.topic import unix_ms
 
 _NUMBERS = {"DENIED": frames.NOT_ALLOWED, "INVALID_ARGUMENTS": frames.NOT_ENCODED}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from speed.errors import JournalError, SpeedError, StorageError, WireError
@@ -77,6 +77,29 @@ class Catalogue:
             self.topics[name] = topic
         except (SpeedError, WireError, OSError) as error:
             self.broken[name] = str(error)
+
+    @property
+    def place(self) -> str:
+        """Where they lie, for people."""
+        return self._directory
+
+    def known(self, name: str) -> Topic | None:
+        """The topic of a name; None if it is not there or broken."""
+        return self.topics.get(name)
+
+    def used(self) -> Iterable[Topic]:
+        """Those with consumers."""
+        return self.topics.values()
+
+    def every(self) -> Iterable[Topic]:
+        """All there are."""
+        return self.topics.values()
+
+    def begin(self, wanted: Sequence[str]) -> None:
+        """Make these topics. Raises SubscriptionError, StorageError, JournalFullError."""
+        for name in wanted:
+            if name not in self.broken:
+                self.make(name)
 
     def find(self, name: str) -> Topic:
         """Raises SubscriptionError UNKNOWN_TOPIC, DAMAGED."""

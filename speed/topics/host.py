@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -9,11 +10,11 @@ from typing import Any
 
 from speed import Node, Request, Response
 from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
-from speed.topics.catalogue import Catalogue
+from speed.topics.backend import Backend, HostedTopic, Start
 from speed.topics.grants import Access
+from speed.topics.group import Group
 from speed.topics.publisher import MAX_TIME_MS, Publisher
 from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
-from speed.topics.topic import Group, Start, Topic
 from speed.wire import names
 from speed.wire.limits import (
     MAX_TOPIC_BATCH,
@@ -33,12 +34,13 @@ class Host:
 
     Args:
         node: the node that the services are registered on; it is the caller's to close.
+        topics: where they lie.
     """
 
-    def __init__(self, node: Node, catalogue: Catalogue, access: Access) -> None:
-        self._catalogue = catalogue
+    def __init__(self, node: Node, topics: Backend, access: Access) -> None:
+        self._topics = topics
         self.access = access
-        self._waiting = 0
+        self._places = threading.Semaphore(MOST_WAITING)
         self._is_closing = False
         self._answering = {name: _answering(service) for name, service in self._services().items()}
         for name, service in self._answering.items():
@@ -78,12 +80,12 @@ class Host:
 
     def watch(self, told: Callable[[str], None]) -> None:
         """Call ``told`` with the name of a topic whenever something may be new in it; the lock is held meanwhile."""
-        self._catalogue.told = told
+        self._topics.told = told
 
     def until_event(self, topic: str, subscription: str) -> float:
         """Seconds after which something of a subscription may be due without anybody's doing."""
-        with self._catalogue.lock:
-            known = self._catalogue.topics.get(topic)
+        with self._topics.lock:
+            known = self._topics.known(topic)
             return known.until_event(subscription) if known else TOPIC_WAIT_SECONDS
 
     # --- publishing ---
@@ -96,9 +98,9 @@ class Host:
             names.check_node_name(producer)
         publisher = Publisher(request.caller, producer)
         records = [publisher.record(one) for one in messages]
-        with self._catalogue.lock:
+        with self._topics.lock:
             found = self._topic(request, "publish", topic)
-            return {"lane": found.log.lane, "offsets": found.publish(producer, records)}
+            return {"lane": found.lane, "offsets": found.publish(producer, records)}
 
     # --- consuming ---
 
@@ -121,24 +123,24 @@ class Host:
             raise wrong(f"type {type!r} is none of {', '.join(TYPES)}")
         _check_number("max_deliveries", max_deliveries, 65535)
         _check_number("ack_timeout_ms", ack_timeout_ms, MAX_TIME_MS)
-        with self._catalogue.lock:
+        with self._topics.lock:
             found = self._topic(request, "consume", topic)
             if dead_letter:
                 self._prepare(found, dead_letter, max_deliveries)
             terms = Terms(type, max_deliveries, ack_timeout_ms, dead_letter)
             place: Start = start  # type: ignore[assignment]  # checked by the topic
             group = found.subscribe(subscription, _who(request, consumer), terms, place)
-            group.answers.pop(_who(request, consumer), None)
-            return {"lane": found.log.lane, "cursor": group.machine.cursor}
+            return {"lane": found.lane, "cursor": group.machine.cursor}
 
-    def _prepare(self, topic: Topic, dead_letter: str, max_deliveries: int) -> None:
+    def _prepare(self, topic: HostedTopic, dead_letter: str, max_deliveries: int) -> None:
         """The topic of dead letters: made now, so that what dies has a place."""
         names.check_topic(dead_letter)
         if not max_deliveries or dead_letter == topic.name:
             raise wrong("dead_letter needs max_deliveries, and another topic than this one")
-        if dead_letter in self._catalogue.topics and self._catalogue.topics[dead_letter].parent != topic.name:
+        known = self._topics.known(dead_letter)
+        if known and known.parent != topic.name:
             raise SubscriptionError("TAKEN", f"topic {dead_letter!r} is not one of dead letters of {topic.name!r}")
-        self._catalogue.make(dead_letter, parent=topic.name)
+        self._topics.make(dead_letter, parent=topic.name)
 
     def receive(
         self, request: Request, topic: str, subscription: str, consumer: str, most: int, got: int = 0, wait_ms: int = 0
@@ -146,13 +148,13 @@ class Host:
         """Messages for one consumer; see D-9."""
         _check_number("most", most, MAX_TOPIC_BATCH, 1)
 
-        def attempt(found: Topic) -> tuple[int, list[Any]]:
+        def attempt(found: HostedTopic) -> tuple[int, list[Any]]:
             group = found.group(subscription)
             return found.receive(group, _who(request, consumer), most, got)
 
-        with self._catalogue.lock:
+        with self._topics.lock:
             batch, messages = self._waited(request, "consume", topic, wait_ms, attempt, subscription)
-            return {"lane": self._catalogue.find(topic).log.lane, "batch": batch, "messages": messages}
+            return {"lane": self._topics.find(topic).lane, "batch": batch, "messages": messages}
 
     def acknowledge(
         self,
@@ -165,7 +167,7 @@ class Host:
     ) -> Answer:
         """Settle messages; see D-12."""
         _check_offsets(offsets)
-        with self._catalogue.lock:
+        with self._topics.lock:
             found, group = self._group(request, "consume", topic, subscription)
             return {"acknowledged": found.acknowledge(group, lane, offsets, until)}
 
@@ -181,7 +183,7 @@ class Host:
         """Have messages come again; see D-12."""
         _check_offsets(offsets)
         _check_number("delay_ms", delay_ms or 0, MAX_TIME_MS)
-        with self._catalogue.lock:
+        with self._topics.lock:
             found, group = self._group(request, "consume", topic, subscription)
             return {"rejected": found.reject(group, _who(request, consumer), offsets, delay_ms)}
 
@@ -195,7 +197,7 @@ class Host:
     ) -> Answer:
         """Leave a subscription; see D-12."""
         _check_offsets(unseen)
-        with self._catalogue.lock:
+        with self._topics.lock:
             found, group = self._group(request, "consume", topic, subscription)
             found.leave(group, _who(request, consumer), unseen)
         return {}
@@ -203,17 +205,16 @@ class Host:
     def read(self, request: Request, topic: str, start: object = "latest", most: int = 100, wait_ms: int = 0) -> Answer:
         """Messages without a subscription; see D-14."""
         _check_number("most", most, MAX_TOPIC_BATCH, 1)
-        with self._catalogue.lock:
+        with self._topics.lock:
             found = self._topic(request, "consume", topic)
             place = found.place(start)  # type: ignore[arg-type]  # it checks
 
-            def attempt(found: Topic) -> tuple[int, list[Any]]:
-                kept = found.log.read(place, most)
-                messages = [[one.offset, 0, one.recorded_ms, one.data] for one in kept]
-                return (kept[-1].offset + 1 if kept else place), messages
+            def attempt(found: HostedTopic) -> tuple[int, list[Any]]:
+                after, kept = found.read(place, most)
+                return after, [[one.offset, 0, one.recorded_ms, one.data] for one in kept]
 
             after, messages = self._waited(request, "consume", topic, wait_ms, attempt, "")
-            return {"lane": found.log.lane, "next": after, "messages": messages}
+            return {"lane": found.lane, "next": after, "messages": messages}
 
     def _waited(
         self,
@@ -221,7 +222,7 @@ class Host:
         right: str,
         topic: str,
         wait_ms: int,
-        attempt: Callable[[Topic], tuple[int, list[Any]]],
+        attempt: Callable[[HostedTopic], tuple[int, list[Any]]],
         subscription: str,
     ) -> tuple[int, list[Any]]:
         """What ``attempt`` gives, as soon as that are messages; the lock is given up while it waits."""
@@ -229,94 +230,95 @@ class Host:
         ends = time.monotonic() + min(wait_ms / 1000, TOPIC_WAIT_SECONDS)
         while True:
             found = self._topic(request, right, topic)
+            seen = found.changes
             number, messages = attempt(found)
             left = ends - time.monotonic()
-            if messages or left <= 0 or request.cancelled or self._is_closing or self._waiting >= MOST_WAITING:
+            is_over = messages or left <= 0 or request.cancelled or self._is_closing
+            if is_over or not self._places.acquire(blocking=False):
                 return number, messages
-            self._waiting += 1
             try:
-                found.changed.wait(min(left, LOOK_SECONDS, found.until_event(subscription)))
+                found.wait(seen, min(left, LOOK_SECONDS, found.until_event(subscription)))
             finally:
-                self._waiting -= 1
+                self._places.release()
 
     def _left(self, node: str) -> None:
-        with self._catalogue.lock:
-            for topic in self._catalogue.topics.values():
+        with self._topics.lock:
+            for topic in self._topics.used():
                 topic.left(node)
 
     # --- topics ---
 
     def seek(self, request: Request, topic: str, subscription: str, to: object) -> Answer:
         """Begin a subscription anew; see D-13."""
-        with self._catalogue.lock:
+        with self._topics.lock:
             found = self._topic(request, "manage", topic)
             return {"offset": found.seek(subscription, to)}  # type: ignore[arg-type]  # it checks
 
     def unsubscribe(self, request: Request, topic: str, subscription: str) -> Answer:
         """Remove a subscription; see D-13."""
-        with self._catalogue.lock:
+        with self._topics.lock:
             self._topic(request, "manage", topic).unsubscribe(subscription)
         return {}
 
     def create(self, request: Request, topic: str) -> Answer:
         """Make a topic, or find it there."""
         names.check_topic(topic)
-        with self._catalogue.lock:
+        with self._topics.lock:
             self.access.check(request.caller, "manage", topic)
-            return {"lane": self._catalogue.make(topic).log.lane}
+            return {"lane": self._topics.make(topic).lane}
 
     def delete(self, request: Request, topic: str) -> Answer:
         """Remove a topic with its messages and subscriptions."""
-        with self._catalogue.lock:
+        with self._topics.lock:
             self.access.check(request.caller, "manage", topic)
-            self._catalogue.remove(topic)
+            self._topics.remove(topic)
         return {}
 
     def purge(self, request: Request, topic: str, dry_run: bool = False) -> Answer:
         """Acknowledge everything in every subscription."""
-        with self._catalogue.lock:
+        with self._topics.lock:
             return {"messages": self._topic(request, "manage", topic).purge(dry_run=dry_run)}
 
     def list(self, request: Request) -> list[Answer]:
         """The topics that the caller may do something with."""
-        with self._catalogue.lock:
-            seen = [one for one in self._catalogue.topics.values() if self._sees(request.caller, one)]
-            rows = [{**one.described(), "subscriptions": len(one.groups)} for one in seen]
-            broken = [name for name in self._catalogue.broken if self.access.sees(request.caller, name)]
-            return [*rows, *({"topic": name, "broken": self._catalogue.broken[name]} for name in broken)]
+        with self._topics.lock:
+            seen = [one for one in self._topics.every() if self._sees(request.caller, one)]
+            rows = [{**one, "subscriptions": len(one["subscriptions"])} for one in (one.described() for one in seen)]
+            broken = [name for name in self._topics.broken if self.access.sees(request.caller, name)]
+            return [*rows, *({"topic": name, "broken": self._topics.broken[name]} for name in broken)]
 
     def describe(self, request: Request, topic: str) -> Answer:
         """One topic with its subscriptions."""
-        with self._catalogue.lock:
-            known = self._catalogue.topics.get(topic)
+        with self._topics.lock:
+            known = self._topics.known(topic)
             if not (self._sees(request.caller, known) if known else self.access.sees(request.caller, topic)):
                 raise SubscriptionError("DENIED", f"node {request.caller!r} may do nothing with topic {topic!r}")
-            return self._catalogue.find(topic).described()
+            return self._topics.find(topic).described()
 
     # --- checks ---
 
-    def _sees(self, caller: str, topic: Topic) -> bool:
+    def _sees(self, caller: str, topic: HostedTopic) -> bool:
         return self.access.sees(caller, topic.name) or bool(topic.parent and self.access.sees(caller, topic.parent))
 
-    def _topic(self, request: Request, right: str, topic: str) -> Topic:
+    def _topic(self, request: Request, right: str, topic: str) -> HostedTopic:
         return self._allowed(request.caller, right, topic)
 
-    def _allowed(self, caller: str, right: str, topic: str) -> Topic:
+    def _allowed(self, caller: str, right: str, topic: str) -> HostedTopic:
         """The topic, if the caller has the right. Who has not is not told whether it exists."""
-        known = self._catalogue.topics.get(topic)
+        known = self._topics.known(topic)
         if not (known and known.parent and self.access.allows(caller, right, known.parent)):
             self.access.check(caller, right, topic)
-        return self._catalogue.find(topic)
+        return self._topics.find(topic)
 
-    def _group(self, request: Request, right: str, topic: str, subscription: str) -> tuple[Topic, Group]:
+    def _group(self, request: Request, right: str, topic: str, subscription: str) -> tuple[HostedTopic, Group]:
         found = self._topic(request, right, topic)
         return found, found.group(subscription)
 
     def close(self) -> None:
         """Let whoever waits go."""
-        with self._catalogue.lock:
+        with self._topics.lock:
             self._is_closing = True
-            for topic in self._catalogue.topics.values():
+            for topic in self._topics.used():
                 topic.wake()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from speed.journal import Journal
 from speed.journal.journal_lane import JournalLane
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.topics.group import Stored
 from speed.wire.journal import Subject
 
 RECENT_BYTES = 1 << 20
@@ -18,14 +18,6 @@ RECENT_BYTES = 1 << 20
 READ_BYTES = 1 << 22
 READ_RECORDS = 4096
 """So much is read ahead of who asks for what is not in memory."""
-
-
-class Stored(NamedTuple):
-    """One message of the log; ``data`` is its head, what is said of it, its payload."""
-
-    offset: int
-    recorded_ms: int
-    data: bytes
 
 
 class Log:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from speed.errors import JournalError, SpeedError, WireError
-from speed.topics.log import Log, Stored
+from speed.topics.backend import Start
+from speed.topics.group import Group, Message, Stored, steady_ms, unix_ms
+from speed.topics.log import Log
 from speed.topics.producers import Producers
 from speed.topics.state import PRODUCERS, SETTINGS, TopicState
-from speed.topics.subscription import Subscription, SubscriptionError, Taken, Terms
-from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
-from speed.wire.topic import DEAD_LETTER, Head, cursor_name, decode, decode_head, encode
+from speed.topics.subscription import Subscription, SubscriptionError, Terms
+from speed.wire.limits import MAX_SUBSCRIPTIONS, TOPIC_WAIT_SECONDS
+from speed.wire.topic import cursor_name, decode, decode_head
 
 PRODUCERS_EVERY = 16384
 """Records after which the producers are saved: no more are read at the next start."""
-Start = int | str | Mapping[str, Any]
-"""Where to begin: an offset, ``latest``, ``earliest``, or ``{"at_ms": …}``."""
-Message = list[Any]
-"""What consumers get: offset, attempts, recorded (Unix ms), and the bytes of the record."""
 
 
 @dataclass(frozen=True)
@@ -35,51 +32,6 @@ class Keeping:
     """``all``, or ``unacknowledged``: what every subscription has acknowledged may go."""
     backlog: str = "drop-oldest"
     """Beyond ``max_bytes``: ``drop-oldest``, or ``refuse`` the producer while a subscription needs the oldest."""
-
-
-def steady_ms() -> int:
-    """A clock that never jumps."""
-    return time.monotonic_ns() // 1_000_000
-
-
-def unix_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Group:
-    """A subscription with its name and its last answers."""
-
-    def __init__(self, name: str, machine: Subscription) -> None:
-        self.name = name
-        self.machine = machine
-        self.answers: dict[str, tuple[int, list[int]]] = {}
-        """Of each consumer: the number of the last answer, and its offsets."""
-
-    def state(self) -> dict[str, Any]:
-        """What its file says."""
-        machine = self.machine
-        terms = machine.terms
-        return {
-            "name": self.name,
-            "type": terms.type,
-            "max_deliveries": terms.max_deliveries,
-            "ack_timeout_ms": terms.ack_timeout_ms,
-            "dead_letter": terms.dead_letter,
-            "cursor": machine.cursor,
-            "ranges": [list(pair) for pair in machine.ranges],
-            "attempts": [list(pair) for pair in machine.attempts.items()],
-        }
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any], log_end: int) -> Group:
-        """As it was left; what it says of offsets that the log does not have is of another copy of the topic.
-
-        Raises KeyError, TypeError, ValueError for what cannot be.
-        """
-        terms = Terms(state["type"], state["max_deliveries"], state["ack_timeout_ms"], state["dead_letter"])
-        ranges = [(start, min(end, log_end)) for start, end in state["ranges"]]
-        attempts = {offset: count for offset, count in state["attempts"] if offset < log_end}
-        return cls(state["name"], Subscription(terms, min(state["cursor"], log_end), ranges, attempts))
 
 
 class Topic:
@@ -99,6 +51,7 @@ class Topic:
         self.name, self.log, self.keeping = name, log, keeping
         self._state, self._bury, self._told = state, bury, told
         self.changed = threading.Condition(lock)
+        self.changes = 0
         self.groups: dict[str, Group] = {}
         self.damaged: dict[str, str] = {}
         """Files of cursors that cannot be read, and why."""
@@ -130,6 +83,10 @@ class Topic:
                     producers.note(decode(stored.data).about.get("producer", ""), head.sequence, stored.recorded_ms)
             start = found[-1].offset + 1
         return producers
+
+    @property
+    def lane(self) -> str:
+        return self.log.lane
 
     # --- publishing ---
 
@@ -202,6 +159,7 @@ class Topic:
             text = f"subscription {name!r} is of type {group.machine.terms.type!r}: use that, or another name"
             raise SubscriptionError("TAKEN", text)
         group.machine.join(consumer)
+        group.begin_anew(consumer)
         self.wake()
         return group
 
@@ -210,7 +168,7 @@ class Topic:
             raise SubscriptionError("FULL", f"topic {self.name!r} has {MAX_SUBSCRIPTIONS} subscriptions: remove some")
         group = Group(name, Subscription(terms, self.place(start)))
         group.machine.join(consumer)
-        self._save(group)
+        self.save(group)
         self.groups[name] = group
         return group
 
@@ -227,80 +185,39 @@ class Topic:
         text = f"{start!r} is no place in topic {self.name!r}: use 'latest', 'earliest', a time in milliseconds, or "
         raise SubscriptionError("INVALID_ARGUMENTS", f"{text}an offset from {self.log.first} to {self.log.end}")
 
+    def read(self, start: int, most: int) -> tuple[int, list[Stored]]:
+        """Messages from an offset on, and the offset behind them."""
+        kept = self.log.read(start, most)
+        return (kept[-1].offset + 1 if kept else start), kept
+
     def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has."""
-        machine = group.machine
-        number, offsets = group.answers.get(consumer, (0, []))
-        if got != number:
-            machine.put_back(consumer, offsets)
-        machine.look(steady_ms())
-        self._bury_dead(group)
-        taken = self._taken(machine, consumer, most)
-        if not taken:
-            return number, []
-        messages = self._messages(group, taken)
-        if not messages:
-            return number, []
-        group.answers[consumer] = number + 1, [message[0] for message in messages]
-        try:
-            self._save(group)
-        except SpeedError:
-            machine.put_back(consumer, group.answers.pop(consumer)[1])
-            group.answers[consumer] = number, []
-            raise
-        return number + 1, messages
+        return group.receive(self, consumer, most, got)
 
-    def _taken(self, machine: Subscription, consumer: str, most: int) -> list[Taken]:
-        """Read the log as far as it takes to give ``most``, and as there is room."""
-        taken = machine.take(consumer, most, steady_ms())
-        while len(taken) < most and machine.room:
-            found = self.log.read(machine.next, min(machine.room, most - len(taken)))
-            if not found:
-                break
-            ahead = steady_ms() - unix_ms()
-            for stored in found:
-                head = decode_head(stored.data)
-                machine.offer(stored.offset, head.key_hash, head.due_ms and head.due_ms + ahead)
-            taken += machine.take(consumer, most - len(taken), steady_ms())
-        return taken
+    def offer(self, group: Group, most: int) -> bool:
+        """Read on in the log; False at its end."""
+        found = self.log.read(group.machine.next, most)
+        ahead = steady_ms() - unix_ms()
+        for stored in found:
+            head = decode_head(stored.data)
+            group.machine.offer(stored.offset, head.key_hash, head.due_ms and head.due_ms + ahead)
+        return bool(found)
 
-    def _messages(self, group: Group, taken: Sequence[Taken]) -> list[Message]:
-        """What was taken, as far as it is still there and an answer holds; the rest is put back."""
-        messages: list[Message] = []
-        size = 0
-        gone: list[int] = []
-        holder = group.machine.holder(taken[0].offset)
-        for place, (offset, attempts) in enumerate(taken):
-            stored = self.log.one(offset)
-            if stored is None:
-                gone.append(offset)
-                continue
-            size += len(stored.data)
-            if messages and size > MAX_TOPIC_ANSWER_BYTES:
-                group.machine.put_back(holder, [one.offset for one in taken[place:]])
-                break
-            messages.append([offset, attempts, stored.recorded_ms, stored.data])
-        group.machine.acknowledge(gone)
-        return messages
+    def one(self, group: Group, offset: int) -> Stored | None:
+        """The message of one offset; None if it is not there any more."""
+        return self.log.one(offset)
 
-    def _bury_dead(self, group: Group) -> None:
-        """Put aside what was delivered as often as it may be; what cannot be put aside stays."""
-        dead = group.machine.dead()
-        if not dead:
-            return
-        terms = group.machine.terms
-        for offset, attempts in dead:
-            stored = self.log.one(offset)
-            if stored is not None and terms.dead_letter:
-                self._bury(terms.dead_letter, self._dead_letter(group.name, stored, attempts))
-            group.machine.acknowledge([offset])
-        self._save(group)
+    def settle(self, group: Group, offsets: Sequence[int]) -> None:
+        """Nobody needs these any more; ``save`` says so."""
+        group.machine.acknowledge(offsets)
 
-    def _dead_letter(self, subscription: str, stored: Stored, attempts: int) -> bytes:
-        kept = decode(stored.data)
-        about = {name: value for name, value in kept.about.items() if name in ("key", "properties", "publisher")}
-        about["origin"] = [self.name, stored.offset, subscription]
-        return encode(Head(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
+    def save(self, group: Group) -> None:
+        """Have its file say how it is. Raises StorageError."""
+        self._state.put(cursor_name(group.name), group.state())
+
+    def bury(self, name: str, letter: bytes) -> None:
+        """Publish a dead letter to the topic of a name."""
+        self._bury(name, letter)
 
     def acknowledge(self, group: Group, lane: str, offsets: Sequence[int], until: int | None) -> int:
         """Returns how many were not acknowledged before."""
@@ -308,7 +225,7 @@ class Topic:
             text = f"these are messages of another topic than {self.name!r}, or of one that was made anew"
             raise SubscriptionError("INVALID_ARGUMENTS", text)
         settled = group.machine.acknowledge(offsets) if until is None else group.machine.acknowledge_until(until)
-        self._save(group)
+        self.save(group)
         self.wake()
         return settled
 
@@ -342,7 +259,7 @@ class Topic:
             group = self.group(name)
             group.machine.seek(offset)
             group.answers = {consumer: (number, []) for consumer, (number, _) in group.answers.items()}
-        self._save(group)
+        self.save(group)
         self.groups[name] = group
         self.damaged.pop(cursor_name(name), None)
         self.wake()
@@ -366,6 +283,11 @@ class Topic:
                 self.seek(name, "latest")
         return count
 
+    def wait(self, seen: int, seconds: float) -> None:
+        """Until something may be new; the lock is given up meanwhile."""
+        if self.changes == seen:
+            self.changed.wait(seconds)
+
     def until_event(self, subscription: str) -> float:
         """Seconds until something of a subscription may be due that is not yet."""
         group = self.groups.get(subscription)
@@ -377,9 +299,6 @@ class Topic:
         acknowledged = sum(end - start for start, end in group.machine.ranges)
         return self.log.end - group.machine.cursor - acknowledged
 
-    def _save(self, group: Group) -> None:
-        self._state.put(cursor_name(group.name), group.state())
-
     # --- retention, life ---
 
     def set_parent(self, parent: str) -> None:
@@ -389,6 +308,7 @@ class Topic:
 
     def wake(self) -> None:
         """Whoever waits looks again."""
+        self.changes += 1
         self.changed.notify_all()
         self._told(self.name)
 
@@ -412,7 +332,7 @@ class Topic:
         for group in self.groups.values():
             if group.machine.cursor < self.log.first:
                 group.machine.skip(self.log.first)
-                self._save(group)
+                self.save(group)
 
     def described(self) -> dict[str, Any]:
         """What people look at."""

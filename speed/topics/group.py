@@ -1,0 +1,162 @@
+"""A subscription with its last answers: what its consumers get, wherever its messages lie (D-9 to D-11)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from speed.errors import SpeedError
+from speed.topics.subscription import Subscription, Taken, Terms
+from speed.wire.limits import MAX_TOPIC_ANSWER_BYTES
+from speed.wire.topic import DEAD_LETTER, Head, decode, encode
+
+Message = list[Any]
+"""What consumers get: offset, attempts, recorded (Unix ms), and the bytes of the record."""
+
+
+class Stored(NamedTuple):
+    """One message of a topic; ``data`` is its head, what is said of it, its payload."""
+
+    offset: int
+    recorded_ms: int
+    data: bytes
+
+
+class Source(Protocol):
+    """Where the messages of a subscription come from, and where it says what became of them."""
+
+    @property
+    def name(self) -> str:
+        """Of the topic."""
+
+    def offer(self, group: Group, most: int) -> bool:
+        """Offer its machine what comes next; False if there is nothing."""
+
+    def one(self, group: Group, offset: int) -> Stored | None:
+        """A message that was offered; None if it is not there any more."""
+
+    def settle(self, group: Group, offsets: Sequence[int]) -> None:
+        """Acknowledge for its consumers."""
+
+    def save(self, group: Group) -> None:
+        """Keep what was delivered. Raises SpeedError; then nothing was."""
+
+    def bury(self, name: str, letter: bytes) -> None:
+        """Publish a dead letter to the topic of a name."""
+
+
+def steady_ms() -> int:
+    """A clock that never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def unix_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Group:
+    """Not thread-safe: its topic holds a lock around each method."""
+
+    def __init__(self, name: str, machine: Subscription) -> None:
+        self.name = name
+        self.machine = machine
+        self.answers: dict[str, tuple[int, list[int]]] = {}
+        """Of each consumer: the number of the last answer, and its offsets."""
+
+    def state(self) -> dict[str, Any]:
+        """What its file says."""
+        machine = self.machine
+        terms = machine.terms
+        return {
+            "name": self.name,
+            "type": terms.type,
+            "max_deliveries": terms.max_deliveries,
+            "ack_timeout_ms": terms.ack_timeout_ms,
+            "dead_letter": terms.dead_letter,
+            "cursor": machine.cursor,
+            "ranges": [list(pair) for pair in machine.ranges],
+            "attempts": [list(pair) for pair in machine.attempts.items()],
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], log_end: int) -> Group:
+        """As it was left; what it says of offsets that the log does not have is of another copy of the topic.
+
+        Raises KeyError, TypeError, ValueError for what cannot be.
+        """
+        terms = Terms(state["type"], state["max_deliveries"], state["ack_timeout_ms"], state["dead_letter"])
+        ranges = [(start, min(end, log_end)) for start, end in state["ranges"]]
+        attempts = {offset: count for offset, count in state["attempts"] if offset < log_end}
+        return cls(state["name"], Subscription(terms, min(state["cursor"], log_end), ranges, attempts))
+
+    def begin_anew(self, consumer: str) -> None:
+        """A consumer that joins has no answer yet."""
+        self.answers.pop(consumer, None)
+
+    def receive(self, source: Source, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
+        """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has."""
+        machine = self.machine
+        number, offsets = self.answers.get(consumer, (0, []))
+        if got != number:
+            machine.put_back(consumer, offsets)
+        machine.look(steady_ms())
+        self._bury_dead(source)
+        taken = self._taken(source, consumer, most)
+        messages = self._messages(source, taken) if taken else []
+        if not messages:
+            return number, []
+        self.answers[consumer] = number + 1, [message[0] for message in messages]
+        try:
+            source.save(self)
+        except SpeedError:
+            machine.put_back(consumer, self.answers.pop(consumer)[1])
+            self.answers[consumer] = number, []
+            raise
+        return number + 1, messages
+
+    def _taken(self, source: Source, consumer: str, most: int) -> list[Taken]:
+        """As far as it takes to give ``most``, and as there is room."""
+        machine = self.machine
+        taken = machine.take(consumer, most, steady_ms())
+        while len(taken) < most and machine.room and source.offer(self, min(machine.room, most - len(taken))):
+            taken += machine.take(consumer, most - len(taken), steady_ms())
+        return taken
+
+    def _messages(self, source: Source, taken: Sequence[Taken]) -> list[Message]:
+        """What was taken, as far as it is still there and an answer holds; the rest is put back."""
+        messages: list[Message] = []
+        size = 0
+        gone: list[int] = []
+        holder = self.machine.holder(taken[0].offset)
+        for place, (offset, attempts) in enumerate(taken):
+            stored = source.one(self, offset)
+            if stored is None:
+                gone.append(offset)
+                continue
+            size += len(stored.data)
+            if messages and size > MAX_TOPIC_ANSWER_BYTES:
+                self.machine.put_back(holder, [one.offset for one in taken[place:]])
+                break
+            messages.append([offset, attempts, stored.recorded_ms, stored.data])
+        self.machine.acknowledge(gone)
+        return messages
+
+    def _bury_dead(self, source: Source) -> None:
+        """Put aside what was delivered as often as it may be; what cannot be put aside stays."""
+        dead = self.machine.dead()
+        if not dead:
+            return
+        aside = self.machine.terms.dead_letter
+        for offset, attempts in dead:
+            stored = source.one(self, offset)
+            if stored is not None and aside:
+                source.bury(aside, self._dead_letter(source.name, stored, attempts))
+            source.settle(self, [offset])
+        source.save(self)
+
+    def _dead_letter(self, topic: str, stored: Stored, attempts: int) -> bytes:
+        kept = decode(stored.data)
+        about = {name: value for name, value in kept.about.items() if name in ("key", "properties", "publisher")}
+        about["origin"] = [topic, stored.offset, self.name]
+        return encode(Head(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
