@@ -236,8 +236,8 @@ class Topic:
             ack_timeout: seconds after which a message that is not acknowledged comes again; 0 for never.
             dead_letter: keep what was delivered so often aside, in the topic ``{topic}-{subscription}-DLQ`` or one of
                 this name. Without it, such messages are dropped.
-            on_message: called for each message on a thread of its own; it is acknowledged when that returns, and
-                refused when it raises.
+            on_message: called for each message on a thread of its own. When that returns the message is acknowledged,
+                while the next one is handled; when it raises, the message is refused.
             timeout: how many seconds a host that is away, or begins anew, is waited for.
 
         Raises UnknownNodeError, NodeLeftError after ``timeout``; ApplicationError with the codes UNKNOWN_TOPIC, DENIED,
@@ -333,6 +333,11 @@ class _Fetched:
 
     def next(self) -> TopicMessage | None:
         return self._waiting.popleft() if self._waiting else None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the next one is at hand."""
+        return bool(self._waiting)
 
     def question(self, seconds: float) -> dict[str, Any]:
         return {**self.who, "most": self._most, "got": self._got, "wait_ms": int(seconds * 1000)}
@@ -470,6 +475,11 @@ class Consumer:
         """
         return int(self._call("acknowledge", self._fetched.acknowledgement(messages, until=False))["acknowledged"])
 
+    def _begin_acknowledging(self, messages: Sequence[TopicMessage]) -> Future[Any]:
+        return self._node.submit(
+            self._host, "topics.acknowledge", self._fetched.acknowledgement(messages, until=False), timeout=30.0
+        )
+
     def acknowledge_until(self, message: TopicMessage) -> int:
         """All up to this one are handled. Only for ``exclusive`` and ``failover``; InvalidArgumentsError otherwise."""
         return int(self._call("acknowledge", self._fetched.acknowledgement([message], until=True))["acknowledged"])
@@ -482,31 +492,34 @@ class Consumer:
         return int(self._call("reject", self._fetched.rejection(messages, delay))["rejected"])
 
     def _handle_all(self, handler: Callable[[TopicMessage], object]) -> None:
+        handled = _Handled(self)
         while not self._closing.is_set():
             try:
                 for message in self:
-                    self._handle(handler, message)
+                    self._handle(handler, message, handled)
             except Exception as error:
                 log.error("consumer %s of topic %s: %s", self.name, self.topic, error)
                 self._closing.wait(1.0)
 
-    def _handle(self, handler: Callable[[TopicMessage], object], message: TopicMessage) -> None:
+    def _handle(self, handler: Callable[[TopicMessage], object], message: TopicMessage, handled: _Handled) -> None:
         try:
             handler(message)
         except Exception as error:
             log.error("handling offset %d of topic %s failed", message.offset, self.topic, exc_info=error)
             self._settle(self.reject, message)
         else:
-            self._settle(self.acknowledge, message)
+            handled.add(message)
+        if not self._fetched.has_more or self._closing.is_set():
+            handled.finish()
 
-    def _settle(self, tell: Callable[[TopicMessage], int], message: TopicMessage) -> None:
+    def _settle(self, tell: Callable[..., int], *messages: TopicMessage) -> None:
         """The host is told until it answers: what is not settled stays with this consumer for as long as it lives."""
         while True:
             try:
-                tell(message)
+                tell(*messages)
                 return
             except (DeliveryError, CallTimeoutError) as error:
-                log.warning("offset %d of topic %s is not settled yet: %s", message.offset, self.topic, error)
+                log.warning("offset %d of topic %s is not settled yet: %s", messages[0].offset, self.topic, error)
             except ApplicationError as error:
                 if error.code != "NOT_WRITTEN":
                     raise
@@ -540,6 +553,43 @@ class Consumer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Handled:
+    """What a callback handled: acknowledged while it handles the next, and together what it handled meanwhile."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._waiting: list[TopicMessage] = []
+        self._told: list[TopicMessage] = []
+        self._under_way: Future[Any] | None = None
+
+    def add(self, message: TopicMessage) -> None:
+        """One more."""
+        self._waiting.append(message)
+        if self._under_way is None or self._under_way.done():
+            self._look()
+            self._tell()
+
+    def finish(self) -> None:
+        """Until the host knows all, or the consumer is closed."""
+        self._look()
+        messages, self._waiting = self._waiting, []
+        if messages:
+            self._consumer._settle(self._consumer.acknowledge, *messages)
+
+    def _tell(self) -> None:
+        try:
+            self._under_way = self._consumer._begin_acknowledging(self._waiting)
+            self._told, self._waiting = self._waiting, []
+        except DeliveryError:
+            self.finish()
+
+    def _look(self) -> None:
+        """Wait for the answer; what the host did not take is told again."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None and under_way.exception() is not None:
+            self._consumer._settle(self._consumer.acknowledge, *self._told)
 
 
 class Reader:

@@ -6,12 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
 import speed
 from speed.wire.limits import TOPIC_WAIT_SECONDS
-from tests.system.topics import TopicSite, started_site, until
+from tests.system.topics import PATIENCE, TopicSite, started_site, until
 
 pytestmark = pytest.mark.system
 
@@ -344,24 +345,82 @@ def test_bytes_that_are_no_value_are_refused_before_they_stop_a_consumer(topic: 
         assert message.payload == 2
 
 
+def failed(error: Exception) -> Future[object]:
+    """The answer to a call that came to nothing."""
+    future: Future[object] = Future()
+    future.set_exception(error)
+    return future
+
+
 def test_what_a_callback_handled_is_acknowledged_though_the_host_did_not_answer_at_first(
     topic: speed.Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it would stay with this consumer, and come never again."""
-    lost = [speed.CallTimeoutError("too late"), speed.InboxFullError("no room")]
-    acknowledge = speed.Consumer.acknowledge
+    lost = [speed.CallTimeoutError("too late"), speed.InboxFullError("no room")] * 2
+    begin, acknowledge = speed.Consumer._begin_acknowledging, speed.Consumer.acknowledge
+
+    def losing_begin(consumer: speed.Consumer, messages: list[speed.TopicMessage]) -> Future[object]:
+        if not lost:
+            return begin(consumer, messages)
+        if isinstance(error := lost.pop(), speed.InboxFullError):
+            raise error
+        return failed(error)
 
     def losing(consumer: speed.Consumer, *messages: speed.TopicMessage) -> int:
         if lost:
             raise lost.pop()
         return acknowledge(consumer, *messages)
 
+    monkeypatch.setattr(speed.Consumer, "_begin_acknowledging", losing_begin)
     monkeypatch.setattr(speed.Consumer, "acknowledge", losing)
     seen: list[object] = []
     with topic.consumer("billing", on_message=lambda message: seen.append(message.payload)):
-        topic.publish_batch("ab")
+        topic.publish_batch("abc")
         until(lambda: topic.describe()["subscriptions"][0]["backlog"] == 0)
-    assert (seen, lost) == (["a", "b"], [])
+        topic.publish("d")
+        until(lambda: seen == ["a", "b", "c", "d"] and topic.describe()["subscriptions"][0]["backlog"] == 0)
+    assert lost == []
+
+
+def test_what_a_callback_handled_is_acknowledged_while_it_handles_the_next(topic: speed.Topic) -> None:
+    """Should the next one end the process, the one before does not come again."""
+    may_end = threading.Event()
+
+    def handle(message: speed.TopicMessage) -> None:
+        if message.payload == "b":
+            may_end.wait(PATIENCE)
+
+    with topic.consumer("billing", on_message=handle):
+        topic.publish_batch("ab")
+        until(lambda: topic.describe()["subscriptions"][0]["backlog"] == 1)
+        may_end.set()
+        until(lambda: topic.describe()["subscriptions"][0]["backlog"] == 0)
+
+
+def test_what_a_callback_handled_meanwhile_is_acknowledged_together(
+    topic: speed.Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the host is told of the first, the others gather."""
+    told: list[int] = []
+    seen: list[object] = []
+    begin, acknowledge = speed.Consumer._begin_acknowledging, speed.Consumer.acknowledge
+
+    def noting(consumer: speed.Consumer, messages: list[speed.TopicMessage]) -> Future[object]:
+        told.append(len(messages))
+        under_way = begin(consumer, messages)
+        monkeypatch.setattr(under_way, "done", lambda: len(seen) == 5)
+        return under_way
+
+    def noting_all(consumer: speed.Consumer, *messages: speed.TopicMessage) -> int:
+        told.append(len(messages))
+        return acknowledge(consumer, *messages)
+
+    monkeypatch.setattr(speed.Consumer, "_begin_acknowledging", noting)
+    monkeypatch.setattr(speed.Consumer, "acknowledge", noting_all)
+    topic.publish_batch("abcde")
+    with topic.consumer("billing", start="earliest", on_message=lambda message: seen.append(message.payload)):
+        until(lambda: topic.describe()["subscriptions"][0]["backlog"] == 0)
+    assert told == [1, 4]
 
 
 def seconds_to_close(topic: speed.Topic) -> float:
