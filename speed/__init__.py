@@ -62,7 +62,9 @@ if TYPE_CHECKING:
     from speed.runtime.message import Message
     from speed.runtime.published import Published
     from speed.runtime.tracing import current_trace, trace, traced
-    from speed.topic import Consumer, Reader, Topic, TopicMessage
+    from speed.topic import Reader, Topic
+    from speed.topic_consumer import Consumer
+    from speed.topic_host import TopicMessage
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
     from speed.trust.schemas import SchemaRegistry
@@ -95,10 +97,10 @@ _LATER = {
     "trace": "speed.runtime.tracing",
     "traced": "speed.runtime.tracing",
     "init_root": "speed.fs.init",
-    "Consumer": "speed.topic",
+    "Consumer": "speed.topic_consumer",
     "Reader": "speed.topic",
     "Topic": "speed.topic",
-    "TopicMessage": "speed.topic",
+    "TopicMessage": "speed.topic_host",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 

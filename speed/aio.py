@@ -9,10 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from speed.runtime.futures import CallFuture
+from speed.runtime.in_hand import InHand
 from speed.runtime.message import Message
 from speed.runtime.options import in_seconds
 from speed.runtime.published import Published
-from speed.runtime.receiving import Fetched, InHand
+from speed.runtime.receiving import Fetched
 from speed.runtime.threads import Threads
 from speed.runtime.workers import place_given_up
 from speed.wire.entry import Entry

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.topic_messages import due_ms, outgoing
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
-from speed.topic import (
+from speed.topic import Topic
+from speed.topic_consumer import Consumer
+from speed.topic_host import (
     AWAY,
     GRACE_SECONDS,
     PAUSE_SECONDS,
     WAIT_SECONDS,
-    Consumer,
-    Topic,
     TopicMessage,
     is_unknown,
     outwait,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def _asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """Like ``speed.topic.asked``."""
+    """Like ``speed.topic_host.asked``."""
     ends = time.monotonic() + min(timeout, GRACE_SECONDS)
     while True:
         try:

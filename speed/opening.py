@@ -12,9 +12,9 @@ from speed.core.log import logger
 from speed.engine import Engine
 from speed.errors import SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
-from speed.runtime.batches import BatchHandler
 
 if TYPE_CHECKING:
+    from speed.runtime.batches import BatchHandler  # it imports the Python engine, which the native one does without
     from speed.runtime.message import Message
     from speed.wire.message import MessageView
 

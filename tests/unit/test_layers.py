@@ -33,7 +33,7 @@ LAYERS = (
     "application",
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
-FACE |= {"topic", "aio_topic"}
+FACE |= {"topic", "topic_consumer", "topic_host", "aio_topic"}
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "pulsar"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})

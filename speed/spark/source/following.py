@@ -14,7 +14,7 @@ from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.spark.executor import application_id, worker_node
 from speed.spark.source.options import Following
-from speed.topic import Start, asked
+from speed.topic_host import Start, asked
 
 if TYPE_CHECKING:
     from speed.topic import Topic

@@ -13,7 +13,7 @@ from datetime import datetime
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import default_key, default_root
 from speed.spark.settings import NodeSettings
-from speed.topic import HOST
+from speed.topic_host import HOST
 from speed.wire import names
 
 PAYLOADS = ("binary", "string")

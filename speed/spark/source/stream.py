@@ -41,7 +41,7 @@ from speed.spark.source.read import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from speed.topic import Start
+    from speed.topic_host import Start
 
 log = logger("speed.spark")
 

@@ -35,3 +35,13 @@ def test_each_public_name_can_be_had() -> None:
 def test_making_a_node_imports_no_library_of_the_commands() -> None:
     program = "import sys, speed; speed.Node; print([n for n in ('click', 'rich', 'structlog') if n in sys.modules])"
     assert python(program) == "[]"
+
+
+def test_a_native_node_starts_without_the_python_engine_and_without_asyncio() -> None:
+    program = """
+import sys, tempfile, speed
+root = speed.init_root(tempfile.mkdtemp() + "/root")
+with speed.Node("billing", root=root, engine="native"):
+    print([name for name in ("asyncio", "speed.runtime.inbound", "speed.fs.lane_reader") if name in sys.modules])
+"""
+    assert python(program) == "[]"

@@ -1,0 +1,303 @@
+"""A consumer of a durable topic: fetches, hands out, settles."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from speed.core.log import logger
+from speed.errors import (
+    AccessDeniedError,
+    ApplicationError,
+    CallError,
+    CallTimeoutError,
+    ConfigurationError,
+    DeliveryError,
+    NodeStateError,
+)
+from speed.topic_host import (
+    AWAY,
+    GRACE_SECONDS,
+    PAUSE_SECONDS,
+    WAIT_SECONDS,
+    TopicMessage,
+    asked,
+    is_unknown,
+    read_message,
+)
+
+if TYPE_CHECKING:
+    from speed.topic import Topic
+
+log = logger("speed.topic")
+
+
+class Consumer:
+    """One consumer of a subscription: ``for message in consumer``, or ``receive``. Thread-safe.
+
+    What it was given and has not acknowledged comes again, to it or another one, when it leaves or dies.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        subscription: str,
+        name: str,
+        terms: Mapping[str, Any],
+        prefetch: int,
+        on_message: Callable[[TopicMessage], object] | None,
+        timeout: float,
+    ) -> None:
+        self._node, self._host = topic._node, topic.host
+        self.topic, self.subscription, self.name = topic.name, subscription, name
+        self._fetched = _Fetched(topic.name, subscription, name, terms, prefetch)
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._join_within(timeout)
+        self._thread: threading.Thread | None = None
+        if on_message is not None:
+            self._thread = threading.Thread(
+                target=self._handle_all, args=(on_message,), name=f"speed-{name}", daemon=True
+            )
+            self._thread.start()
+
+    def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
+        return asked(self._node, self._host, service, dict(arguments), timeout)
+
+    def _join_within(self, seconds: float) -> None:
+        """Raises UnknownNodeError, NodeLeftError if the host is away for longer."""
+        ends = time.monotonic() + seconds
+        while True:
+            try:
+                return self._join()
+            except AWAY:  # to join twice changes nothing
+                if time.monotonic() >= ends:
+                    raise
+            self._closing.wait(PAUSE_SECONDS)
+
+    def _join(self) -> None:
+        self._call("subscribe", {**self._fetched.who, **self._fetched.terms})
+        self._fetched.forget()
+
+    def receive(self, timeout: float | None = None) -> TopicMessage | None:
+        """The next message; None after ``timeout`` seconds, or when the consumer was closed.
+
+        Waits while the host is away, and joins again when it is back.
+        """
+        ends = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            while not self._closing.is_set():
+                message = self._fetched.next()
+                if message is not None:
+                    return message
+                began = time.monotonic()
+                left = WAIT_SECONDS if ends is None else ends - began
+                if self._fetch(max(0.0, min(left, WAIT_SECONDS))):
+                    continue
+                if ends is not None and time.monotonic() >= ends:
+                    return None
+                if time.monotonic() - began < PAUSE_SECONDS < left:
+                    self._closing.wait(PAUSE_SECONDS)
+        return None
+
+    def _fetch(self, seconds: float) -> bool:
+        try:
+            return self._fetched.take(
+                self._call("receive", self._fetched.question(seconds), timeout=seconds + GRACE_SECONDS)
+            )
+        except AWAY:
+            self._closing.wait(PAUSE_SECONDS)
+        except ApplicationError as error:
+            if not is_unknown(error):
+                raise
+            if not self._closing.is_set():
+                self._join_again()
+        return False
+
+    def _join_again(self) -> None:
+        try:
+            self._join()
+        except (*AWAY, AccessDeniedError):  # asking again tells
+            self._closing.wait(PAUSE_SECONDS)
+        if self._closing.is_set():  # it may have joined after it left
+            self._leave([])
+
+    def __iter__(self) -> Iterator[TopicMessage]:
+        """Messages until the consumer is closed."""
+        while (message := self.receive()) is not None:
+            yield message
+
+    def acknowledge(self, *messages: TopicMessage) -> int:
+        """These are handled: they do not come again. Returns how many were not acknowledged before.
+
+        Raises InvalidArgumentsError for a message of another topic; what ``Node.call`` raises, and then again is right.
+        """
+        return int(self._call("acknowledge", self._fetched.acknowledgement(messages, until=False))["acknowledged"])
+
+    def _begin_acknowledging(self, messages: Sequence[TopicMessage]) -> Future[Any]:
+        return self._node.submit(
+            self._host, "topics.acknowledge", self._fetched.acknowledgement(messages, until=False), timeout=30.0
+        )
+
+    def acknowledge_until(self, message: TopicMessage) -> int:
+        """All up to this one are handled. Only for ``exclusive`` and ``failover``; InvalidArgumentsError otherwise."""
+        return int(self._call("acknowledge", self._fetched.acknowledgement([message], until=True))["acknowledged"])
+
+    def reject(self, *messages: TopicMessage, delay: float | None = None) -> int:
+        """These could not be handled: they come again after ``delay`` seconds, by default after a back-off.
+
+        Returns how many this consumer had. Their order is given up.
+        """
+        return int(self._call("reject", self._fetched.rejection(messages, delay))["rejected"])
+
+    def _handle_all(self, handler: Callable[[TopicMessage], object]) -> None:
+        handled = _Handled(self)
+        while not self._closing.is_set():
+            try:
+                for message in self:
+                    self._handle(handler, message, handled)
+            except Exception as error:
+                log.error("consumer %s of topic %s: %s", self.name, self.topic, error)
+                self._closing.wait(1.0)
+
+    def _handle(self, handler: Callable[[TopicMessage], object], message: TopicMessage, handled: _Handled) -> None:
+        try:
+            handler(message)
+        except Exception as error:
+            log.error("handling offset %d of topic %s failed", message.offset, self.topic, exc_info=error)
+            self._settle(self.reject, message)
+        else:
+            handled.add(message)
+        if not self._fetched.has_more or self._closing.is_set():
+            handled.finish()
+
+    def _settle(self, tell: Callable[..., int], *messages: TopicMessage) -> None:
+        """The host is told until it answers: what is not settled stays with this consumer for as long as it lives."""
+        while True:
+            try:
+                tell(*messages)
+                return
+            except (DeliveryError, CallTimeoutError) as error:
+                log.warning("offset %d of topic %s is not settled yet: %s", messages[0].offset, self.topic, error)
+            except ApplicationError as error:
+                if error.code != "NOT_WRITTEN":
+                    raise
+            if self._closing.wait(PAUSE_SECONDS):
+                return
+
+    def close(self) -> None:
+        """Leave; what was given and is not acknowledged goes to others. A callback that runs is waited for."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        is_at_rest = self._lock.acquire(blocking=False)
+        if is_at_rest:
+            self._lock.release()
+        else:  # somebody waits for messages, so none is at hand: the host wakes it
+            self._leave([])
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if is_at_rest:
+            self._leave(self._fetched.unseen())
+
+    def _leave(self, unseen: list[int]) -> None:
+        try:
+            self._call("leave", {**self._fetched.who, "unseen": unseen}, timeout=GRACE_SECONDS)
+        except (DeliveryError, CallError, NodeStateError):
+            pass  # a host that is away knows no consumers when it is back
+        self._fetched.forget()
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Fetched:
+    """Messages that were fetched and not handed out, and the number of the answer that brought them."""
+
+    def __init__(self, topic: str, subscription: str, consumer: str, terms: Mapping[str, Any], most: int) -> None:
+        self.who = {"topic": topic, "subscription": subscription, "consumer": consumer}
+        self.terms = terms
+        self._topic, self._most = topic, most
+        self._waiting: deque[TopicMessage] = deque()
+        self._got = 0
+
+    def next(self) -> TopicMessage | None:
+        return self._waiting.popleft() if self._waiting else None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the next one is at hand."""
+        return bool(self._waiting)
+
+    def question(self, seconds: float) -> dict[str, Any]:
+        return {**self.who, "most": self._most, "got": self._got, "wait_ms": int(seconds * 1000)}
+
+    def take(self, answer: Mapping[str, Any]) -> bool:
+        """Whether there were messages."""
+        self._got = answer["batch"]
+        self._waiting.extend(read_message(self._topic, answer["lane"], row) for row in answer["messages"])
+        return bool(answer["messages"])
+
+    def forget(self) -> None:
+        """The host began anew: what was not handed out comes again."""
+        self._got = 0
+        self._waiting.clear()
+
+    def unseen(self) -> list[int]:
+        return [one.offset for one in self._waiting]
+
+    def acknowledgement(self, messages: Sequence[TopicMessage], *, until: bool) -> dict[str, Any]:
+        lanes = {one.lane for one in messages}
+        if len(lanes) != 1:
+            raise ConfigurationError("acknowledge messages of one topic, at least one")
+        last = max(one.offset for one in messages)
+        what = {"until": last} if until else {"offsets": [one.offset for one in messages]}
+        return {"topic": self._topic, "subscription": self.who["subscription"], "lane": lanes.pop(), **what}
+
+    def rejection(self, messages: Sequence[TopicMessage], delay: float | None) -> dict[str, Any]:
+        later = {} if delay is None else {"delay_ms": round(delay * 1000)}
+        return {**self.who, "offsets": [one.offset for one in messages], **later}
+
+
+class _Handled:
+    """What a callback handled: acknowledged while it handles the next, and together what it handled meanwhile."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._waiting: list[TopicMessage] = []
+        self._told: list[TopicMessage] = []
+        self._under_way: Future[Any] | None = None
+
+    def add(self, message: TopicMessage) -> None:
+        """One more."""
+        self._waiting.append(message)
+        if self._under_way is None or self._under_way.done():
+            self._look()
+            self._tell()
+
+    def finish(self) -> None:
+        """Until the host knows all, or the consumer is closed."""
+        self._look()
+        messages, self._waiting = self._waiting, []
+        if messages:
+            self._consumer._settle(self._consumer.acknowledge, *messages)
+
+    def _tell(self) -> None:
+        try:
+            self._under_way = self._consumer._begin_acknowledging(self._waiting)
+            self._told, self._waiting = self._waiting, []
+        except DeliveryError:
+            self.finish()
+
+    def _look(self) -> None:
+        """Wait for the answer; what the host did not take is told again."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None and under_way.exception() is not None:
+            self._consumer._settle(self._consumer.acknowledge, *self._told)
