@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scripts.bench.topics.rates import AT_ONCE, PAYLOAD_BYTES, PUBLISHERS, quiet
+
+if TYPE_CHECKING:
+    import pulsar
 
 ROOT = Path(__file__).resolve().parents[3]
 TOPIC = "persistent://public/default/bench"
@@ -65,13 +70,13 @@ class PulsarTopic:
                 consumer.acknowledge_cumulative(message)
         consumer.close()
 
-    def arrivals(self) -> Iterator[bytes]:
-        consumer = self._client.subscribe(TOPIC, "latency", self._pulsar.ConsumerType.Shared)
-        yield b"it listens"
-        while True:
-            message = consumer.receive(30_000)
-            yield message.data()
+    def arriving(self, take: Callable[[bytes], None]) -> AbstractContextManager[object]:
+        def taken(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
+            take(message.data())
             consumer.acknowledge(message)
+
+        shared = self._pulsar.ConsumerType.Shared
+        return closing(self._client.subscribe(TOPIC, "latency", shared, message_listener=taken))
 
     def close(self) -> None:
         quiet(self._client.close)

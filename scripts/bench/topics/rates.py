@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 PAYLOAD_BYTES = 100
@@ -17,6 +17,7 @@ LATENCY_RATE = 5_000
 """Messages a second while latencies are taken."""
 LATENCY_SECONDS = 5
 PUBLISHERS = 4
+PATIENCE_SECONDS = 60
 
 
 class Contender(Protocol):
@@ -35,8 +36,8 @@ class Contender(Protocol):
     def consume_all(self, count: int) -> None:
         """Receive and acknowledge so many from the topic's beginning."""
 
-    def arrivals(self) -> Iterator[bytes]:
-        """Payloads as they come from now on, each acknowledged."""
+    def arriving(self, take: Callable[[bytes], None]) -> AbstractContextManager[object]:
+        """Meanwhile ``take`` is called with each payload that comes; then it is acknowledged."""
 
     def close(self) -> None:
         """End all of it."""
@@ -72,19 +73,19 @@ def latencies(one: Contender) -> tuple[list[float], float]:
     """Sorted seconds of messages that several publishers send at a steady rate, and the rate that was kept."""
     took: list[float] = []
     count = LATENCY_RATE * LATENCY_SECONDS
-    arriving = one.arrivals()
-    next(arriving)  # it says that it listens
+    all_came = threading.Event()
 
-    def take() -> None:
-        took.extend(time.perf_counter() - float(payload) for payload in islice(arriving, count))
+    def take(payload: bytes) -> None:
+        took.append(time.perf_counter() - float(payload))
+        if len(took) == count:
+            all_came.set()
 
-    taking = threading.Thread(target=take, name="bench-take")
-    taking.start()
     publishers = [
         threading.Thread(target=_paced, args=(one, number, count // PUBLISHERS)) for number in range(PUBLISHERS)
     ]
-    published = rate(count, lambda: _run_all(publishers))
-    taking.join()
+    with one.arriving(take):
+        published = rate(count, lambda: _run_all(publishers))
+        assert all_came.wait(PATIENCE_SECONDS)
     return sorted(took), published
 
 

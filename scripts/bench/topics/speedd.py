@@ -7,7 +7,8 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import speed
@@ -103,14 +104,8 @@ class SpeedTopic:
                 if number % AT_ONCE == 0:
                     consumer.acknowledge_until(message)
 
-    def arrivals(self) -> Iterator[bytes]:
-        with self._topics[-1].consumer("latency", type="shared") as consumer:
-            yield b"it listens"
-            while True:
-                message = consumer.receive(timeout=30)
-                assert message is not None
-                yield message.payload
-                consumer.acknowledge(message)
+    def arriving(self, take: Callable[[bytes], None]) -> AbstractContextManager[object]:
+        return self._topics[-1].consumer("latency", type="shared", on_message=lambda message: take(message.payload))
 
     def close(self) -> None:
         for node in self._nodes:
