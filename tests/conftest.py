@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("untimed", deadline=None)
+from tests.thorough import examples
+
+settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
 
 

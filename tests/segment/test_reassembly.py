@@ -14,6 +14,7 @@ import speed.segment
 from speed.errors import ConfigurationError, WireError
 from speed.segment import Assembler, Limits, Segment, Splitter, write_segment
 from speed.segment.reassembly import Key, Reassembly, Reconstruction, SegmentVerdict
+from tests.thorough import examples
 
 FLOOD = int(os.environ.get("SEGMENT_FLOOD", "20000"))
 
@@ -47,7 +48,7 @@ def test_a_flood_of_first_segments_costs_its_sender_only() -> None:
     assert sum(payloads for payloads, _ in held(reassembly).values()) == 8
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 400), st.integers(0, 5)), max_size=80))
 def test_no_limit_is_ever_exceeded(arrivals: list[tuple[str, int, int]]) -> None:
     """G-15, and nobody below an equal share is evicted for another (G-16)."""

@@ -15,6 +15,7 @@ from speed.segment.form import MAX_HEAD_BYTES
 from speed.segment.rebuild import trials
 from speed.segment.splitter import splitter_for
 from speed.wire.envelope import ENVELOPE_OVERHEAD
+from tests.thorough import examples
 
 
 def assembled(segments: list[bytes]) -> bytes | None:
@@ -33,7 +34,7 @@ def test_the_segments_of_a_payload_take_no_more_room_than_was_said_before(size: 
     assert sum(envelopes) <= splitter.cut_bytes(size) <= sum(envelopes) + MAX_HEAD_BYTES * len(envelopes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     payload=st.binary(max_size=3000),
     zeros=st.integers(0, 400),
@@ -113,7 +114,7 @@ def test_the_lengths_that_are_tried_are_bounded_by_the_size_of_the_payload() -> 
             assert assembler.receive("a", written[2], 0).payload == outcome
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.binary(max_size=200))
 def test_bytes_that_are_no_segment_give_one_named_error_and_nothing_else(data: bytes) -> None:
     """G-2."""

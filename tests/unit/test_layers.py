@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc",
 PATH_LAYERS = frozenset({"core", "fs", "runtime", "journal"})
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 80
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Many tests look at each module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def source_files(package: Path) -> list[Path]:
@@ -96,7 +103,7 @@ def imported_part(name: str) -> str | None:
 def upward_imports(path: Path, package: Path) -> list[str]:
     module = module_of(path, package)
     own = part_of(module)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     found = []
     for line, name in imported_modules(tree, module, is_package=path.stem == "__init__"):
         other = imported_part(name)
@@ -112,7 +119,7 @@ def impure_imports(path: Path, package: Path) -> list[str]:
     module = module_of(path, package)
     if part_of(module) not in PURE_LAYERS:
         return []
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     return [
         f"{path}:{line}: {name}"
         for line, name in imported_modules(tree, module, is_package=path.stem == "__init__")
@@ -148,12 +155,12 @@ def is_path_fstring(node: ast.JoinedStr) -> bool:
 def path_building(path: Path, package: Path) -> list[str]:
     if part_of(module_of(path, package)) not in PATH_LAYERS:
         return []
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     return [f"{path}:{node.lineno}" for node in ast.walk(tree) if joins_path(node) and hasattr(node, "lineno")]
 
 
 def long_functions(path: Path, package: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     return [
         f"{path}:{node.lineno}: {node.name}"
         for node in ast.walk(tree)

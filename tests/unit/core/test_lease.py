@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from speed.core.lease import LeaseState, OwnLease, Verdict, check_lease, judge
 from speed.errors import ConfigurationError, LeaseLostError
+from tests.thorough import examples
 
 LEASE = 3000
 HEARTBEAT = 500
@@ -218,5 +219,5 @@ class NeverTwoOwners(RuleBasedStateMachine):
         assert len(holders) <= 1, holders
 
 
-NeverTwoOwners.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+NeverTwoOwners.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestNeverTwoOwners = NeverTwoOwners.TestCase

@@ -13,6 +13,7 @@ from speed.message.opened import open_view
 from speed.message.protect import Protection, protect_message
 from speed.message.signature import TrustedKeys, verify
 from speed.wire.message import MessageView
+from tests.thorough import examples
 from tests.unit.message.keys import BASE, key
 
 SIGNER = generate_key("ed.1", "ed25519", publishers=("billing",))
@@ -26,7 +27,7 @@ MESSAGES = [
 EVERY_KEY = {one.id: one for one in KEYS.values()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(MESSAGES), st.data())
 def test_an_altered_message_is_never_believed_and_never_breaks_the_reader(message: bytes, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(message) - 1))
@@ -50,7 +51,7 @@ def test_an_altered_message_is_never_believed_and_never_breaks_the_reader(messag
         pass
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: bytes(encode_batch([1, "a"]).data) + tail))
 def test_any_bytes_are_a_batch_or_a_named_error(data: bytes) -> None:
     """M-30."""
@@ -60,7 +61,7 @@ def test_any_bytes_are_a_batch_or_a_named_error(data: bytes) -> None:
         pass
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["id", "algorithm", "secret", "public", "topics", "publishers", "not_after_ms", "other"]),

@@ -15,6 +15,7 @@ from speed.spark.source.heads import Head, parse_message
 from speed.spark.source.scan import MessageError, MessageScan, Scanned
 from speed.wire.message import MessageView, encode_message
 from speed.wire.records import varint
+from tests.thorough import examples
 
 ID = "018f0000-0000-7000-8000-000000000001"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -69,7 +70,7 @@ def says(said: Said, data: bytes) -> bool:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(MESSAGES, min_size=1, max_size=30))
 def test_messages_read_together_say_what_each_says_alone(messages: list[bytes]) -> None:
     scan = MessageScan()
@@ -77,7 +78,7 @@ def test_messages_read_together_say_what_each_says_alone(messages: list[bytes]) 
         assert all(map(says, read(scan, messages), messages))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.data())
 def test_a_message_altered_anywhere_is_read_as_alone_or_refused(data: st.DataObject) -> None:
     """Others, which were not altered, taught the scan its head before, and lie beside it."""

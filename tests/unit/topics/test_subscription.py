@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from speed.topics.subscription import ORDERED, TYPES, Subscription, SubscriptionError, Taken, Terms, back_off_ms
+from tests.thorough import examples
 
 
 def subscription(kind: str = "shared", *, messages: int = 0, consumers: str = "a", **terms: object) -> Subscription:
@@ -378,7 +379,7 @@ class Model(RuleBasedStateMachine):
         assert self.one.unacknowledged == 0
 
 
-Model.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Model.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestModel = Model.TestCase
 
 

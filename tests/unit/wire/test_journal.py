@@ -31,6 +31,7 @@ from speed.wire.journal import (
 )
 from speed.wire.limits import JOURNAL_BLOCK_RECORDS, MAX_JOURNAL_BLOCK_BYTES
 from speed.wire.seal import Keyring
+from tests.thorough import examples
 from tests.vectors import case_name, load
 
 VECTORS = load("journal")
@@ -146,7 +147,7 @@ entries = st.builds(Entry, st.integers(0, (1 << 64) - 1), st.just(7), st.integer
 
 
 @given(st.lists(entries, min_size=1, max_size=40), st.integers(0, 1 << 62))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_what_is_sealed_is_what_is_opened(written: list[Entry], first: int) -> None:
     """J-5."""
     keys = VolumeKeys(RING, LANE, 0)
