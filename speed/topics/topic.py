@@ -187,8 +187,12 @@ class Topic:
         if name not in self.groups and cursor_name(name) not in self.damaged:
             return self._made_group(name, consumer, terms, start)
         group = self.group(name)
-        if group.machine.terms.type != terms.type:
-            text = f"subscription {name!r} is of type {group.machine.terms.type!r}: use that, or another name"
+        known = group.machine.terms
+        if known.type != terms.type:
+            text = f"subscription {name!r} is of type {known.type!r}: use that, or another name"
+            raise SubscriptionError("TAKEN", text)
+        if known.durable != terms.durable:
+            text = f"subscription {name!r} is {'' if known.durable else 'not '}durable: join it so, or use another name"
             raise SubscriptionError("TAKEN", text)
         group.machine.join(consumer)
         self.wake()
@@ -313,11 +317,13 @@ class Topic:
         group.machine.leave(consumer, steady_ms())
         self.log.rest()
         group.answers.pop(consumer, None)
+        if not group.machine.terms.durable and not group.machine.consumers:
+            del self.groups[group.name]
         self.wake()
 
     def left(self, node: str) -> None:
         """A node is gone, with all its consumers."""
-        for group in self.groups.values():
+        for group in list(self.groups.values()):
             for consumer in group.machine.consumers:
                 if consumer.startswith(f"{node}/"):
                     self.leave(group, consumer)
@@ -367,7 +373,8 @@ class Topic:
         return self.log.end - group.machine.cursor - acknowledged
 
     def _save(self, group: Group) -> None:
-        self._state.put(cursor_name(group.name), group.state())
+        if group.machine.terms.durable:
+            self._state.put(cursor_name(group.name), group.state())
 
     # --- retention, life ---
 
@@ -428,6 +435,7 @@ class Topic:
             "full": not machine.room,
             "dead": len(machine.dead()),
             "dead_letter": machine.terms.dead_letter,
+            "durable": machine.terms.durable,
             "consumers": list(machine.consumers),
         }
 
