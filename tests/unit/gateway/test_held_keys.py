@@ -162,4 +162,10 @@ def test_a_data_key_is_renewed_when_it_is_used_up(tmp_path: Path, monkeypatch: p
 
 def test_who_asks_for_no_encryption_has_none() -> None:
     assert done(Sealer(None).current()) is None
-    HeldKeys({}).close()
+
+
+def test_keys_that_were_closed_are_asked_for_no_more(tmp_path: Path) -> None:
+    held = HeldKeys({"app": f"pem://{file(tmp_path / 'a.pem', PEM)}"})
+    held.close()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        sealed(held, "app")
