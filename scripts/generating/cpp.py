@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from scripts.generating import places
 from scripts.generating.kinds import WIDTH, Kind, Tree
 
-ABSENT = frozenset({"Journal", "Token", "Schema", "Batch", "Away"})
-"""What no C++ program meets: C++ has no journal, and verifies no tokens, schemas or batches."""
+ABSENT = frozenset({"Journal", "Token", "Schema", "Batch", "Away", "Pulsar"})
+"""What no C++ program meets: C++ has no journal and no client of Pulsar, and verifies no tokens, schemas or batches."""
 BY_HAND = frozenset({"Speed", "Call", "Wire", "Storage"})
 """Classes with behaviour of their own, written in the same header."""
 TYPES = {
@@ -51,7 +51,7 @@ namespace speed::wire::limits {
 def files(root: Path, tree: Tree, numbers: dict[str, Any]) -> Iterator[tuple[str, str]]:
     tree = tree.without(ABSENT)
     yield "bindings/cpp/src/wire/limits.hpp", limits(numbers)
-    for header, top, leave_out in (("error.hpp", "Speed", "Message"), ("message_error.hpp", "Message", "")):
+    for header, top, leave_out in (("error.hpp", "Speed", ("Message",)), ("message_error.hpp", "Message", ())):
         path = f"{HEADERS}/{header}"
         text = places.region((root / path).read_text(), "//", "\n" + classes(tree, top, leave_out) + "\n")
         yield path, places.tree(text, name(tree.named(top)), "// ", tree.drawn(top, name, "// ", leave_out))
@@ -71,9 +71,9 @@ def constant(key: str, value: object) -> str:
     return f"{TYPES.get(key, 'std::size_t')} {key} = {grouped}"
 
 
-def classes(tree: Tree, top: str, leave_out: str) -> str:
+def classes(tree: Tree, top: str, leave_out: Collection[str]) -> str:
     chosen = (kind for kind in tree.kinds if tree.below(kind, top) and kind.name not in BY_HAND)
-    return "\n".join(shown(kind, tree) for kind in chosen if not (leave_out and tree.below(kind, leave_out)))
+    return "\n".join(shown(kind, tree) for kind in chosen if not any(tree.below(kind, one) for one in leave_out))
 
 
 def name(kind: Kind) -> str:

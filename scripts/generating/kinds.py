@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,9 +67,9 @@ class Tree:
         """The kind of a code that travels in responses."""
         return next(kind for kind in self.kinds if kind.code == code and kind.name != "Wire")
 
-    def drawn(self, root: str, name: Naming, prefix: str, leave_out: str = "") -> str:
+    def drawn(self, root: str, name: Naming, prefix: str, leave_out: Collection[str] = ()) -> str:
         """The tree below ``root`` for the head of a file, each line behind ``prefix``."""
-        groups = [kind for kind in self.children(self.named(root)) if kind.name != leave_out]
+        groups = [kind for kind in self.children(self.named(root)) if kind.name not in leave_out]
         lines = [name(self.named(root))]
         for group in groups:
             last = group is groups[-1]

@@ -11,7 +11,7 @@ from typing import Any
 from scripts.generating import places
 from scripts.generating.kinds import WIDTH, Kind, Tree
 
-BY_HAND = frozenset({"Speed", "Call", "Wire", "Storage", "JournalExpired", "JournalDamaged"})
+BY_HAND = frozenset({"Speed", "Call", "Wire", "Storage", "JournalExpired", "JournalDamaged", "Unreadable"})
 """Classes with behaviour of their own, written in the same file."""
 ALSO = {
     "InvalidName": ("ValueError",),
@@ -22,8 +22,11 @@ ALSO = {
     "InvalidArguments": ("ValueError",),
     "CallTimeout": ("TimeoutError",),
     "SegmentsLost": ("DeliveryError",),
+    "PulsarTimeout": ("TimeoutError",),
 }
 """Bases beside that of ``codes.json``."""
+ELSEWHERE = ("Message", "Pulsar")
+"""Those that have a file of their own, with all below them."""
 BASES = {"NodeLeaving": ("CallError", "NodeLeftError")}
 """Bases instead of that of ``codes.json``."""
 OWN_CODE = """
@@ -58,6 +61,7 @@ def files(root: Path, tree: Tree, numbers: dict[str, Any]) -> Iterator[tuple[str
     messages = [kind for kind in tree.kinds if tree.below(kind, "Message")]
     head = MESSAGE_HEAD.format(tree=tree.drawn("Message", name, ""))
     yield "speed/message/errors.py", head + "\n\n".join(shown(kind, tree) for kind in messages)
+    yield "speed/pulsar/errors.py", of_pulsar((root / "speed/pulsar/errors.py").read_text(), tree)
 
 
 def limits(numbers: dict[str, Any]) -> str:
@@ -71,13 +75,21 @@ def number(value: object) -> str:
 
 
 def errors(text: str, tree: Tree) -> str:
-    general = [kind for kind in tree.kinds if not tree.below(kind, "Message") and kind.name not in BY_HAND]
+    here = [kind for kind in tree.kinds if not any(tree.below(kind, one) for one in ELSEWHERE)]
+    general = [kind for kind in here if kind.name not in BY_HAND]
     classes = "\n\n".join(shown(kind, tree) for kind in general)
     answers = "".join(f'    "{code}": {name(tree.answered(code))},\n' for code in tree.answers)
     table = f"CALL_ERRORS: dict[str, type[CallError]] = {{\n{answers}}}\n"
     about = '"""SPC error code -> exception raised on the caller\'s side."""\n'
     text = places.region(text, "#", f"\n\n{classes}\n\n{table}{about}\n\n")
-    return places.tree(text, "SpeedError", "", tree.drawn("Speed", name, "", leave_out="Message"))
+    return places.tree(text, "SpeedError", "", tree.drawn("Speed", name, "", leave_out=ELSEWHERE))
+
+
+def of_pulsar(text: str, tree: Tree) -> str:
+    kinds = [kind for kind in tree.kinds if tree.below(kind, "Pulsar") and kind.name not in BY_HAND]
+    classes = "\n\n".join(shown(kind, tree) for kind in kinds)
+    text = places.region(text, "#", f"\n\n{classes}\n\n")
+    return places.tree(text, "PulsarError", "", tree.drawn("Pulsar", name, ""))
 
 
 def name(kind: Kind) -> str:

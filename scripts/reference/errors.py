@@ -9,6 +9,7 @@ from typing import Any
 
 from speed.errors import Execution, SpeedError
 from speed.message import errors as message_errors
+from speed.pulsar import errors as pulsar_errors
 
 CODES = Path(__file__).resolve().parents[2] / "registry_spec" / "codes.json"
 KINDS = {
@@ -16,6 +17,7 @@ KINDS = {
     "local": "Nodes and delivery",
     "journal": "Journal",
     "message": "Protected messages",
+    "pulsar": "Apache Pulsar",
     "wire": "Rejected bytes",
 }
 ABOUT = {
@@ -23,6 +25,7 @@ ABOUT = {
     "local": "What a node says to its own program.",
     "journal": "What a journal says to the program that reads or writes it.",
     "message": "Why a message could not be protected, or was refused.",
+    "pulsar": "What [`speed.pulsar`](python/pulsar.md) says of a Pulsar. In Python only.",
     "wire": "Why bytes in a file were rejected. Such bytes are counted, put into quarantine and never delivered: they "
     "appear in `speed doctor` and in [counters](metrics.md), and only programs that decode files themselves see them "
     "as an exception (`WireError.reason`).",
@@ -40,7 +43,7 @@ Every exception of SPEED derives from `SpeedError`, and can be caught by any of 
 the codes, with what causes them and what to do about them.
 """
 OPTIONS = "    options: {inherited_members: false, show_root_full_path: false}\n"
-MODULES = ("speed.errors", message_errors.__name__)
+MODULES = ("speed.errors", message_errors.__name__, pulsar_errors.__name__)
 
 
 def page() -> str:

@@ -25,7 +25,7 @@ from speed.daemon.config import (
 )
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import InvalidNameError
-from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
+from speed.gateway.settings import MAX_HELD_KEYS, TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
 from speed.wire import names
 from speed.wire.harmless import harmless
 
@@ -149,6 +149,7 @@ class _Reader:
                 "origins": _list_of(_text),
                 "issuer": _text,
                 "audience": _text,
+                "keys": _key_sources,
                 "max_connections": _whole(1, 100_000),
                 "max_connections_per_client": _whole(1, 100_000),
                 "max_frames_per_second": _whole(1, 1_000_000),
@@ -423,6 +424,14 @@ def _command(value: Any) -> tuple[str, ...]:
     if any("\0" in part for part in value):
         raise _RefusedError("an argument has a zero byte", "remove it")
     return tuple(value)
+
+
+def _key_sources(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _RefusedError(f"expected a table, found {_found(value)}", 'write {NAME = "file:///…"}')
+    if len(value) > MAX_HELD_KEYS:
+        raise _RefusedError(f"{len(value)} keys are too many", f"use at most {MAX_HELD_KEYS}")
+    return {_name(names.check_node_name)(name): _text(source) for name, source in value.items()}
 
 
 def _environment(value: Any) -> dict[str, str]:

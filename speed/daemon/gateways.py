@@ -28,11 +28,13 @@ def gateway_problems(config: Config) -> Iterator[tuple[str, str]]:
     if config.gateway is None:
         return
     try:
+        from speed.gateway.held_keys import HeldKeys
         from speed.gateway.server import tls_context
         from speed.gateway.tokens import Guests
 
         Guests(config.gateway, config.token_keys)
         tls_context(config.gateway)
+        HeldKeys(config.gateway.keys)
     except ImportError as error:
         yield f"[gateway] needs {error.name}", "install speed-ipc[gateway]"
     except ConfigurationError as error:

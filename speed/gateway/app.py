@@ -16,8 +16,17 @@ from speed.core.log import logger
 from speed.gateway.addresses import Address, TopicNames, split
 from speed.gateway.connection import Connection, Conversation, Gate
 from speed.gateway.consumer import Consumer, ConsumerPlace, Membership
+from speed.gateway.encryption import ByClient
+from speed.gateway.held_keys import HeldKeys, HeldSealer, Sealer
 from speed.gateway.limits import MAX_TOPICS_EACH
-from speed.gateway.parameters import ConsumerParameters, consumer_parameters, producer_parameters, reader_parameters
+from speed.gateway.opener import Opener
+from speed.gateway.parameters import (
+    ConsumerParameters,
+    ProducerParameters,
+    consumer_parameters,
+    producer_parameters,
+    reader_parameters,
+)
 from speed.gateway.producer import Producer, ProducerPlace
 from speed.gateway.reader import Reader
 from speed.gateway.refusal import RefusedError, refused
@@ -25,6 +34,7 @@ from speed.gateway.settings import GatewaySettings
 from speed.gateway.tokens import Guest, Guests
 from speed.gateway.topics import Topics
 from speed.gateway.window import Window
+from speed.message.errors import KeyUnavailableError, MessageError
 from speed.topics.subscription import SubscriptionError
 from speed.wire import names
 
@@ -48,8 +58,8 @@ class PingPong:
 class App:
     """Answers requests and begins conversations. For one loop."""
 
-    def __init__(self, settings: GatewaySettings, gate: Gate, topics: Topics, guests: Guests) -> None:
-        self._settings, self._gate, self._topics, self._guests = settings, gate, topics, guests
+    def __init__(self, settings: GatewaySettings, gate: Gate, topics: Topics, guests: Guests, held: HeldKeys) -> None:
+        self._settings, self._gate, self._topics, self._guests, self._held = settings, gate, topics, guests, held
         self._names = TopicNames(settings.namespace)
         self._producers: set[tuple[str, str]] = set()
         """Topic and name of the producers that are here: each name once."""
@@ -110,7 +120,7 @@ class App:
         for topic in address.topics:
             self._check(guest, RIGHTS[address.role], topic)
         if address.role == "producer":
-            return self._producer(guest, address)
+            return await self._producer(guest, address)
         if address.role == "consumer":
             return await self._consumer(guest, address)
         return await self._reader(guest, address) if address.role == "reader" else PingPong()
@@ -121,11 +131,12 @@ class App:
         except SubscriptionError as error:
             raise refused(error) from None
 
-    def _producer(self, guest: Guest, address: Address) -> Producer:
+    async def _producer(self, guest: Guest, address: Address) -> Producer:
         (topic,) = address.topics
         asked = producer_parameters(address.parameters)
         if asked.name and not names.is_node_name(asked.name):
             raise RefusedError(400, "producerName has letters, digits, '_', '-' and '.' only, at most 128")
+        sealer = await self._sealer(asked, topic)
         here = (topic, asked.name)
         if asked.name and here in self._producers:
             raise RefusedError(409, "TAKEN: a producer of this name is connected to the topic")
@@ -133,8 +144,24 @@ class App:
             text = "a producer of topic %s encrypts its messages itself: %s have no effect"
             log.warning(text, topic, ", ".join(asked.discarded))
         self._producers.add(here)
-        place = ProducerPlace(guest.name, topic, asked.name, asked.keys, asked.first_sequence, asked.most_pending)
+        place = ProducerPlace(guest.name, topic, asked.name, sealer, asked.first_sequence, asked.most_pending)
         return Producer(self._topics, self._gate.counters, place, lambda: self._producers.discard(here))
+
+    async def _sealer(self, asked: ProducerParameters, topic: str) -> Sealer:
+        """What the producer's messages are encrypted with; keys of the gateway are had before it is accepted."""
+        if not isinstance(asked.keys, tuple):
+            return Sealer(ByClient(asked.keys) if asked.keys else None)
+        unknown = next((name for name in asked.keys if name not in self._held), None)
+        if unknown is not None:
+            raise RefusedError(400, f"encryptionKeys: there is no key {unknown[:64]!r}: see `keys` of [gateway]")
+        sealer = HeldSealer(self._held, asked.keys, topic)
+        try:
+            await sealer.current()
+        except KeyUnavailableError:
+            raise RefusedError(503, "the keys cannot be had now: try again later") from None
+        except MessageError as error:
+            raise RefusedError(403, f"{error.code}: the keys may not be used for this topic") from None
+        return sealer
 
     async def _consumer(self, guest: Guest, address: Address) -> Consumer:
         asked = consumer_parameters(address.parameters)
@@ -147,7 +174,8 @@ class App:
             for topic in topics
         ]
         window = Window(asked.queue_size, is_pulling=asked.is_pulling, late_seconds=asked.ack_timeout_ms / 1000)
-        consumer = Consumer(self._topics, self._gate.counters, memberships, window)
+        opener = Opener(self._held, asked.failure_action, self._gate.counters)
+        consumer = Consumer(self._topics, self._gate.counters, memberships, window, opener)
         await consumer.open()
         return consumer
 
@@ -174,7 +202,8 @@ class App:
         (topic,) = address.topics
         asked = reader_parameters(address.parameters)
         window = Window(asked.queue_size, is_pulling=asked.is_pulling)
-        reader = Reader(self._topics, self._gate.counters, guest.name, topic, asked.start, window)
+        opener = Opener(self._held, asked.failure_action, self._gate.counters)
+        reader = Reader(self._topics, self._gate.counters, guest.name, topic, asked.start, window, opener)
         await reader.open()
         return reader
 
@@ -216,7 +245,12 @@ class App:
 
 
 def _terms(asked: ConsumerParameters) -> dict[str, Any]:
-    return {"type": asked.type, "max_deliveries": asked.max_deliveries, "ack_timeout_ms": asked.ack_timeout_ms}
+    return {
+        "type": asked.type,
+        "durable": asked.is_durable,
+        "max_deliveries": asked.max_deliveries,
+        "ack_timeout_ms": asked.ack_timeout_ms,
+    }
 
 
 def _own_name(asked: str) -> str:

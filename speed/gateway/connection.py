@@ -29,7 +29,7 @@ from speed.gateway.limits import (
 from speed.gateway.refusal import RefusedError
 from speed.gateway.settings import GatewaySettings
 
-BAD_POLICY, GOING_AWAY, NORMAL, FAILED = 1008, 1001, 1000, 1011
+BAD_POLICY, GOING_AWAY, NORMAL, FAILED, TRY_AGAIN = 1008, 1001, 1000, 1011, 1013
 """Codes of closing."""
 _REQUEST = re.compile(rb"GET [^ ]+ HTTP/1\.1\r?")
 

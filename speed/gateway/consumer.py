@@ -18,6 +18,7 @@ from speed.gateway.limits import (
     TAKEN_SECONDS,
 )
 from speed.gateway.message_ids import MessageId
+from speed.gateway.opener import Fate, Opener
 from speed.gateway.refusal import refused
 from speed.gateway.topics import Topics, set_within
 from speed.gateway.window import Window
@@ -109,16 +110,24 @@ class Membership:
             await self._ask("leave", consumer=self._place.consumer, unseen=self.unseen)
 
     async def unsubscribe(self) -> None:
-        """Raises SubscriptionError."""
-        await self._ask("unsubscribe")
+        """Remove the subscription; one that is not durable went with this consumer. Raises SubscriptionError."""
+        if self._place.terms["durable"]:
+            await self._ask("unsubscribe")
 
 
 class Consumer:
     """One reads commands, one settles, one sends; each by its own events."""
 
-    def __init__(self, topics: Topics, counters: Counters, memberships: Sequence[Membership], window: Window) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        counters: Counters,
+        memberships: Sequence[Membership],
+        window: Window,
+        opener: Opener,
+    ) -> None:
         self._topics, self._counters, self._window = topics, counters, window
-        self._memberships = memberships
+        self._memberships, self._opener = memberships, opener
         self._names = [one.topic for one in memberships]
         self._wake, self._settle, self._settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_closing = False
@@ -157,6 +166,7 @@ class Consumer:
                     break
         finally:
             self._is_closing = True
+            self._opener.end()
             self._wake.set()
             self._settle.set()
             await asyncio.wait([sending, settling])
@@ -261,13 +271,20 @@ class Consumer:
         rows = await membership.fetch(room) if room > 0 else []
         connection.weigh(sum(len(row[3]) for row in rows))
         for row in rows:
-            message = MessageId(membership.ledger, row[0])
-            self._window.sent(message, now())
-            if self._is_closing or not await connection.tell(frames.delivery(message.ledger, row)):
+            message = frames.delivery(membership.ledger, row)
+            fate = await self._opener.open(membership.topic, row, message)
+            if self._is_closing:
                 return False
+            if fate is Fate.TOLD:
+                self._window.sent(MessageId(membership.ledger, row[0]), now())
+                if not await connection.tell(frames.written(message)):
+                    return False
+                self._counters.count("gateway_messages_delivered")
+            elif fate is Fate.DISCARDED:
+                membership.acknowledged.add(row[0])
+                self._settle.set()
             membership.unseen.remove(row[0])
             connection.weigh(-len(row[3]))
-            self._counters.count("gateway_messages_delivered")
         return bool(rows)
 
     async def _rest(self, connection: Connection) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from speed.errors import UnserialisableError
 from speed.gateway import encryption
-from speed.gateway.encryption import Context, Keys
+from speed.gateway.encryption import Context, Sealing
 from speed.gateway.message_ids import MessageId
 from speed.wire.limits import MAX_TOPIC_KEY_BYTES, MAX_TOPIC_PROPERTIES
 from speed.wire.topic import decode
@@ -73,7 +73,9 @@ class _Reply(_Kept, rename="camel"):
     schema_version: int = msgspec.field(default_factory=int)
 
 
-class _Delivery(msgspec.Struct, rename="camel"):
+class Delivery(msgspec.Struct, rename="camel"):
+    """One message as consumers and readers get it."""
+
     message_id: str
     payload: bytes
     properties: dict[str, str]
@@ -112,13 +114,14 @@ def read_command(data: str | bytes) -> Command:
         raise ValueError("the frame is no JSON object of a command") from None
 
 
-def message_of(publication: Publication, keys: Keys | None, now_ms: int) -> dict[str, Any]:
+def message_of(publication: Publication, sealing: Sealing | None, now_ms: int) -> dict[str, Any]:
     """The message as the host of the topics takes it. Raises PublishRefusedError."""
     try:
-        message: dict[str, Any] = {"payload": pack(_payload(publication.payload))}
+        payload, own = _sealed(publication, sealing)
+        message: dict[str, Any] = {"payload": pack(payload)}
         if (key := text_of(publication.key)) is not None:
             message["key"] = _key(key)
-        if properties := {**_properties(publication.properties or {}), **_own_properties(publication, keys)}:
+        if properties := {**_properties(publication.properties or {}), **own}:
             message["properties"] = properties
         if due := _due(publication, now_ms):
             message["due_ms"] = due
@@ -156,20 +159,21 @@ def _properties(given: Mapping[str, Scalar]) -> dict[str, str]:
     return properties
 
 
-def _own_properties(publication: Publication, keys: Keys | None) -> dict[str, str]:
-    """What the gateway keeps beside a message."""
+def _sealed(publication: Publication, sealing: Sealing | None) -> tuple[bytes, dict[str, str]]:
+    """The payload as it is kept, and the properties that the gateway keeps beside it."""
+    payload = _payload(publication.payload)
     own: dict[str, str] = {}
     if publication.event_time is not None:
         own[EVENT_TIME] = str(_time_ms(publication.event_time, "eventTime"))
-    if keys is not None:
-        context = encryption.new_context(
-            keys,
+    if sealing is not None:
+        payload, context = sealing.seal(
+            payload,
             text_of(publication.encryption_param),
             text_of(publication.compression_type),
             publication.uncompressed_message_size,
         )
         own[encryption.PROPERTY] = encryption.written(context)
-    return own
+    return payload, own
 
 
 def _time_ms(value: Scalar, what: str) -> int:
@@ -205,8 +209,8 @@ def not_kept(error: PublishRefusedError, context: str | None) -> str:
     return _write(_Reply(f"send-error:{error.number}", error_msg=str(error), context=context)).decode()
 
 
-def delivery(ledger: int, row: Sequence[Any]) -> str:
-    """One message as consumers and readers get it; ``row`` is what the host gave."""
+def delivery(ledger: int, row: Sequence[Any]) -> Delivery:
+    """One message; ``row`` is what the host gave."""
     offset, attempts, recorded_ms, data = row
     _, about, payload = decode(data)
     properties = dict(about.get("properties", {}))
@@ -215,7 +219,7 @@ def delivery(ledger: int, row: Sequence[Any]) -> str:
     context = encryption.kept(properties.pop(encryption.PROPERTY, None))
     if context is not None and context.compression_type == encryption.COMPRESSIONS[0]:
         context.uncompressed_message_size = len(content)
-    message = _Delivery(
+    return Delivery(
         MessageId(ledger, offset).text(),
         content,
         properties,
@@ -225,6 +229,10 @@ def delivery(ledger: int, row: Sequence[Any]) -> str:
         about.get("key", msgspec.UNSET),
         context or msgspec.UNSET,
     )
+
+
+def written(message: Delivery) -> str:
+    """A message as it is sent."""
     return _write(message).decode()
 
 

@@ -34,6 +34,13 @@ MAX_TOPICS_EACH: Final = 64
 """Topics of one consumer."""
 MAX_RECIPIENTS: Final = 16
 """Keys for which one message is encrypted."""
+MAX_OPENED_BYTES: Final = 5 << 20
+"""Of a message that was decrypted and uncompressed (Pulsar's limit of a message)."""
+DATA_KEY_SECONDS: Final = 4 * 3600.0
+"""How long the gateway encrypts with one data key, as Pulsar's clients do."""
+DATA_KEY_MESSAGES: Final = 1 << 20
+KEYS_AWAY_SECONDS: Final = 2.0
+"""After which keys are asked for again that could not be had."""
 CLOSE_SECONDS: Final = 5.0
 """How long the other side may take to close."""
 CLOCK_SECONDS: Final = 60.0

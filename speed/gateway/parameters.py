@@ -20,6 +20,7 @@ SUBSCRIPTION_TYPES = {
     "Shared": "shared",
     "Key_Shared": "key-shared",
 }
+MODES = ("Durable", "NonDurable")
 ROUTINGS = ("SinglePartition", "RoundRobinPartition", "CustomPartition")
 HASHINGS = ("JavaStringHash", "Murmur3_32Hash")
 FAILURE_ACTIONS = ("FAIL", "DISCARD", "CONSUME")
@@ -64,8 +65,8 @@ class ProducerParameters:
     first_sequence: int
     """Sequence of the first message; 0 when repetitions are not to be recognised."""
     most_pending: int
-    keys: Keys | None
-    """Of messages that the client encrypts itself."""
+    keys: Keys | tuple[str, ...] | None
+    """Of messages that the client encrypts itself, or names of keys that the gateway encrypts them with."""
     discarded: tuple[str, ...]
     """What has no effect because the client encrypts."""
 
@@ -88,7 +89,7 @@ def producer_parameters(parameters: Mapping[str, str]) -> ProducerParameters:
         first_sequence=initial + 1 if name else 0,
         most_pending=min(pending, MAX_PENDING),
         keys=keys,
-        discarded=tuple(one for one in (*BATCHING, "compressionType") if keys and one in parameters),
+        discarded=tuple(one for one in (*BATCHING, "compressionType") if isinstance(keys, dict) and one in parameters),
     )
 
 
@@ -97,6 +98,8 @@ class ConsumerParameters:
     """What a consumer asked for; times in milliseconds."""
 
     type: str
+    is_durable: bool
+    """Whether the subscription stays when its last consumer leaves."""
     queue_size: int
     ack_timeout_ms: int
     max_deliveries: int
@@ -105,6 +108,8 @@ class ConsumerParameters:
     """The topic of dead letters as it was given; empty for the usual one."""
     reject_delay_ms: int
     is_pulling: bool
+    failure_action: str
+    """What happens to a message that cannot be opened."""
     name: str
 
 
@@ -114,22 +119,21 @@ def consumer_parameters(parameters: Mapping[str, str]) -> ConsumerParameters:
     ack_timeout = given.whole("ackTimeoutMillis", 0, 0, MAX_MS)
     if 0 < ack_timeout < LEAST_ACK_TIMEOUT_MS:
         raise RefusedError(400, f"ackTimeoutMillis must be 0 or at least {LEAST_ACK_TIMEOUT_MS}")
-    if given.one_of("subscriptionMode", "Durable", ("Durable", "NonDurable")) == "NonDurable":
-        raise RefusedError(400, "subscriptions are durable here: use a reader for one that is not")
     redeliveries = given.whole("maxRedeliverCount", 0, 0, 65_534)
     dead_letter = given.text("deadLetterTopic")
     if dead_letter and not redeliveries:
         raise RefusedError(400, "deadLetterTopic needs maxRedeliverCount")
     given.whole("priorityLevel", 0, 0, MAX_INT)
-    given.one_of("cryptoFailureAction", "FAIL", FAILURE_ACTIONS)
     return ConsumerParameters(
         type=SUBSCRIPTION_TYPES[given.one_of("subscriptionType", "Exclusive", tuple(SUBSCRIPTION_TYPES))],
+        is_durable=given.one_of("subscriptionMode", MODES[0], MODES) == MODES[0],
         queue_size=_queue_size(given),
         ack_timeout_ms=ack_timeout,
         max_deliveries=redeliveries + 1 if redeliveries else 0,
         dead_letter=dead_letter,
         reject_delay_ms=given.whole("negativeAckRedeliveryDelay", 60_000, 0, MAX_MS),
         is_pulling=given.is_true("pullMode"),
+        failure_action=_failure_action(given),
         name=given.text("consumerName"),
     )
 
@@ -141,14 +145,14 @@ class ReaderParameters:
     start: str | MessageId
     queue_size: int
     is_pulling: bool
+    failure_action: str
 
 
 def reader_parameters(parameters: Mapping[str, str]) -> ReaderParameters:
     """Raises RefusedError 400."""
     given = _Given(parameters)
-    given.one_of("cryptoFailureAction", "FAIL", FAILURE_ACTIONS)
     start = given.text("messageId") or "latest"
-    return ReaderParameters(_place(start), _queue_size(given), given.is_true("pullMode"))
+    return ReaderParameters(_place(start), _queue_size(given), given.is_true("pullMode"), _failure_action(given))
 
 
 def _place(text: str) -> str | MessageId:
@@ -158,6 +162,10 @@ def _place(text: str) -> str | MessageId:
         return message_ids.read(text.replace(" ", "+"))  # a plus that was not encoded
     except ValueError as error:
         raise RefusedError(400, f"messageId is latest, earliest or the id of a message; this is {error}") from None
+
+
+def _failure_action(given: _Given) -> str:
+    return given.one_of("cryptoFailureAction", FAILURE_ACTIONS[0], FAILURE_ACTIONS)
 
 
 def _queue_size(given: _Given) -> int:

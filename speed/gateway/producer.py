@@ -8,13 +8,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from speed.gateway import frames, message_ids
-from speed.gateway.connection import Connection, beside
+from speed.gateway.connection import TRY_AGAIN, Connection, beside
 from speed.gateway.counters import Counters
-from speed.gateway.encryption import Keys
+from speed.gateway.encryption import Sealing
 from speed.gateway.frames import PublishRefusedError
+from speed.gateway.held_keys import Sealer
 from speed.gateway.limits import HEAVY_SECONDS, MAX_PENDING_BYTES
 from speed.gateway.message_ids import MessageId
 from speed.gateway.topics import Topics, set_within
+from speed.message.errors import MessageError
 from speed.topics.group import unix_ms
 from speed.topics.subscription import SubscriptionError
 
@@ -35,7 +37,7 @@ class ProducerPlace(NamedTuple):
     caller: str
     topic: str
     name: str
-    keys: Keys | None
+    sealer: Sealer
     first_sequence: int
     most_pending: int
 
@@ -58,11 +60,13 @@ class Producer:
         publishing = beside(connection, self._publish_all(connection))
         try:
             async for data in connection.frames():
-                self._take(data)
+                self._take(data, await self._place.sealer.current())
                 connection.weigh(len(data))
                 while (self._is_full or connection.is_heavy) and not publishing.done():
                     self._went.clear()
                     await set_within(self._went, HEAVY_SECONDS)
+        except MessageError as error:
+            await connection.end(TRY_AGAIN, f"{error.code}: no data key can be had")
         finally:
             self._is_closing = True
             self._came.set()
@@ -76,12 +80,12 @@ class Producer:
     def _is_full(self) -> bool:
         return len(self._pending) >= self._place.most_pending or self._bytes >= MAX_PENDING_BYTES
 
-    def _take(self, data: str | bytes) -> None:
+    def _take(self, data: str | bytes, sealing: Sealing | None) -> None:
         context = None
         try:
             publication = frames.read_publication(data)
             context = frames.text_of(publication.context)
-            pending = _Pending(context, frames.message_of(publication, self._place.keys, unix_ms()), None)
+            pending = _Pending(context, frames.message_of(publication, sealing, unix_ms()), None)
         except PublishRefusedError as error:
             pending = _Pending(context, None, error)
         self._pending.append(pending)

@@ -11,6 +11,7 @@ from speed.gateway.connection import BAD_POLICY, Connection, beside
 from speed.gateway.counters import Counters
 from speed.gateway.limits import HEAVY_SECONDS, LOOK_SECONDS, MOST_AT_ONCE
 from speed.gateway.message_ids import MessageId
+from speed.gateway.opener import Fate, Opener
 from speed.gateway.refusal import RefusedError, refused
 from speed.gateway.topics import Topics, set_within
 from speed.gateway.window import Window
@@ -21,11 +22,18 @@ class Reader:
     """One reads what the client settles, one sends. ``start`` is ``latest``, ``earliest``, or the message before."""
 
     def __init__(
-        self, topics: Topics, counters: Counters, caller: str, topic: str, start: str | MessageId, window: Window
+        self,
+        topics: Topics,
+        counters: Counters,
+        caller: str,
+        topic: str,
+        start: str | MessageId,
+        window: Window,
+        opener: Opener,
     ) -> None:
         self._topics, self._counters = topics, counters
         self._caller, self._topic, self._start = caller, topic, start
-        self._window = window
+        self._window, self._opener = window, opener
         self._place: str | int = "latest"
         """The offset that is sent next."""
         self._wake = asyncio.Event()
@@ -59,6 +67,7 @@ class Reader:
                     break
         finally:
             self._is_closing = True
+            self._opener.end()
             self._wake.set()
             await sending
 
@@ -101,12 +110,17 @@ class Reader:
         ledger = message_ids.ledger_of(answer["lane"])
         connection.weigh(sum(len(row[3]) for row in answer["messages"]))
         for row in answer["messages"]:
-            self._window.sent(MessageId(ledger, row[0]), now())
-            if self._is_closing or not await connection.tell(frames.delivery(ledger, row)):
+            message = frames.delivery(ledger, row)
+            fate = await self._opener.open(self._topic, row, message)
+            if self._is_closing:
                 return False
+            if fate is Fate.TOLD:
+                self._window.sent(MessageId(ledger, row[0]), now())
+                if not await connection.tell(frames.written(message)):
+                    return False
+                self._counters.count("gateway_messages_delivered")
             self._place = row[0] + 1
             connection.weigh(-len(row[3]))
-            self._counters.count("gateway_messages_delivered")
         return True
 
     async def _read(self, most: int) -> dict[str, Any]:

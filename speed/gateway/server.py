@@ -18,6 +18,7 @@ from speed.gateway.app import App, log
 from speed.gateway.connection import FAILED, GOING_AWAY, NORMAL, Connection, Gate, beside
 from speed.gateway.counters import Counters
 from speed.gateway.door import Door
+from speed.gateway.held_keys import HeldKeys
 from speed.gateway.limits import CLOSE_SECONDS, MAX_FRAME_BYTES, MAX_FRAMES_WAITING, MAX_TURNED_AWAY, Clients
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.gateway.tokens import Guests
@@ -50,6 +51,7 @@ class Gateway:
         self._settings, self._host, self._name, self._is_ready = settings, host, name, is_ready
         self._guests = Guests(settings, keys)
         self._tls = tls_context(settings)
+        self._held = HeldKeys(settings.keys)
         self._started: threading.Event = threading.Event()
         self._failure: Exception | None = None
         self._leftovers: set[asyncio.Task[None]] = set()
@@ -91,7 +93,7 @@ class Gateway:
         gate = Gate(settings, clients, counters, self._begin)
         topics = Topics(self._host, self._name)
         try:
-            app = App(settings, gate, topics, self._guests)
+            app = App(settings, gate, topics, self._guests, self._held)
             app.ready_if(self._is_ready)
             server = await self._listening(gate, app)
             self.port = next(iter(server.sockets)).getsockname()[1]
@@ -100,6 +102,7 @@ class Gateway:
             await self._ended(server)
         finally:
             topics.close()
+            self._held.close()
 
     async def _listening(self, gate: Gate, app: App) -> Server:
         settings = self._settings

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 TOKEN_ALGORITHMS = ("HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
+
+MAX_HELD_KEYS = 64
+"""Names of keys that the gateway encrypts and decrypts with."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class GatewaySettings:
     """Who issues tokens. With it, each client needs one."""
     audience: str | None = None
     """For whom tokens must be."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """Keys to encrypt and decrypt with for clients: for each name the URI of its key provider, or ``pem:///PATH``."""
     max_connections: int = 512
     """Connections at once."""
     max_connections_per_client: int = 128

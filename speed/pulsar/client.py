@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -33,32 +36,61 @@ KEY_MESSAGES = 1 << 20
 CRYPTO_FAILURES = ("fail", "discard", "consume")
 
 
+class _Deadline:
+    """Ends a connection whose server does not read in time: to send waits for that, and takes no time-out."""
+
+    def __init__(self, connection: Any, seconds: float) -> None:
+        self._connection = connection
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+        self.is_over = False
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        self.is_over = True
+        with suppress(OSError):  # it has ended meanwhile
+            # Not the method of a socket of TLS, which would take that from the thread that sends.
+            socket.socket.shutdown(self._connection.socket, socket.SHUT_RDWR)
+
+
 class _Link:
     """One WebSocket, opened when it is needed; ``make_address`` is asked each time. For one thread at a time."""
 
     def __init__(self, pulsar: Pulsar, make_address: Callable[[], str]) -> None:
         self._pulsar, self._make_address = pulsar, make_address
-        self._socket: Any = None
+        self._connection: Any = None
 
     def close(self) -> None:
-        socket, self._socket = self._socket, None
-        if socket is not None:
-            socket.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def send(self, frame: str, timeout: float) -> None:
-        if self._socket is None:
-            self._socket = self._opened(timeout)
+        """Raises PulsarTimeoutError when the server does not read it within ``timeout`` seconds."""
+        if self._connection is None:
+            self._connection = self._opened(timeout)
+        deadline = _Deadline(self._connection, timeout)
         try:
-            self._socket.send(frame)
+            with deadline:
+                self._connection.send(frame)
         except lazily.load("websockets.exceptions").ConnectionClosed as error:
-            raise self._ended(error) from None
+            ended = self._ended(error)
+            if deadline.is_over:
+                raise PulsarTimeoutError("the server does not read; what was being sent may have come or not") from None
+            raise ended from None
 
     def receive(self, timeout: float) -> dict[str, Any] | None:
         """The next frame; None if none comes in time."""
-        if self._socket is None:
-            self._socket = self._opened(timeout)
+        if self._connection is None:
+            self._connection = self._opened(timeout)
         try:
-            return frames.parse(self._socket.recv(timeout))
+            return frames.parse(self._connection.recv(timeout))
         except TimeoutError:
             return None
         except lazily.load("websockets.exceptions").ConnectionClosed as error:
@@ -77,14 +109,14 @@ class _Link:
             raise PulsarConnectionError(f"the server cannot be reached: {type(error).__name__}") from None
 
     def _ended(self, error: Any) -> PulsarConnectionError:
-        self._socket = None
+        self._connection = None
         code = error.rcvd.code if error.rcvd else "none"
         return PulsarConnectionError(f"the server ended the connection (close code {code})")
 
 
-class _Closing:
-    def close(self) -> None:
-        raise NotImplementedError
+class _Closing(ABC):
+    @abstractmethod
+    def close(self) -> None: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

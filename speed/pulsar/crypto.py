@@ -34,14 +34,14 @@ Key: TypeAlias = bytes | str | MessageKey
 def load_public(name: str, key: Key) -> Any:
     """The public key of a recipient. KeyRefusedError for what is none, or is too short."""
     if isinstance(key, MessageKey):
-        return _checked(name, key.loaded_public, (rsa.RSAPublicKey,))
+        return _checked(name, key.loaded_public, _PUBLIC)
     return _checked(name, _loaded(name, key, serialization.load_pem_public_key), _PUBLIC)
 
 
 def load_private(name: str, key: Key) -> Any:
     """The private key of a reader; its PEM has no password. KeyRefusedError for what is none, or is too short."""
     if isinstance(key, MessageKey):
-        return _checked(name, key.loaded_secret, (rsa.RSAPrivateKey,))
+        return _checked(name, key.loaded_secret, _PRIVATE)
     return _checked(name, _loaded(name, key, _load_pem_private), _PRIVATE)
 
 

@@ -1,10 +1,10 @@
-"""What can go wrong with a Pulsar.
+"""What can go wrong with a Pulsar; codes, bases and texts are those of ``registry_spec/codes.json``.
 
 PulsarError
-├── PulsarConnectionError   it cannot be reached, or closed the connection
-├── PulsarRefusedError      it refuses what was asked
-├── PulsarTimeoutError      it did not answer in time
-└── UnreadableError         a received message cannot be opened
+├── PulsarConnectionError
+├── PulsarRefusedError
+├── PulsarTimeoutError
+└── UnreadableError
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from typing import Any
 
 from speed.errors import SpeedError
 
+# generated from registry_spec/codes.json by scripts/generate
+
 
 class PulsarError(SpeedError):
-    """Base of what a Pulsar, or a message from it, does wrong."""
+    """A Pulsar, or a message from it, is not as its protocol says."""
 
     code = "PULSAR"
 
 
 class PulsarConnectionError(PulsarError):
-    """The server cannot be reached, or closed the connection. What was being published may be kept or not."""
+    """The server cannot be reached, or ended the connection.
+
+    What was being published may be kept or not.
+    """
 
     code = "PULSAR_CONNECTION"
 
@@ -33,9 +38,15 @@ class PulsarRefusedError(PulsarError):
 
 
 class PulsarTimeoutError(PulsarError, TimeoutError):
-    """The server did not answer in time. What was being published may be kept or not."""
+    """The server did not answer in time, or did not read what was sent.
+
+    What was being published may be kept or not.
+    """
 
     code = "PULSAR_TIMEOUT"
+
+
+# end of what is generated
 
 
 class UnreadableError(PulsarError):

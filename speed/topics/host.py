@@ -115,6 +115,7 @@ class Host:
         max_deliveries: int = 0,
         ack_timeout_ms: int = 0,
         dead_letter: str = "",
+        durable: bool = True,
     ) -> Answer:
         """Join a subscription; see D-8."""
         names.check_node_name(subscription)
@@ -127,7 +128,7 @@ class Host:
             found = self._topic(request, "consume", topic)
             if dead_letter:
                 self._prepare(found, dead_letter, max_deliveries)
-            terms = Terms(type, max_deliveries, ack_timeout_ms, dead_letter)
+            terms = Terms(type, max_deliveries, ack_timeout_ms, dead_letter, durable)
             place: Start = start  # type: ignore[assignment]  # checked by the topic
             group = found.subscribe(subscription, _who(request, consumer), terms, place)
             return {"lane": found.lane, "cursor": group.machine.cursor}

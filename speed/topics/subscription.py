@@ -45,6 +45,8 @@ class Terms:
     max_deliveries: int = 0
     ack_timeout_ms: int = 0
     dead_letter: str = ""
+    durable: bool = True
+    """Whether it outlives its consumers, and its host."""
 
 
 class Taken(NamedTuple):

@@ -155,8 +155,12 @@ class Topic:
         if name not in self.groups and cursor_name(name) not in self.damaged:
             return self._made_group(name, consumer, terms, start)
         group = self.group(name)
-        if group.machine.terms.type != terms.type:
-            text = f"subscription {name!r} is of type {group.machine.terms.type!r}: use that, or another name"
+        known = group.machine.terms
+        if known.type != terms.type:
+            text = f"subscription {name!r} is of type {known.type!r}: use that, or another name"
+            raise SubscriptionError("TAKEN", text)
+        if known.durable != terms.durable:
+            text = f"subscription {name!r} is {'' if known.durable else 'not '}durable: join it so, or use another name"
             raise SubscriptionError("TAKEN", text)
         group.machine.join(consumer)
         group.begin_anew(consumer)
@@ -212,8 +216,9 @@ class Topic:
         group.machine.acknowledge(offsets)
 
     def save(self, group: Group) -> None:
-        """Have its file say how it is. Raises StorageError."""
-        self._state.put(cursor_name(group.name), group.state())
+        """Have its file say how it is, if it has one. Raises StorageError."""
+        if group.machine.terms.durable:
+            self._state.put(cursor_name(group.name), group.state())
 
     def bury(self, name: str, letter: bytes) -> None:
         """Publish a dead letter to the topic of a name."""
@@ -241,11 +246,13 @@ class Topic:
         group.machine.leave(consumer, steady_ms())
         self.log.rest()
         group.answers.pop(consumer, None)
+        if not group.machine.terms.durable and not group.machine.consumers:
+            del self.groups[group.name]
         self.wake()
 
     def left(self, node: str) -> None:
         """A node is gone, with all its consumers."""
-        for group in self.groups.values():
+        for group in list(self.groups.values()):
             for consumer in group.machine.consumers:
                 if consumer.startswith(f"{node}/"):
                     self.leave(group, consumer)
@@ -359,6 +366,7 @@ class Topic:
             "full": not machine.room,
             "dead": len(machine.dead()),
             "dead_letter": machine.terms.dead_letter,
+            "durable": machine.terms.durable,
             "consumers": list(machine.consumers),
         }
 

@@ -32,6 +32,7 @@ TWO = json.dumps({"a": {"keyValue": "AAAA", "metadata": {}}, "b": {"keyValue": "
 TWO_KEYS = quote(b64encode(TWO).decode(), safe="")
 HELLO = '{"payload": "aGVsbG8=", "context": "1"}'
 IV = "AAAAAAAAAAAAAAAA"
+FLEETING = C + "?subscriptionMode=NonDurable&subscriptionType=Shared"
 
 Step = tuple[Any, ...]
 """``("open", NAME, PATH)``, ``("send", NAME, FRAME)``, ``("receive", NAME, COUNT)`` or ``("close", NAME)``. After the
@@ -128,6 +129,32 @@ CONVERSATIONS: dict[str, list[Step]] = {
         ("open", "d", C),
         ("receive", "d", 0),
     ),
+    "a subscription that is not durable goes with its last consumer": delivered(
+        ("close", "c"), ("open", "d", FLEETING), ("receive", "d", 0), path=FLEETING
+    ),
+    "a subscription that is not durable is kept for its other consumers": [
+        ("open", "c", FLEETING + "&receiverQueueSize=1"),
+        *published(HELLO),
+        ("receive", "c", 1),
+        ("open", "d", FLEETING),
+        ("close", "c"),
+        ("receive", "d", 1),
+    ],
+    "an acknowledged message of a subscription that is not durable": delivered(
+        ("send", "c", '{"messageId": "<id 1>"}'), ("receive", "c", 0), path=FLEETING
+    ),
+    "a durable consumer of a subscription that is not": [
+        ("open", "c", FLEETING),
+        ("open", "d", C + "?subscriptionType=Shared"),
+    ],
+    "a consumer that is not durable of a subscription that is": [
+        ("open", "c", C + "?subscriptionType=Shared"),
+        ("open", "d", FLEETING),
+    ],
+    "a subscription that is not durable is taken back": delivered(
+        ("send", "c", '{"type": "unsubscribe"}'), ("receive", "c", 0), path=FLEETING
+    ),
+    "an unknown mode of a subscription is refused": [("open", "c", C + "?subscriptionMode=Sometimes")],
     "a reader begins with the earliest": [
         *published(HELLO),
         ("open", "r", R + "?messageId=earliest"),

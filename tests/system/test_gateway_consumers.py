@@ -355,13 +355,29 @@ def test_a_consumer_that_cannot_have_all_its_topics_has_none(site: GatewaySite) 
     until(lambda: consumers(site, one) == 0)
 
 
+def test_a_subscription_that_is_not_durable_leaves_nothing_on_disk_and_ends_with_its_consumers(
+    site: GatewaySite,
+) -> None:
+    topic = site.topic()
+    parameters = {"subscriptionMode": "NonDurable", "subscriptionType": "Shared"}
+    with site.consumer(topic, **parameters) as first, site.producer(topic) as producer:
+        site.consumer(topic, **parameters).close()
+        until(lambda: consumers(site, topic) == 1)
+        producer.publish(b"x")
+        assert first.payloads(1) == [b"x"]
+        until(lambda: [one["backlog"] for one in site.node.topic(topic).describe()["subscriptions"]] == [0])
+        lane = site.node.topic(topic).describe()["lane"]
+        assert not list((site.topics.root / "topics" / lane).glob("*.cursor"))
+    until(lambda: site.node.topic(topic).describe()["subscriptions"] == [])
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
         {"subscriptionType": "Any"},
         {"ackTimeoutMillis": 5},
         {"ackTimeoutMillis": "x"},
-        {"subscriptionMode": "NonDurable"},
+        {"subscriptionMode": "Sometimes"},
         {"receiverQueueSize": -1},
         {"deadLetterTopic": "x"},
         {"deadLetterTopic": "persistent://x", "maxRedeliverCount": 1},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from speed.topics.host import Host
 from speed.topics.subscription import SubscriptionError
 from speed.wire.limits import TOPIC_WAIT_SECONDS
 from speed.wire.value import pack
+from tests.system.topics import until
 
 pytestmark = pytest.mark.system
 
@@ -25,7 +27,7 @@ def host(node: Callable[..., speed.Node], root: str) -> Iterator[Host]:
     with closing(catalogue):
         with catalogue.lock:
             catalogue.make("orders")
-        host = Host(node("speedd.topics"), catalogue, Access(grants, {}))
+        host = Host(node("speedd.topics", allow=["billing"]), catalogue, Access(grants, {}))
         yield host
         host.close()
 
@@ -66,6 +68,59 @@ def test_who_watches_is_told_of_each_change(host: Host) -> None:
     host.watch(lambda _: None)
     host.ask("billing", "seek", topic="orders", subscription="s", to="latest")
     assert len(told) == 2
+
+
+EPHEMERAL = {"topic": "orders", "subscription": "s", "type": "shared", "durable": False}
+
+
+def subscriptions(host: Host) -> list[str]:
+    return [one["subscription"] for one in host.ask("billing", "describe", topic="orders")["subscriptions"]]
+
+
+def test_a_subscription_that_is_not_durable_ends_with_its_last_consumer(host: Host) -> None:
+    """D-8"""
+    for consumer in ("a", "b"):
+        host.ask("billing", "subscribe", consumer=consumer, **EPHEMERAL)
+    host.ask("shop", "publish", topic="orders", messages=[{"payload": pack(1)}])
+    who = {"topic": "orders", "subscription": "s"}
+    taken = host.ask("billing", "receive", **who, consumer="a", most=1)["messages"]
+    host.ask("billing", "leave", **who, consumer="a", unseen=[0])
+    assert host.ask("billing", "receive", **who, consumer="b", most=1)["messages"] == taken
+    host.ask("billing", "leave", **who, consumer="b")
+    assert subscriptions(host) == []
+    assert code(lambda: host.ask("billing", "receive", **who, consumer="b", most=1)) == "UNKNOWN_SUBSCRIPTION"
+
+
+def test_a_subscription_that_is_not_durable_ends_with_the_node_of_its_consumer(
+    host: Host, node: Callable[..., speed.Node]
+) -> None:
+    """D-8"""
+    billing = node("billing")
+    billing.wait_for("speedd.topics")
+    host.ask("billing", "subscribe", consumer="c", **EPHEMERAL)
+    host.ask("billing", "subscribe", topic="orders", subscription="kept", consumer="c")
+    billing.close()
+    until(lambda: subscriptions(host) == ["kept"])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_subscription_is_durable_for_all_its_consumers_or_for_none(host: Host, first: bool) -> None:
+    """D-8"""
+    host.ask("billing", "subscribe", consumer="a", **{**EPHEMERAL, "durable": first})
+    assert (
+        code(lambda: host.ask("billing", "subscribe", consumer="b", **{**EPHEMERAL, "durable": not first})) == "TAKEN"
+    )
+
+
+def test_a_subscription_that_is_not_durable_has_no_file(host: Host, root: str) -> None:
+    """D-8"""
+    host.ask("shop", "publish", topic="orders", messages=[{"payload": pack(1)}])
+    host.ask("billing", "subscribe", consumer="a", start="earliest", **EPHEMERAL)
+    who = {"topic": "orders", "subscription": "s"}
+    answer = host.ask("billing", "receive", **who, consumer="a", most=1)
+    host.ask("billing", "acknowledge", **who, lane=answer["lane"], offsets=[0])
+    host.ask("billing", "seek", **who, to="earliest")
+    assert not list(Path(root).rglob("*.cursor"))
 
 
 def test_what_comes_by_itself_is_told_in_seconds(host: Host) -> None:

@@ -1,8 +1,8 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <-
-the public face ``speed`` <- journal <- topics <- gateway <- spark, daemon, cli. A module may import its own layer and
-those below.
+the public face ``speed`` <- journal <- topics <- pulsar <- gateway <- spark, daemon, cli. A module may
+import its own layer and those below.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ LAYERS = (
     "",
     "journal",
     "topics",
+    "pulsar",
     "gateway",
     "application",
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
 FACE |= {"topic", "topic_consumer", "topic_host", "aio_topic"}
-APPLICATIONS = frozenset({"spark", "daemon", "cli", "pulsar"})
+APPLICATIONS = frozenset({"spark", "daemon", "cli"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})

@@ -206,10 +206,14 @@ TOKENS = 'issuer = "i"\naudience = "a"\n[[token_key]]\nid = "k"\nalgorithm = "ES
 
 
 def test_a_gateway_is_as_it_was_written() -> None:
-    config, mistakes = check_text(GATEWAY + 'port = 0\norigins = ["https://a"]\n' + TOKENS, Path("/etc/speedd.toml"))
+    keys = '[gateway.keys]\napp = "pem:///a.pem"\n'
+    text = GATEWAY + 'port = 0\norigins = ["https://a"]\n' + TOKENS.replace("[[", f"{keys}[[")
+    config, mistakes = check_text(text, Path("/etc/speedd.toml"))
     assert mistakes == []
     assert config is not None
-    assert config.gateway == GatewaySettings(port=0, origins=("https://a",), issuer="i", audience="a")
+    assert config.gateway == GatewaySettings(
+        port=0, origins=("https://a",), issuer="i", audience="a", keys={"app": "pem:///a.pem"}
+    )
     assert config.token_keys == (TokenKeySettings("k", "ES256", Path("/etc/k.pem")),)
 
 
@@ -223,6 +227,10 @@ def test_a_gateway_is_as_it_was_written() -> None:
         (GATEWAY + 'name = "web"\n' + TOKENS.partition("\n[[")[1] + TOKENS.partition("\n[[")[2], "without an issuer"),
         (GATEWAY + 'name = "web"\nnamespace = "public"\n', "no tenant and namespace"),
         (GATEWAY + 'name = "web"\nport = 70000\n', "70000"),
+        (GATEWAY + 'name = "web"\nkeys = "file:///a"\n', "expected a table"),
+        (GATEWAY + 'name = "web"\nkeys = {"a/b" = "file:///a"}\n', "a/b"),
+        (GATEWAY + 'name = "web"\nkeys = {a = 5}\n', "expected text"),
+        (GATEWAY + 'name = "web"\n[gateway.keys]\n' + "".join(f'k{n} = "pem:///a"\n' for n in range(65)), "too many"),
         (GATEWAY + 'name = "web"\ncertificate = "a"\n', "both certificate and private_key"),
         (GATEWAY + TOKENS.replace("ES256", "none"), "'none'"),
         (GATEWAY + TOKENS.replace('id = "k"\n', ""), "[[token_key]] has no id"),

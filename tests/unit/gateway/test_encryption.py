@@ -6,11 +6,16 @@ import json
 from base64 import b64encode
 from typing import Any
 
+import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from speed.gateway import encryption
-from speed.gateway.encryption import Context, Key, kept, new_context, read_keys, written
+from speed.gateway.encryption import ByClient, ByGateway, Context, Key, kept, new_context, opened, read_keys, written
 from speed.gateway.refusal import RefusedError
+from speed.message.errors import CompressionError, EncryptionError
+from speed.pulsar import compression
+from speed.pulsar.crypto import DataKey, Decryptor
 
 KEYS = {"anna": Key("eA==", {"v": "1"}), "bert": Key("eQ==", {})}
 
@@ -30,7 +35,6 @@ def test_keys_are_read_in_their_order_and_metadata_may_be_missing() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "one,two",
         given({}),
         given([]),
         given({"a": {"keyValue": ""}}),
@@ -39,13 +43,60 @@ def test_keys_are_read_in_their_order_and_metadata_may_be_missing() -> None:
         given({"": {"keyValue": "eA=="}}),
         given({"a": {"keyValue": "eA==", "metadata": {"v": 1}}}),
         given({str(one): {"keyValue": "eA=="} for one in range(17)}),
-        b64encode(b"[" * 9999).decode(),
+        ",".join(map(str, range(17))),
     ],
 )
 def test_what_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(RefusedError) as error:
         read_keys(text)
     assert error.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("app", ("app",)), ("one,two,one", ("one", "two")), ("[" * 9999, ("[" * 9999,)), ("eyJh", ("eyJh",))],
+)
+def test_what_is_no_json_is_names_of_keys(text: str, names: tuple[str, ...]) -> None:
+    assert read_keys(text) == names
+
+
+def test_what_a_client_encrypted_is_kept_as_it_is() -> None:
+    assert ByClient(KEYS).seal(b"x", "eA==", None, None) == (b"x", Context(KEYS, "eA=="))
+
+
+READER = ec.generate_private_key(ec.SECP256R1())
+DECRYPTOR = Decryptor({"bert": READER})
+
+
+def sealed(payload: bytes) -> tuple[bytes, Context]:
+    """What the gateway keeps of a message for Bert."""
+    return ByGateway(DataKey({"bert": READER.public_key()})).seal(payload, "?", "RAR", -1)
+
+
+def test_what_the_gateway_encrypts_opens_with_a_key_that_was_named() -> None:
+    data, context = sealed(b"one coffee")
+    assert (list(context.keys), context.compression_type) == (["bert"], "NONE")
+    assert opened(context, data, DECRYPTOR) == b"one coffee"
+    assert sealed(b"one coffee")[0] != data
+
+
+def test_a_message_is_uncompressed_behind_its_decryption_within_a_bound() -> None:
+    data, context = sealed(compression.compress("ZLIB", b"tell me " * 100))
+    packed = msgspec.structs.replace(context, compression_type="ZLIB", uncompressed_message_size=800)
+    assert opened(packed, data, DECRYPTOR) == b"tell me " * 100
+    with pytest.raises(CompressionError):
+        opened(msgspec.structs.replace(packed, uncompressed_message_size=6 << 20), data, DECRYPTOR)
+
+
+def test_what_is_not_as_it_was_encrypted_does_not_open() -> None:
+    data, context = sealed(b"one coffee")
+    keys = {"bert": Key("?")}
+    for wrong in ({"keys": keys}, {"param": "?"}, {"param": "eA=="}, {"batch_size": 1}):
+        with pytest.raises(EncryptionError):
+            opened(msgspec.structs.replace(context, **wrong), data, DECRYPTOR)
+    for altered in (data[:-1], data[1:], b"", bytes([data[0] ^ 1]) + data[1:]):
+        with pytest.raises(EncryptionError):
+            opened(context, altered, DECRYPTOR)
 
 
 def test_a_context_is_kept_as_it_was_given() -> None:

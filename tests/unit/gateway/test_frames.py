@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.gateway import encryption, frames
-from speed.gateway.encryption import Context, Key
+from speed.gateway.encryption import ByClient, Context, Key
 from speed.gateway.frames import PublishRefusedError, message_of, read_command, read_publication
 from speed.gateway.message_ids import MessageId
 from speed.wire.topic import Head, encode
@@ -47,10 +47,10 @@ def test_scalars_are_taken_as_their_text() -> None:
 def test_a_message_that_its_client_encrypted_keeps_its_context() -> None:
     keys = {"anna": Key("eA==", {})}
     frame = {"payload": "", "encryptionParam": "cGFyYW0=", "compressionType": "ZSTD", "uncompressedMessageSize": 4}
-    found = message_of(read_publication(json.dumps(frame)), keys, NOW)
+    found = message_of(read_publication(json.dumps(frame)), ByClient(keys), NOW)
     assert encryption.kept(found["properties"]["pulsar.encryption"]) == Context(keys, "cGFyYW0=", "ZSTD", 4)
     with pytest.raises(PublishRefusedError, match="encryptionParam") as error:
-        message_of(read_publication('{"payload":""}'), keys, NOW)
+        message_of(read_publication('{"payload":""}'), ByClient(keys), NOW)
     assert error.value.number == 7
 
 
@@ -131,7 +131,7 @@ def test_replies_are_written_as_pulsar_writes_them() -> None:
 
 def delivered(value: Any, attempts: int = 1, **about: Any) -> dict[str, Any]:
     data = encode(Head(), {"publisher": "p", **about}, b"" if value is None else pack(value))
-    found: dict[str, Any] = json.loads(frames.delivery(0, [3, attempts, 1500, data]))
+    found: dict[str, Any] = json.loads(frames.written(frames.delivery(0, [3, attempts, 1500, data])))
     return found
 
 

@@ -47,6 +47,12 @@ def test_a_message_that_may_come_again_twice_is_delivered_three_times() -> None:
     assert consumer_parameters({"maxRedeliverCount": "2"}).max_deliveries == 3
 
 
+@pytest.mark.parametrize(("mode", "durable"), [("Durable", True), ("NonDurable", False)])
+def test_a_subscription_is_durable_unless_it_is_asked_not_to_be(mode: str, durable: bool) -> None:
+    assert consumer_parameters({}).is_durable
+    assert consumer_parameters({"subscriptionMode": mode}).is_durable is durable
+
+
 @pytest.mark.parametrize(("asked", "size"), [("0", 1), ("7", 7), ("5000", 1000)])
 def test_a_queue_holds_one_at_least_and_1000_at_most(asked: str, size: int) -> None:
     assert consumer_parameters({"receiverQueueSize": asked}).queue_size == size
@@ -65,7 +71,7 @@ def test_a_reader_begins_at_a_word_or_behind_a_message(text: str, start: str | M
     ("parameters", "named"),
     [
         ({"ackTimeoutMillis": "999"}, "ackTimeoutMillis"),
-        ({"subscriptionMode": "NonDurable"}, "durable"),
+        ({"subscriptionMode": "Nondurable"}, "subscriptionMode"),
         ({"deadLetterTopic": "t"}, "maxRedeliverCount"),
         ({"subscriptionType": "shared"}, "subscriptionType"),
         ({"cryptoFailureAction": "fail"}, "cryptoFailureAction"),

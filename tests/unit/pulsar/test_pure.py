@@ -1,4 +1,7 @@
-"""What speed.pulsar does without a server; the payloads of ``java.json`` were made by Pulsar's Java client."""
+"""What speed.pulsar does without a server.
+
+The payloads of ``java.json`` were made by Pulsar's Java client; ``python -m tests.pulsar.record_java`` makes them anew.
+"""
 
 from __future__ import annotations
 
@@ -147,6 +150,12 @@ def test_a_batch_is_split() -> None:
     first, second = batch.split(data, 3)
     assert (first.key, first.payload, first.event_time_ms, first.properties) == ("k", b"hi", 7, {"a": "b"})
     assert (second.key, second.payload) == ("key", None)
+
+
+def test_what_is_not_known_in_the_head_of_a_message_is_passed_over() -> None:
+    ordering_key, property_with_more = b"\x42\x01o", b"\x0a\x08\x0a\x01a\x12\x01b\x18\x05"
+    (one,) = batch.split(single(ordering_key + property_with_more + b"\x18\x02", b"hi"), 1)
+    assert (one.key, one.properties, one.payload) == (None, {"a": "b"}, b"hi")
 
 
 @pytest.mark.parametrize(
