@@ -169,6 +169,8 @@ class Topic:
             return self.log.first
         if isinstance(start, Mapping) and type(at := start.get("at_ms")) is int and at >= 0:
             return self.log.offset_at(at)
+        if isinstance(start, Mapping) and type(count := start.get("last")) is int and count >= 0:
+            return max(self.log.first, self.log.end - count)
         if type(start) is int and self.log.first <= start <= self.log.end:
             return start
         text = f"{start!r} is no place in topic {self.name!r}: use 'latest', 'earliest', a time in milliseconds, or "
