@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -196,10 +195,10 @@ def test_a_topic_keeps_what_all_have_acknowledged(server: Server, topic: speed.T
 # --- several hosts ---
 
 
-@pytest.fixture
-def second(server: Server, tmp_path: Path) -> Iterator[TopicSite]:
+@pytest.fixture(scope="module")
+def second(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicSite]:
     """A speedd of another root, before the same cluster."""
-    site = TopicSite(tmp_path, configuration(server))
+    site = TopicSite(tmp_path_factory.mktemp("second"), configuration(server))
     site.start()
     yield site
     site.close()

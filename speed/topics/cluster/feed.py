@@ -76,42 +76,56 @@ class Feed(Group):
     # --- what comes ---
 
     def _take_in(self) -> None:
-        import pulsar
-
-        while self._has_room():
+        while room := self._room():
             try:
-                message = self._native.receive(int(LOOK_SECONDS * 1000))
-            except pulsar.exceptions.Timeout:
-                continue
-            except pulsar.exceptions.PulsarException as error:
+                messages = self._some(min(room, QUEUE))
+            except Exception as error:
                 if not self._is_closing:
                     self._broker.refusal(type(error).__name__)
                     time.sleep(LOOK_SECONDS)
                 continue
-            self._take(message)
+            with self._changed:
+                for message in messages:
+                    self._take(message)
+                self._told()
 
-    def _has_room(self) -> bool:
-        """Waits for it; False at the end."""
+    def _some(self, most: int) -> list[pulsar.Message]:
+        """What is at hand, after waiting for the first a little; maybe nothing."""
+        import pulsar
+
+        found: list[pulsar.Message] = []
+        try:
+            while len(found) < most:
+                found.append(self._native.receive(0 if found else int(LOOK_SECONDS * 1000)))
+        except pulsar.exceptions.Timeout:
+            pass
+        except pulsar.exceptions.PulsarException:
+            if not found:
+                raise
+        return found
+
+    def _room(self) -> int:
+        """For how many messages; waits for some. 0 at the end."""
         with self._changed:
             while not self._is_closing:
                 if self.machine.consumers and self.machine.room and self._bytes < HELD_BYTES and self.trouble is None:
-                    return True
+                    return self.machine.room
                 self._changed.wait(LOOK_SECONDS)
-            return False
+            return 0
 
     def _take(self, message: pulsar.Message) -> None:
+        if self.trouble is not None:
+            return
         try:
             stored = received(message).stored
         except SubscriptionError as error:
             log.error("subscription %s of topic %s stands still: %s", self.name, self._topic, error)
             self.trouble = error
             return
-        with self._changed:
-            if self.machine.is_settled(stored.offset):
-                self._native.acknowledge(message)
-            elif stored.offset not in self._held and not self._is_closing:
-                self._deal(stored, message)
-                self._told()
+        if self.machine.is_settled(stored.offset):
+            self._native.acknowledge(message)
+        elif stored.offset not in self._held and not self._is_closing:
+            self._deal(stored, message)
 
     def _deal(self, stored: Stored, message: pulsar.Message) -> None:
         head = decode_head(stored.data)
