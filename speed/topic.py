@@ -145,7 +145,8 @@ class Topic:
             subscription: its name; what it has acknowledged is remembered for ever.
             type: ``"exclusive"`` (one consumer), ``"failover"`` (one at a time), ``"shared"``, or ``"key-shared"``
                 (each key in order, with one consumer at a time).
-            start: where a new subscription begins: ``"latest"``, ``"earliest"``, an offset, or ``{"at_ms": …}``.
+            start: where a new subscription begins: ``"latest"``, ``"earliest"``, an offset, ``{"at_ms": …}`` (Unix
+                milliseconds), or ``{"last": …}`` (so many messages before the end).
             name: of this consumer; default one of its own.
             prefetch: how many messages are fetched at once.
             max_deliveries: how often a message is delivered at most; 0 for no bound.

@@ -224,8 +224,7 @@ def peek_command(settings: Settings, topic: str, start: str, count: int, host: s
 def tail_command(settings: Settings, topic: str, count: int, follow: bool, host: str) -> None:
     """Print the last messages of a topic."""
     with _topic(settings, topic, host) as found:
-        described = found.describe()
-        reader = found.reader(max(described["first"], described["end"] - count))
+        reader = found.reader({"last": count})
         _print_all(lambda: reader.receive(timeout=None if follow else 0), settings, None)
 
 

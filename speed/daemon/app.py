@@ -86,6 +86,8 @@ class Daemon:
         self._node = node
         self._recording = recording
         self._hosting = hosting
+        self._topics_trouble = ""
+        """What was said of the topics last: it is said once."""
         self._gateway = gateway
         self._sink = sink
         self._log = log
@@ -229,9 +231,12 @@ class Daemon:
             raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")
 
     def _look_after_topics(self, hosting: Hosting) -> None:
-        trouble = hosting.retain()
-        if trouble:
+        trouble, before = hosting.retain(), self._topics_trouble
+        self._topics_trouble = trouble
+        if trouble and trouble != before:
             self._log.error("topics_not_written", reason=trouble)
+        elif before and not trouble:
+            self._log.info("topics_written_again")
         if hosting.is_lost:
             raise LeaseLostError(f"node {hosting.name!r}, which hosts topics, is lost: another process has its name")
 
@@ -345,7 +350,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             hosting = Hosting(config, config.topics, node, key_path(config))
             for topic, why in hosting.broken.items():
                 log.error("topic_broken", topic=topic, reason=why)
-            log.info("topics", directory=hosting.directory, host=hosting.name)
+            log.info("topics", place=hosting.place, host=hosting.name)
         if config.gateway is not None and hosting is not None:
             gateway = opened_gateway(config.gateway, config, hosting)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))

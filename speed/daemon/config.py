@@ -105,6 +105,16 @@ class JournalSettings:
 class TopicsSettings:
     """``[topics]``: durable topics that speedd hosts. Grants and bounds hold for each topic without its own."""
 
+    backend: str | None = None
+    """A Pulsar cluster that keeps the messages, ``pulsar://host:6650`` or ``pulsar+ssl://…``; without it files do."""
+    admin: str | None = None
+    """Of that cluster: its admin API, as ``http://host:8080`` or ``https://host:8443``."""
+    namespace: str = "public/default"
+    """Of that cluster: where the topics are, as ``tenant/namespace``."""
+    token: Path | None = None
+    """Of that cluster: a file with the token that speedd shows. A new token is taken over without a restart."""
+    trusted: Path | None = None
+    """Of that cluster: a file of certificates that are trusted instead of the system's."""
     directory: Path | None = None
     """Where the topics lie; ``topics`` in the root without it."""
     publish: tuple[str, ...] = ()

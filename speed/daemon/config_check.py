@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ REQUIRED = {
     "token_key": ("id", "algorithm", "file"),
 }
 """Tables of which there may be several, and what each must say."""
+OF_FILES = ("directory", "durability", "max_bytes", "max_age_seconds", "keep", "backlog")
+"""Settings of topics whose messages lie in files."""
 MIN_JOURNAL_BYTES = 1 << 20
 """Less would hold a few volumes only."""
 MIN_LOG_BYTES = 1 << 16
@@ -136,7 +139,16 @@ class _Reader:
                 "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
                 "max_age_seconds": _age,
             },
-            "topics": {"directory": path, "durability": _one_of(DURABILITIES), **topic},
+            "topics": {
+                "backend": _url("pulsar", "pulsar+ssl"),
+                "admin": _url("http", "https"),
+                "namespace": _tenant_namespace,
+                "token": path,
+                "trusted": path,
+                "directory": path,
+                "durability": _one_of(DURABILITIES),
+                **topic,
+            },
             "topic": {"name": _name(names.check_topic), **topic},
             "gateway": {
                 "name": _name(names.check_node_name),
@@ -221,6 +233,7 @@ class _Reader:
         if has_journal:
             self._check_journal(found["journal"][0], taken)
         self._check_topics(found["topics"][0], found["topic"], taken)
+        self._check_backend(found["topics"][0], found["topic"])
         self._check_gateway(found["gateway"][0], found["token_key"])
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
@@ -262,6 +275,25 @@ class _Reader:
         taken[node] = "the node that hosts topics"
         if not any(table.get(right) for table in (topics, *each) for right in ("publish", "consume", "manage")):
             self._report(("topics",), "[topics] allows nobody anything", 'add publish = ["…"] and consume = ["…"]')
+
+    def _check_backend(self, topics: dict[str, Any], each: list[dict[str, Any]]) -> None:
+        """A cluster needs its admin API, and has its own word for how long messages are kept."""
+        if ("topics", "backend") not in self._lines:
+            for key in [key for key in ("admin", "namespace", "token", "trusted") if ("topics", key) in self._lines]:
+                self._report(
+                    ("topics", key), f"[topics] {key} is given without a backend", 'add backend = "pulsar://…"'
+                )
+            return
+        if ("topics", "admin") not in self._lines:
+            todo = 'add admin = "http://…:8080", of the same cluster'
+            self._report(("topics", "backend"), "[topics] backend needs the admin API of its cluster", todo)
+        for path, table in [(("topics",), topics), *((("topic", number), one) for number, one in enumerate(each))]:
+            for key in [key for key in OF_FILES if key in table]:
+                todo = "take it out, and set policies of the namespace or topic in Pulsar"
+                self._report((*path, key), f"{_shown(path)} {key} is not for a backend", todo)
+        if ("gateway",) in self._lines:
+            what = "[gateway] does not serve topics that lie in Pulsar"
+            self._report(("gateway",), what, "take it out, and use Pulsar's own WebSocket service")
 
     def _check_gateway(self, gateway: dict[str, Any], keys: list[dict[str, Any]]) -> None:
         """A gateway needs topics, and to know whose grants its clients have."""
@@ -359,6 +391,27 @@ def _namespace(value: Any) -> str:
     if len(parts := text.split("/")) != 2 or not all(parts):
         raise _RefusedError(f"{_found(value)} is no tenant and namespace", 'write "public/default"')
     return text
+
+
+def _tenant_namespace(value: Any) -> str:
+    """One that can stand in an address."""
+    text = _namespace(value)
+    if not re.fullmatch(r"[\w.=:-]+/[\w.=:-]+", text, re.ASCII):
+        raise _RefusedError(f"{_found(value)} has characters that no namespace has", 'write "public/default"')
+    return text
+
+
+def _url(*schemes: str) -> Convert:
+    """An address with a host, and no more than that and its port."""
+
+    def convert(value: Any) -> str:
+        text, choices = _text(value), "|".join(map(re.escape, schemes))
+        host = r"[\w.-]+|\[[0-9A-Fa-f:]+\]"
+        if not re.fullmatch(rf"({choices})://({host})(:\d{{1,5}})?(,({host})(:\d{{1,5}})?)*/?", text, re.ASCII):
+            raise _RefusedError(f"{_found(value)} is no address", f'write "{schemes[0]}://host:port"')
+        return text.rstrip("/")
+
+    return convert
 
 
 def _list_of(convert: Convert) -> Convert:

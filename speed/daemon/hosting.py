@@ -7,6 +7,7 @@ from dataclasses import replace
 from speed import Node
 from speed.daemon.config import Config, TopicSettings, TopicsSettings
 from speed.daemon.grants import change_grants
+from speed.topics.backend import Backend
 from speed.topics.catalogue import Catalogue
 from speed.topics.grants import Access, Grants, everybody
 from speed.topics.host import WORKERS, Host
@@ -18,24 +19,16 @@ class Hosting:
     """Everything that ``[topics]`` and ``[[topic]]`` ask for."""
 
     def __init__(self, config: Config, settings: TopicsSettings, node: Node, key: str) -> None:
-        """Takes the topics and begins to answer. Raises JournalTakenError, DurabilityError, RootError."""
+        """Takes the topics and begins to answer.
+
+        Raises JournalTakenError, DurabilityError, RootError, ConfigurationError.
+        """
         self.name = topics_node(node.name)
-        self.directory = str(settings.directory or topics_dir(node.root))
         general, narrowed = _grants(settings, config.each_topic)
-        keeping = Keeping(settings.max_bytes, settings.max_age_seconds, settings.keep, settings.backlog)
-        self._catalogue = Catalogue(
-            self.directory,
-            key,
-            self.name,
-            durability=settings.durability,
-            keeping=keeping,
-            kept={one.name: _kept(keeping, one) for one in config.each_topic},
-        )
+        self._topics = _cluster(settings) if settings.backend else _files(config, settings, node.root, key, self.name)
         self._node: Node | None = None
         try:
-            for topic in config.each_topic:
-                if topic.name not in self.broken:
-                    self._catalogue.make(topic.name)
+            self._topics.begin([topic.name for topic in config.each_topic])
             self._node = Node(
                 self.name,
                 root=node.root,
@@ -44,7 +37,7 @@ class Hosting:
                 heartbeat_seconds=config.node.heartbeat_seconds,
                 workers=WORKERS,
             )
-            self._host = Host(self._node, self._catalogue, Access(general, narrowed))
+            self._host = Host(self._node, self._topics, Access(general, narrowed))
             self._allowed = everybody((general, *narrowed.values()))
             self._node.allow(*self._allowed)
         except BaseException:
@@ -54,7 +47,12 @@ class Hosting:
     @property
     def broken(self) -> dict[str, str]:
         """Topics that cannot be used, and why."""
-        return self._catalogue.broken
+        return self._topics.broken
+
+    @property
+    def place(self) -> str:
+        """Where the topics lie."""
+        return self._topics.place
 
     @property
     def host(self) -> Host:
@@ -67,8 +65,8 @@ class Hosting:
         return self._node is None or self._node.closed
 
     def retain(self) -> str:
-        """Remove what need not be kept. Returns why that failed, empty if it did not."""
-        return self._catalogue.retain()
+        """Remove what need not be kept. Returns what is wrong, empty if nothing is."""
+        return self._topics.retain()
 
     def change_grants(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
         """Let others than before publish, consume and manage. Consumers that are there are asked at their next call."""
@@ -87,7 +85,31 @@ class Hosting:
     def _end(self) -> None:
         if self._node is not None and not self._node.closed:
             self._node.close()
-        self._catalogue.close()
+        self._topics.close()
+
+
+def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> Backend:
+    """Topics in the root, or where the settings say."""
+    keeping = Keeping(settings.max_bytes, settings.max_age_seconds, settings.keep, settings.backlog)
+    return Catalogue(
+        str(settings.directory or topics_dir(root)),
+        key,
+        source,
+        durability=settings.durability,
+        keeping=keeping,
+        kept={one.name: _kept(keeping, one) for one in config.each_topic},
+    )
+
+
+def _cluster(settings: TopicsSettings) -> Backend:
+    """Topics in Pulsar; its client is loaded only for them."""
+    from speed.topics.cluster.broker import Cluster
+    from speed.topics.cluster.catalogue import ClusterTopics
+
+    assert settings.backend is not None
+    assert settings.admin is not None
+    token, trusted = (str(path) if path else None for path in (settings.token, settings.trusted))
+    return ClusterTopics(Cluster(settings.backend, settings.admin, settings.namespace, token, trusted))
 
 
 def _grants(settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> tuple[Grants, dict[str, Grants]]:

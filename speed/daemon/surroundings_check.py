@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ from speed.daemon.toml_lines import KeyPath
 from speed.errors import SpeedError
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.root import check_root
+from speed.wire.names import topics_dir
 
 
 def sound_config(path: str | Path) -> Config:
@@ -39,6 +41,7 @@ def key_path(config: Config) -> str:
 def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _node_problems(config)
     yield from unpublishable(config)
+    yield from _backend_problems(config)
     for what, todo in gateway_problems(config):
         yield ("gateway",), what, todo
     for number, directory in enumerate(config.python_path):
@@ -71,6 +74,18 @@ def _node_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
         yield ("node", "root"), f"{root} is not a directory that you can write to", "choose another root"
     elif root is not None and not root.exists() and not root.parent.is_dir():
         yield ("node", "root"), f"there is no directory {root.parent}", "make it, or choose another root"
+
+
+def _backend_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """What keeps topics from a cluster; it is not asked for anything."""
+    if config.topics is None or config.topics.backend is None:
+        return
+    if importlib.util.find_spec("pulsar") is None:
+        yield ("topics", "backend"), "a backend needs Pulsar's client", "install speed-ipc[pulsar-backend]"
+    left = topics_dir(str(config.node.root or default_root()))
+    if os.path.isdir(left) and os.listdir(left):
+        what = f"{left} has topics, whose messages are not in the cluster"
+        yield ("topics", "backend"), what, "move that directory away once nobody needs them"
 
 
 def _program_exists(program: str, directory: Path) -> bool:

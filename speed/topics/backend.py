@@ -14,7 +14,7 @@ from speed.topics.group import Group, Message, Stored
 from speed.topics.subscription import Terms
 
 Start = int | str | Mapping[str, Any]
-"""Where to begin: an offset, ``latest``, ``earliest``, or ``{"at_ms": …}``."""
+"""Where to begin: an offset, ``latest``, ``earliest``, ``{"at_ms": …}``, or ``{"last": …}`` messages before the end."""
 
 
 class HostedTopic(Protocol):

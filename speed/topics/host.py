@@ -306,9 +306,9 @@ class Host:
 
     def _allowed(self, caller: str, right: str, topic: str) -> HostedTopic:
         """The topic, if the caller has the right. Who has not is not told whether it exists."""
-        known = self._topics.known(topic)
-        if not (known and known.parent and self.access.allows(caller, right, known.parent)):
-            self.access.check(caller, right, topic)
+        if not self.access.allows(caller, right, topic):
+            known = self._topics.known(topic)
+            self.access.check(caller, right, known.parent if known and known.parent else topic)
         return self._topics.find(topic)
 
     def _group(self, request: Request, right: str, topic: str, subscription: str) -> tuple[HostedTopic, Group]:

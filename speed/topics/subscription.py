@@ -10,7 +10,7 @@ from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from speed.topics.ranges import Ranges
 from speed.wire.limits import (
@@ -22,6 +22,22 @@ from speed.wire.limits import (
 
 TYPES = ("exclusive", "failover", "shared", "key-shared")
 ORDERED = ("exclusive", "failover")
+
+
+class Settled(Protocol):
+    """What is known to be acknowledged."""
+
+    low: int
+    """All below it is."""
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """What is, above ``low``."""
+
+    def add(self, start: int, end: int) -> None:
+        """Add ``start <= offset < end``."""
+
+    def __contains__(self, offset: int) -> bool: ...
 
 
 class SubscriptionError(Exception):
@@ -47,6 +63,16 @@ class Terms:
     dead_letter: str = ""
     durable: bool = True
     """Whether it outlives its consumers, and its host."""
+
+    def check_fits(self, name: str, asked: Terms) -> None:
+        """Raises SubscriptionError TAKEN for who would join subscription ``name`` as another one than it is."""
+        if asked.type != self.type:
+            raise SubscriptionError(
+                "TAKEN", f"subscription {name!r} is of type {self.type!r}: use that, or another name"
+            )
+        if asked.durable != self.durable:
+            text = f"subscription {name!r} is {'' if self.durable else 'not '}durable: join it so, or use another name"
+            raise SubscriptionError("TAKEN", text)
 
 
 class Taken(NamedTuple):
@@ -100,7 +126,7 @@ class Subscription:
     def _begin(
         self, cursor: int, ranges: Iterable[tuple[int, int]] = (), attempts: Mapping[int, int] = MappingProxyType({})
     ) -> None:
-        self._acknowledged = Ranges(cursor, ranges)
+        self._acknowledged = self._settled(cursor, ranges)
         self._before = dict(attempts)
         """Attempts of what was not offered again yet."""
         self._waiting: dict[int, _Waiting] = {}
@@ -109,6 +135,9 @@ class Subscription:
         self._holders: dict[int, _Holder] = {}
         self.next = self._acknowledged.low
         """The offset that is to be offered next."""
+
+    def _settled(self, cursor: int, ranges: Iterable[tuple[int, int]]) -> Settled:
+        return Ranges(cursor, ranges)
 
     # --- what there is ---
 
@@ -187,6 +216,9 @@ class Subscription:
         self.next = offset + 1
         if offset in self._acknowledged:
             return
+        self._admit(offset, key, due_ms)
+
+    def _admit(self, offset: int, key: int, due_ms: int) -> None:
         due = 0 if self.terms.type in ORDERED else due_ms
         self._wait(offset, _Waiting(due, self._before.pop(offset, 0), key))
 

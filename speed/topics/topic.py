@@ -155,13 +155,7 @@ class Topic:
         if name not in self.groups and cursor_name(name) not in self.damaged:
             return self._made_group(name, consumer, terms, start)
         group = self.group(name)
-        known = group.machine.terms
-        if known.type != terms.type:
-            text = f"subscription {name!r} is of type {known.type!r}: use that, or another name"
-            raise SubscriptionError("TAKEN", text)
-        if known.durable != terms.durable:
-            text = f"subscription {name!r} is {'' if known.durable else 'not '}durable: join it so, or use another name"
-            raise SubscriptionError("TAKEN", text)
+        group.machine.terms.check_fits(name, terms)
         group.machine.join(consumer)
         group.begin_anew(consumer)
         self.wake()
@@ -184,6 +178,8 @@ class Topic:
             return self.log.first
         if isinstance(start, Mapping) and type(at := start.get("at_ms")) is int and at >= 0:
             return self.log.offset_at(at)
+        if isinstance(start, Mapping) and type(count := start.get("last")) is int and count >= 0:
+            return max(self.log.first, self.log.end - count)
         if type(start) is int and self.log.first <= start <= self.log.end:
             return start
         text = f"{start!r} is no place in topic {self.name!r}: use 'latest', 'earliest', a time in milliseconds, or "

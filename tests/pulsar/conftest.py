@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
@@ -24,7 +29,7 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.keys = directory, directory / "keys"
-        self._script("start")
+        self.start()
         lines = (directory / "addresses").read_text().split()
         self.addresses = dict(line.split("=", 1) for line in lines)
         self.keys.mkdir()
@@ -68,6 +73,25 @@ class Server:
         )
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout
+
+    def admin(self, method: str, path: str, body: object = None) -> Any:
+        """What the admin API answers."""
+        url, data = f"{self.addresses['admin']}/admin/v2/{path}", None if body is None else json.dumps(body).encode()
+        asked = Request(url, data, {"Content-Type": "application/json"}, method=method)
+        with build_opener(ProxyHandler({})).open(asked, timeout=PEER_SECONDS) as answer:
+            told = answer.read()
+        return json.loads(told) if told else None
+
+    def start(self) -> None:
+        """Also again, after ``kill``: it has the same addresses."""
+        self._script("start")
+
+    def kill(self) -> None:
+        """It dies at once."""
+        pid = int((self.directory / "pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
+            time.sleep(0.05)
 
     def stop(self) -> None:
         self._script("stop")

@@ -201,6 +201,44 @@ def test_mistakes_about_topics_are_named(text: str, what: str) -> None:
     assert [mistake for mistake in mistakes_in(text) if what in mistake.what], mistakes_in(text)
 
 
+BACKEND = '[topics]\npublish = ["a"]\nbackend = "pulsar://one:6650,two:6650/"\nadmin = "http://[::1]:8080"\n'
+
+
+def test_topics_in_a_cluster_are_as_they_were_written() -> None:
+    """D-20."""
+    more = 'namespace = "shop/orders"\ntoken = "t"\ntrusted = "/etc/ca.pem"\n'
+    config, mistakes = check_text(BACKEND + more, Path("/etc/speedd.toml"))
+    assert mistakes == []
+    assert config is not None
+    assert config.topics == TopicsSettings(
+        backend="pulsar://one:6650,two:6650",
+        admin="http://[::1]:8080",
+        namespace="shop/orders",
+        publish=("a",),
+        token=Path("/etc/t"),
+        trusted=Path("/etc/ca.pem"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('[topics]\npublish = ["a"]\nbackend = "kafka://a:1"\n', "'kafka://a:1' is no address"),
+        ('[topics]\npublish = ["a"]\nbackend = "pulsar://a:1/b?c"\n', "is no address"),
+        ('[topics]\npublish = ["a"]\nbackend = "pulsar://a:1"\n', "needs the admin API"),
+        ('[topics]\npublish = ["a"]\ntoken = "t"\n', "token is given without a backend"),
+        (BACKEND + 'namespace = "public"\n', "no tenant and namespace"),
+        (BACKEND + 'namespace = "public/a b"\n', "characters that no namespace has"),
+        (BACKEND + "max_bytes = 10_000_000\n", "[topics] max_bytes is not for a backend"),
+        (BACKEND + '[[topic]]\nname = "x"\nkeep = "all"\n', "[[topic]] keep is not for a backend"),
+        (BACKEND + '[gateway]\nname = "web"\n', "does not serve topics that lie in Pulsar"),
+    ],
+)
+def test_topics_in_a_cluster_that_cannot_be_are_told(text: str, what: str) -> None:
+    """D-20."""
+    assert [mistake for mistake in mistakes_in(text) if what in mistake.what], mistakes_in(text)
+
+
 GATEWAY = '[topics]\npublish = ["a"]\n[gateway]\n'
 TOKENS = 'issuer = "i"\naudience = "a"\n[[token_key]]\nid = "k"\nalgorithm = "ES256"\nfile = "k.pem"\n'
 

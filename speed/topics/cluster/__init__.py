@@ -1,0 +1,1 @@
+"""Durable topics whose messages lie in an Apache Pulsar cluster (``[topics] backend = "pulsar://…"``)."""
