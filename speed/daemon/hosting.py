@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 from speed import Node
@@ -13,6 +14,34 @@ from speed.topics.host import WORKERS, Host
 from speed.topics.topic import Keeping
 from speed.wire.names import topics_dir, topics_node
 
+_KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
+COMPACT_EVERY_SECONDS = 10.0
+"""How often is looked whether a topic is to be compacted that nobody asked for."""
+
+
+class Compacting:
+    """Compacts topics in a thread of its own, beside all else, until it is closed."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._ends = False
+        self.trouble = ""
+        """Why the last look failed; empty if it did not."""
+        self._thread = threading.Thread(target=self._run, name="speed-compacting", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ends:
+            self.trouble = self._catalogue.compact(lambda: self._ends)
+            self._catalogue.is_asked.wait(COMPACT_EVERY_SECONDS)
+            self._catalogue.is_asked.clear()
+
+    def close(self) -> None:
+        """End behind the volume that is being rewritten."""
+        self._ends = True
+        self._catalogue.is_asked.set()
+        self._thread.join()
+
 
 class Hosting:
     """Everything that ``[topics]`` and ``[[topic]]`` ask for."""
@@ -22,7 +51,7 @@ class Hosting:
         self.name = topics_node(node.name)
         self.directory = str(settings.directory or topics_dir(node.root))
         general, narrowed = _grants(settings, config.each_topic)
-        keeping = Keeping(settings.max_bytes, settings.max_age_seconds, settings.keep, settings.backlog)
+        keeping = Keeping(**{name: getattr(settings, name) for name in _KEEPING})
         self._catalogue = Catalogue(
             self.directory,
             key,
@@ -32,6 +61,7 @@ class Hosting:
             kept={one.name: _kept(keeping, one) for one in config.each_topic},
         )
         self._node: Node | None = None
+        self._compacting = Compacting(self._catalogue)
         try:
             for topic in config.each_topic:
                 if topic.name not in self.broken:
@@ -68,7 +98,7 @@ class Hosting:
 
     def retain(self) -> str:
         """Remove what need not be kept. Returns why that failed, empty if it did not."""
-        return self._catalogue.retain()
+        return self._catalogue.retain() or self._compacting.trouble
 
     def change_grants(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
         """Let others than before publish, consume and manage. Consumers that are there are asked at their next call."""
@@ -87,6 +117,7 @@ class Hosting:
     def _end(self) -> None:
         if self._node is not None and not self._node.closed:
             self._node.close()
+        self._compacting.close()
         self._catalogue.close()
 
 
@@ -97,5 +128,5 @@ def _grants(settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> tuple[
 
 
 def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
-    own = {name: getattr(topic, name) for name in ("max_bytes", "max_age_seconds", "keep", "backlog")}
+    own = {name: getattr(topic, name) for name in _KEEPING}
     return replace(general, **{name: value for name, value in own.items() if value is not None})

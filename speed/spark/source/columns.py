@@ -183,7 +183,7 @@ class Records(NamedTuple):
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> Records:
         """All records of these blocks."""
-        offsets: Array = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
+        offsets: Array = np.concatenate([_offsets(block) for block in blocks])
         table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
         return cls(offsets, table, b"".join(block.messages for block in blocks))
 
@@ -226,6 +226,10 @@ def _gathered(blocks: Iterable[Block], rows: int) -> Iterator[list[Block]]:
         some.append(block)
     if some:
         yield some
+
+
+def _offsets(block: Block) -> Array:
+    return np.array(block.offsets) if block.left_out else np.arange(block.offset, block.end)
 
 
 _UNFIT = (pa.ArrowException, WireError, CompressionError, TypeError, ValueError, OverflowError)
