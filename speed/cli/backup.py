@@ -137,7 +137,7 @@ class Copying:
             self._copied["bytes"] += _write(copy, io.BytesIO(seen))  # one that is torn fails its MAC there
 
     def _journal(self, name: str) -> None:
-        """The last volume grows at its end, and readers pass a block that is not whole; removed lanes are named last."""
+        """The last volume grows at its end, and readers pass a block that is not whole; removed lanes come last."""
         self._copied["journals"] += 1
         journal, copy = names.child_path(self._root, name), names.child_path(self._copy, name)
         os.mkdir(copy, 0o700)

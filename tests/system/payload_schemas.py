@@ -36,7 +36,7 @@ def avro_bytes(schema: Any, value: Any) -> bytes:
 
 
 def descriptor_set(*, more: bool = False) -> bytes:
-    """``shop.Order`` and ``shop.Other``, as ``protoc --include_imports -o`` writes them; ``more``: of a later version."""
+    """``shop.Order`` and ``shop.Other``, as ``protoc --include_imports -o`` writes them; ``more``: a later version."""
     file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
     file.dependency.extend(one.DESCRIPTOR.name for one in IMPORTS)
     kind = file.enum_type.add(name="Kind")

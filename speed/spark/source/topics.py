@@ -102,8 +102,8 @@ def _plain(payload: bytes) -> tuple[int, bytes | None]:
 
 def _head_of_bytes(properties: Mapping[str, str], content_type: str) -> Head:
     said = properties.get("content_type", "") or content_type or BYTES_TYPE
-    schema = {name: properties.get(name, "") for name in ("schema_name", "schema_version", "schema_hash")}
-    return _head(said)._replace(**schema)
+    name, version, hash_ = (properties.get(f"schema_{part}", "") for part in ("name", "version", "hash"))
+    return _head(said)._replace(schema_name=name, schema_version=version, schema_hash=hash_)
 
 
 def _head(content_type: str) -> Head:

@@ -11,8 +11,7 @@ import pytest
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
-from speed.message.schemas import parse_schema, schema_hash
-from speed.message.schemas.avro import AvroSchema
+from speed.message.schemas import schema_hash
 from speed.spark.source.heads import Head, parse_message
 from speed.spark.source.options import read_options
 from speed.spark.source.schemas import Schemas, schemas_of
@@ -156,27 +155,6 @@ def test_values_of_avro_become_those_of_their_columns() -> None:
     assert str(found["price"]) == "12.34"
 
 
-TREE = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
-
-
-def test_an_avro_value_that_nests_without_end_is_refused_and_ends_no_process() -> None:
-    """Ten kilobytes say so much; a tree of a few levels is read."""
-    schema = parse_schema("avro", json.dumps(TREE).encode())
-    assert isinstance(schema, AvroSchema)
-    assert schema.decode(b"\x02\x02\x00") == {"below": {"below": {"below": None}}}
-    with pytest.raises(SchemaError, match="not Avro of its schema"):
-        schema.decode(b"\x02" * 1_000_000 + b"\x00")
-
-
-def test_a_schema_of_many_types_that_share_others_is_looked_through_once() -> None:
-    """Each has two fields of the one before: nobody walks all ways through it."""
-    root = avro({"name": "a", "type": "int"}, name="T0")
-    for number in range(1, 28):
-        both = {"name": "a", "type": root}, {"name": "b", "type": f"shop.T{number - 1}"}
-        root = avro(*both, name=f"T{number}")
-    assert isinstance(parse_schema("avro", json.dumps(root).encode()), AvroSchema)
-
-
 # --- protobuf ---
 
 
@@ -306,7 +284,7 @@ def test_a_schema_file_travels_with_the_query(tmp_path: Path) -> None:
 def test_a_schema_file_that_is_none_is_named_before_the_query_runs(
     tmp_path: Path, name: str, data: bytes, more: dict[str, str]
 ) -> None:
-    with pytest.raises(ConfigurationError, match="schemaFile is '.*order"):
+    with pytest.raises(ConfigurationError, match=r"schemaFile is '.*order"):
         options(tmp_path, name, data, **more)
 
 
