@@ -202,6 +202,14 @@ class Topic:
         """Acknowledge everything in every subscription; returns how many messages that are."""
         return int(self._call("purge", timeout=timeout, dry_run=dry_run)["messages"])
 
+    def compact(self, *, timeout: float = 30.0) -> int:
+        """Have a topic that keeps the latest message of each key compacted soon, whatever there is to remove.
+
+        Returns the offset before which that is done: what a subscription has not acknowledged stays. Raises
+        InvalidArgumentsError for a topic that keeps its messages.
+        """
+        return int(self._call("compact", timeout=timeout)["until"])
+
     def unsubscribe(self, subscription: str, *, timeout: float = 30.0) -> None:
         """Remove a subscription that has no consumers."""
         self._call("unsubscribe", timeout=timeout, subscription=subscription)

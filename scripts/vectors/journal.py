@@ -1,8 +1,10 @@
-"""Descriptions, ends and segments of one lane of a journal, and lanes removed (J-2 to J-6, J-12, J-14)."""
+"""Descriptions, ends and segments of one lane of a journal, and lanes removed (J-2 to J-6, J-12, J-14, J-15)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, NONCE, OLD, RING, SOURCE, TIME, flipped, patched
 from speed.wire.envelope import make_sequence
@@ -35,6 +37,18 @@ def block(
     return VolumeKeys(ring, lane, segment).seal(first, entries, NONCE[:-1] + bytes([salt]))
 
 
+def rewritten(first: int, kept: dict[int, Entry], salt: int) -> bytes:
+    """A block that leaves out all offsets between those that are kept."""
+    keys = VolumeKeys(RING, LANE, FIRST)
+    return keys.seal_kept(first, list(kept), list(kept.values()), NONCE[:-1] + bytes([salt]))
+
+
+def reheaded(block: bytes, at: int, value: bytes) -> bytes:
+    """A block with another header, which its CRC fits."""
+    header = patched(block, at, value)[:60]
+    return header + crc32(header).to_bytes(4, "big") + block[BLOCK_HEADER_BYTES:]
+
+
 def journal() -> dict[str, Any]:
     """The lane of events ``orders.created`` of analytics."""
     one = block(40, entry(5, b"first"), entry(7, b"", later_ms=2, flags=1), salt=1)
@@ -51,19 +65,19 @@ def journal() -> dict[str, Any]:
         },
     ]
 
-    def ends(name: str, bug: str, data: bytes, count: int, ended: str) -> dict[str, Any]:
-        return {
-            "name": name,
-            "bug": bug,
-            "hex": data.hex(),
-            "records": seen[:count],
-            "end": FIRST + count,
-            "ended": ended,
-        }
+    def ends(
+        name: str, bug: str, data: bytes, count: int, ended: str, *, offsets: Sequence[int] = (40, 41, 42)
+    ) -> dict[str, Any]:
+        found = [{**record, "offset": offset} for record, offset in zip(seen[:count], offsets, strict=False)]
+        end = offsets[count - 1] + 1 if count else FIRST
+        return {"name": name, "bug": bug, "hex": data.hex(), "records": found, "end": end, "ended": ended}
+
+    few = rewritten(40, {44: entry(5, b"first"), 49: entry(7, b"", later_ms=2, flags=1)}, salt=3)
+    last = rewritten(50, {65: entry(8, b"third", later_ms=9)}, salt=4)
 
     other = BEFORE
     return {
-        "about": "J-2 to J-6, J-12, J-14. `lane` is the lane's id; each segment's name has offset `first`.",
+        "about": "J-2 to J-6, J-12, J-14, J-15. `lane` is the lane's id; each segment's name has offset `first`.",
         "accepted_keys": ACCEPTED,
         "lane": LANE.hex(),
         "first": FIRST,
@@ -89,6 +103,26 @@ def journal() -> dict[str, Any]:
                 "block of another segment", "one key a lane", one + block(42, entry(8, b"x"), segment=0), 2, "damaged"
             ),
             ends("block of another lane", "one key for all", one + block(42, entry(8, b"x"), lane=other), 2, "damaged"),
+            ends("rewritten", "left out offsets taken for damage", few + last, 3, "clean", offsets=(44, 49, 65)),
+            ends(
+                "rewritten, nothing left out",
+                "version 2 refused",
+                rewritten(40, {40: entry(5, b"first")}, salt=5),
+                1,
+                "clean",
+            ),
+            ends(
+                "rewritten before a torn block",
+                "the end without what is left out",
+                few + last[:-1],
+                2,
+                "torn",
+                offsets=(44, 49),
+            ),
+            ends("more left out", "number in the header not authentic", reheaded(few, 7, b"\x09"), 0, "damaged"),
+            ends("version taken back", "version not authentic", reheaded(few, 4, b"\1\0\0\0"), 0, "damaged"),
+            ends("version 1 that leaves out", "number not checked", reheaded(one, 7, b"\1"), 0, "damaged"),
+            ends("version 3", "version unchecked", reheaded(few, 4, b"\3"), 0, "damaged"),
             ends(
                 "foreign key", "key tried", one + block(42, entry(8, b"x"), ring=Keyring((FOREIGN,))), 2, "unknown key"
             ),

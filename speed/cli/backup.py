@@ -137,7 +137,7 @@ class Copying:
             self._copied["bytes"] += _write(copy, io.BytesIO(seen))  # one that is torn fails its MAC there
 
     def _journal(self, name: str) -> None:
-        """Volumes only grow at their end, and readers pass a block that is not whole; removed lanes are named last."""
+        """The last volume grows at its end, and readers pass a block that is not whole; removed lanes come last."""
         self._copied["journals"] += 1
         journal, copy = names.child_path(self._root, name), names.child_path(self._copy, name)
         os.mkdir(copy, 0o700)
@@ -146,7 +146,11 @@ class Copying:
         self._contents(journal, copy, "")
 
     def _journal_lane(self, lane: str, copy: str) -> None:
-        """How far it was written before what was written: a copy that grew meanwhile was not cut."""
+        """How far it was written before what was written: a copy that grew meanwhile was not cut.
+
+        Then files from the last one to the first: retention takes the first ones, a volume that others are put into
+        lies before them, and how far a topic is compacted is said only once it is.
+        """
         os.mkdir(copy, 0o700)
         self._rewritten(names.child_path(lane, names.JOURNAL_END), names.child_path(copy, names.JOURNAL_END))
         self._contents(lane, copy, "", without=names.JOURNAL_END)
@@ -156,7 +160,7 @@ class Copying:
         self._contents(directory, copy, kind)
 
     def _contents(self, directory: str, copy: str, kind: str, *, without: str = "") -> None:
-        for filename in (name for name in _files(directory) if name != without):
+        for filename in sorted((name for name in _files(directory) if name != without), reverse=True):
             is_there = self._file(names.child_path(directory, filename), names.child_path(copy, filename))
             if kind:
                 self._copied[kind] += is_there

@@ -255,6 +255,18 @@ def purge_command(settings: Settings, topic: str, dry_run: bool, host: str) -> N
     print_value({"messages": count, "dryRun": dry_run} if settings.as_json else text, settings.as_json)
 
 
+@topic_command.command("compact")
+@click.argument("topic")
+@host_option
+@node_options
+def compact_command(settings: Settings, topic: str, host: str) -> None:
+    """Have only the last message of each key kept, soon; for topics with keep = "latest"."""
+    with _topic(settings, topic, host) as found:
+        until = found.compact()
+    text = f"{topic} is being compacted up to offset {until}."
+    print_value({"until": until} if settings.as_json else text, settings.as_json)
+
+
 @topic_command.command("unsubscribe")
 @click.argument("topic")
 @click.argument("subscription")

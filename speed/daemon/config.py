@@ -15,7 +15,7 @@ from speed.gateway.settings import GatewaySettings, TokenKeySettings
 
 RESTART_POLICIES = ("always", "on-failure", "never")
 DURABILITIES = ("process", "disk")
-KEEPS = ("all", "unacknowledged")
+KEEPS = ("all", "unacknowledged", "latest")
 BACKLOGS = ("drop-oldest", "refuse")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -130,9 +130,12 @@ class TopicsSettings:
     max_age_seconds: float | None = None
     """Messages that are older are removed."""
     keep: str = "all"
-    """``all``, or ``unacknowledged``: what every subscription has acknowledged is removed."""
+    """``all``; ``unacknowledged``: what every subscription has acknowledged is removed; ``latest``: of that, what has a
+    later message of its key."""
     backlog: str = "drop-oldest"
     """What happens beyond ``max_bytes``: ``drop-oldest``, or ``refuse`` publishers while a subscription needs it."""
+    tombstone_seconds: float = 86400.0
+    """With ``latest``, how long a tombstone is kept at least, for readers that know its key. A day, as in Kafka."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,11 @@ class TopicSettings:
     max_age_seconds: float | None = None
     """Messages that are older are removed."""
     keep: str | None = None
-    """``all`` or ``unacknowledged``."""
+    """``all``, ``unacknowledged`` or ``latest``."""
     backlog: str | None = None
     """``drop-oldest`` or ``refuse``."""
+    tombstone_seconds: float | None = None
+    """How long a tombstone is kept at least, with ``latest``."""
 
 
 @dataclass(frozen=True)

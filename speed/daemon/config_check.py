@@ -109,6 +109,7 @@ class _Reader:
             "max_age_seconds": _age,
             "keep": _one_of(KEEPS),
             "backlog": _one_of(BACKLOGS),
+            "tombstone_seconds": _age,
         }
         return {
             "node": {

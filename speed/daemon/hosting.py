@@ -14,6 +14,8 @@ from speed.topics.host import WORKERS, Host
 from speed.topics.topic import Keeping
 from speed.wire.names import topics_dir, topics_node
 
+_KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
+
 
 class Hosting:
     """Everything that ``[topics]`` and ``[[topic]]`` ask for."""
@@ -90,7 +92,7 @@ class Hosting:
 
 def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> Backend:
     """Topics in the root, or where the settings say."""
-    keeping = Keeping(settings.max_bytes, settings.max_age_seconds, settings.keep, settings.backlog)
+    keeping = Keeping(**{name: getattr(settings, name) for name in _KEEPING})
     return Catalogue(
         str(settings.directory or topics_dir(root)),
         key,
@@ -119,5 +121,5 @@ def _grants(settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> tuple[
 
 
 def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
-    own = {name: getattr(topic, name) for name in ("max_bytes", "max_age_seconds", "keep", "backlog")}
+    own = {name: getattr(topic, name) for name in _KEEPING}
     return replace(general, **{name: value for name, value in own.items() if value is not None})

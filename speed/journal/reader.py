@@ -254,7 +254,7 @@ class Journal:
             raise self._replaced(lane_id, offset, f"this lane ends at {end}")
         with self._files(lane_id) as files:
             found = self._block_before(files, offset) if mark else None
-        if found is not None and (found[0].nonce.hex() != mark or not found[1]):
+        if found is not None and not (found[1] and (found[0].is_rewritten or found[0].nonce.hex() == mark)):
             raise self._replaced(lane_id, offset, "what is recorded there is something else")
 
     def _block_before(self, files: JournalLane, offset: int) -> tuple[BlockHeader, bool] | None:
@@ -268,7 +268,14 @@ class Journal:
             first, position, begin = self._marked.get(files.id, (-1, 0, 0))
             if first == volume.first and begin < offset and position < volume.size():
                 volume.seek(position, begin)
-            return self._walk_to_block(files, volume, offset)
+                found = self._walk_to_block(files, volume, offset)
+                if found is not None:
+                    return found
+                volume.seek(0, volume.first)  # it was rewritten since then
+            found = self._walk_to_block(files, volume, offset)
+            if found is None and volume.ended is End.DAMAGED:
+                raise self._damaged(files.id, volume)
+            return found
         finally:
             volume.close()
 
@@ -279,8 +286,6 @@ class Journal:
                 keys = VolumeKeys(self._keyring(), files.raw_id, volume.first)
                 _, block = next(volume.headers(bodies=True), (header, b""))
                 return header, _opens(keys, header, block)
-        if volume.ended is End.DAMAGED:
-            raise self._damaged(files.id, volume)
         return None
 
     def _replaced(self, lane_id: str, offset: int, what: str) -> JournalReplacedError:
@@ -342,8 +347,8 @@ class Journal:
                     volume.close()
                 start = max(start, volume.offset)
                 following = volumes[place + 1 : place + 2]
-                if following:  # it was final before it was read
-                    if volume.offset < end and volume.offset != following[0] and not skip_damaged:
+                if following:  # it was final before it was read, or covers what its successors did
+                    if volume.offset < min(end, following[0]) and not skip_damaged:
                         raise self._damaged(info.id, volume)
                     start = max(start, following[0])
                 elif files.volumes()[-1:] == volumes[-1:]:
@@ -368,7 +373,7 @@ class Journal:
                         raise self._unreadable(info.id, f"block at {volume.position}", header.first, error) from None
                     volume.ended = End.DAMAGED
                     break
-                yield Block(header.first, *opened).between(start, end)
+                yield Block(header.first, *opened, header.left_out).between(start, end)
             if volume.ended is not End.DAMAGED:
                 return
             if not skip:

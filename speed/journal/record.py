@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from speed.errors import WireError
-from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, record_sizes, record_time, unpack_records
+from speed.wire.journal import (
+    FLAG_REDELIVERED,
+    RECORD_BYTES,
+    record_offsets,
+    record_sizes,
+    record_time,
+    unpack_records,
+    without_gap,
+)
 from speed.wire.message import MessageView
 from speed.wire.value import pack, unpack
 
@@ -55,12 +63,14 @@ class Record:
 class Block(NamedTuple):
     """Records of a lane that follow each other, undecoded: 24 bytes of ``table`` for each, and the messages.
 
-    For programs that read very many records; ``records`` decodes them.
+    For programs that read very many records; ``records`` decodes them. ``left_out`` is how many of the offsets from
+    ``offset`` to ``end`` have no record any more.
     """
 
     offset: int
     table: bytes
     messages: bytes
+    left_out: int = 0
 
     @property
     def rows(self) -> int:
@@ -69,12 +79,18 @@ class Block(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the last record."""
-        return self.offset + self.rows
+        """The offset behind the last one that it covers."""
+        return self.offset + self.rows + self.left_out
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offset of each record."""
+        return record_offsets(self.offset, self.table) if self.left_out else range(self.offset, self.end)
 
     def records(self, source: str) -> Iterator[Record]:
         """One after the other."""
-        for offset, (sequence, ms, flags, message) in enumerate(unpack_records(self.table, self.messages), self.offset):
+        unpacked = unpack_records(self.table, self.messages)
+        for offset, (sequence, ms, flags, message) in zip(self.offsets, unpacked, strict=True):
             yield Record(offset, ms, source, sequence, flags, message)
 
     def between(self, start: int, end: int) -> Block:
@@ -82,18 +98,23 @@ class Block(NamedTuple):
         start, end = max(start, self.offset), min(end, self.end)
         if (start, end) == (self.offset, self.end):
             return self
-        first, last = start - self.offset, max(start, end) - self.offset
+        offsets = self.offsets
+        first, last = bisect_left(offsets, start), bisect_left(offsets, max(start, end))
         sizes = record_sizes(self.table)
         begin = sum(sizes[:first])
         messages = self.messages[begin : begin + sum(sizes[first:last])]
-        return Block(start, self.table[first * RECORD_BYTES : last * RECORD_BYTES], messages)
+        table = self.table[first * RECORD_BYTES : last * RECORD_BYTES]
+        if self.left_out and first < last:
+            passed = offsets[first - 1] + 1 if first else self.offset
+            table = without_gap(table, start - passed)
+        return Block(start, table, messages, max(start, end) - start - (last - first))
 
     def until(self, unix_ms: int) -> Block:
         """Those recorded up to a time; times do not decrease in a lane."""
-        if record_time(self.table, self.rows - 1) <= unix_ms:
+        if not self.rows or record_time(self.table, self.rows - 1) <= unix_ms:
             return self
         count = bisect_right(range(self.rows), unix_ms, key=lambda number: record_time(self.table, number))
-        return self.between(self.offset, self.offset + count)
+        return self.between(self.offset, self.offsets[count])
 
 
 class Call(NamedTuple):

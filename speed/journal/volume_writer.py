@@ -220,6 +220,11 @@ class VolumeWriter:
 
     # --- volumes ---
 
+    def leave_volume(self) -> None:
+        """Begin the next volume, unless nothing is in the last one. OSError."""
+        if self._size:
+            self._roll()
+
     def _roll(self) -> None:
         """Begin the next volume."""
         if self._first == self.next and self._size == 0 and self._reopened():

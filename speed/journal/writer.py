@@ -1,4 +1,4 @@
-"""The one writer of a journal: its lock, its lanes, its retention (J-1, J-2, J-8, J-14)."""
+"""The one writer of a journal: its lock, its lanes, its retention, its rewriting (J-1, J-2, J-8, J-14, J-15)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from speed.errors import (
 )
 from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
-from speed.fs.open import ensure_directory, open_directory, replace_file, unlink_quietly
+from speed.fs.open import ensure_directory, open_directory, put_in_place, replace_file, unlink_quietly
 from speed.fs.probe import lies_in_memory
 from speed.fs.root import is_group_root
 from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
 from speed.journal.retention import Lane, Retention
+from speed.journal.rewriting import Keeps, identities, kept, remove_covered, sealed, write_beside
 from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
 from speed.wire.journal import (
@@ -36,6 +37,7 @@ from speed.wire.journal import (
     MAX_REMOVED,
     Description,
     Subject,
+    VolumeKeys,
     seal_description,
     seal_end,
     seal_removed,
@@ -64,6 +66,14 @@ class LaneEnd(NamedTuple):
     next: int
     last_ms: int
     is_cut: bool = False
+
+
+class Closed(NamedTuple):
+    """A volume that has a successor: its first offset, that of its successor, its bytes."""
+
+    first: int
+    end: int
+    size: int
 
 
 class JournalWriter:
@@ -99,7 +109,8 @@ class JournalWriter:
         self._nonces = NonceSource()
         self._retention = Retention(max_bytes, max_age_seconds)
         most = volume_bytes if max_bytes is None else max_bytes // SEGMENTS_KEPT
-        self._volume_bytes = max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
+        self.volume_bytes = max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
+        """How large a volume becomes before the next one is begun."""
         self._written = 0
         self.trouble = ""
         """Why the last write failed; empty while writing works."""
@@ -165,7 +176,7 @@ class JournalWriter:
                 self.trouble = str(error)
                 raise
             self.trouble = ""
-            if self._written >= self._volume_bytes:
+            if self._written >= self.volume_bytes:
                 self._retain()
             return LaneEnd(lane.id, lane.next, lane.last_ms)
 
@@ -232,7 +243,7 @@ class JournalWriter:
 
     def _open_lane(self, lane_id: str) -> VolumeWriter:
         lane = VolumeWriter(
-            self._journal, lane_id, self._keyring, self._nonces, self._volume_bytes, durable=self._durable
+            self._journal, lane_id, self._keyring, self._nonces, self.volume_bytes, durable=self._durable
         )
         if not lane.description.has_end:  # one of before
             lane.description = Description(lane.description.subject)
@@ -344,6 +355,57 @@ class JournalWriter:
         self._retention.forget(lane_id)
         _remove_directory(self.directory, lane_id)
         del self._sources[lane_id]
+
+    # --- rewriting ---
+
+    def closed(self, lane_id: str) -> list[Closed]:
+        """The volumes of a lane that are not written any more, in order. OSError."""
+        with JournalLane(self.directory, lane_id) as files:
+            return [Closed(first, end, files.size(first)) for first, end in pairwise(files.volumes())]
+
+    def leave_volume(self, subject: Subject) -> None:
+        """Begin another volume, unless nothing is in the last one. Raises StorageError."""
+        with self._lock:
+            self._check_open()
+            try:
+                self._lane(subject).leave_volume()
+            except OSError as error:
+                raise StorageError(f"the journal {self.directory} cannot be written: {error.strerror}") from error
+
+    def tidy(self, lane_id: str) -> None:
+        """Remove what a crash left of a rewriting. OSError."""
+        with JournalLane(self.directory, lane_id) as files:
+            remove_covered(files)
+
+    def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> None:
+        """Have the first of some neighbours hold what is kept of all of them. Readers go on beside it.
+
+        Changes nothing if others changed the volumes meanwhile. The lock is held only while the files change places.
+        Raises JournalDamagedError where a record is missing, KeyFileError, OSError.
+        """
+        first, end = volumes[0].first, volumes[-1].end
+        firsts = [volume.first for volume in volumes]
+        journal, nonces = Journal(self.directory, self._journal.key), NonceSource()
+        with JournalLane(self.directory, lane_id) as files:
+            before = identities(files, firsts)
+            keys = VolumeKeys(self._keyring, files.raw_id, first)
+            records = kept(first, journal.read(lane_id, first, end), keeps)
+            written = write_beside(files, first, sealed(first, records, keys, nonces), durable=self._durable)
+            try:
+                self._take_over(files, written, firsts, before)
+            finally:
+                unlink_quietly(written, files.fd)
+
+    def _take_over(self, files: JournalLane, written: str, firsts: list[int], before: list[tuple[int, int]]) -> None:
+        with self._lock:
+            self._check_open()
+            if identities(files, firsts) != before:
+                return
+            put_in_place(written, names.volume_name(firsts[0]), files.fd)
+            if self._durable:  # or a power cut might keep that the others went, and not what holds their records
+                os.fsync(files.fd)
+            for first in firsts[1:]:
+                unlink_quietly(names.volume_name(first), files.fd)
 
     # --- life ---
 

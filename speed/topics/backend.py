@@ -119,6 +119,9 @@ class Backend(Protocol):
     def remove(self, name: str) -> None:
         """Remove a topic with everything in it."""
 
+    def ask_to_compact(self, name: str) -> int:
+        """Have a topic compacted soon; returns the offset before which that may be."""
+
     def retain(self) -> str:
         """Do what is to be done now and then. Returns what is wrong; empty if nothing is."""
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from speed.errors import JournalError, SpeedError, StorageError, WireError
 from speed.fs.key_source import KeySource
 from speed.journal.writer import JournalWriter
+from speed.topics.compacting import Compacting
+from speed.topics.compaction import Stopped, compact
 from speed.topics.log import Log
 from speed.topics.state import SETTINGS, TopicState
 from speed.topics.subscription import SubscriptionError
@@ -54,6 +56,9 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.broken: dict[str, str] = {}
         """Topics that cannot be used, and why."""
+        self._asked: set[str] = set()
+        """Topics that somebody wants compacted."""
+        self._compacting = Compacting(self.compact)
         self._subjects = {subject.subject: subject for subject in self._writer.subjects() if subject.kind == "topic"}
         for name in self._subjects:
             self._open(name)
@@ -96,10 +101,14 @@ class Catalogue:
         return self.topics.values()
 
     def begin(self, wanted: Sequence[str]) -> None:
-        """Make these topics. Raises SubscriptionError, StorageError, JournalFullError."""
+        """Make these topics; compact those that ask for it from now on.
+
+        Raises SubscriptionError, StorageError, JournalFullError.
+        """
         for name in wanted:
             if name not in self.broken:
                 self.make(name)
+        self._compacting.begin()
 
     def find(self, name: str) -> Topic:
         """Raises SubscriptionError UNKNOWN_TOPIC, DAMAGED."""
@@ -153,10 +162,56 @@ class Catalogue:
                     topic.retain()
                 except (OSError, SpeedError) as error:
                     trouble = f"topic {topic.name!r}: {error}"
-        return trouble or self._writer.trouble
+        return trouble or self._writer.trouble or self._compacting.trouble
+
+    # --- compaction ---
+
+    def compact(self, stopped: Stopped) -> str:
+        """Compact the topics that keep the latest of each key, where that is due or was asked for.
+
+        Call it without the lock, which is held only in between. Returns why that failed somewhere, else nothing.
+        """
+        with self.lock:
+            topics = [topic for topic in self.topics.values() if topic.keeping.keep == "latest"]
+        trouble = ""
+        for topic in topics:
+            try:
+                self._compact(topic, stopped)
+            except (OSError, SpeedError) as error:
+                if self.topics.get(topic.name) is topic:
+                    trouble = f"topic {topic.name!r} is not compacted: {error}"
+        return trouble
+
+    def _compact(self, topic: Topic, stopped: Stopped) -> None:
+        with self.lock:
+            if topic.name not in self._asked and not topic.plan().is_due:
+                return
+            self._asked.discard(topic.name)
+        topic.log.tidy()
+        with self.lock:
+            plan = topic.prepare_compaction()
+        end = compact(topic.log, plan, stopped)
+        with self.lock:
+            if end > plan.compacted:
+                topic.note_compacted(end)
+
+    def ask_to_compact(self, name: str) -> int:
+        """Have a topic compacted soon. Returns the offset before which that may be.
+
+        Raises SubscriptionError UNKNOWN_TOPIC, DAMAGED, INVALID_ARGUMENTS; StorageError.
+        """
+        topic = self.find(name)
+        if topic.keeping.keep != "latest":
+            text = f"topic {name!r} keeps {topic.keeping.keep!r}: set keep = 'latest' to have it compacted"
+            raise SubscriptionError("INVALID_ARGUMENTS", text)
+        topic.log.leave_volume()
+        self._asked.add(name)
+        self._compacting.ask()
+        return topic.needed
 
     def close(self) -> None:
         """Save what is only in memory, and release everything."""
+        self._compacting.close()
         with self.lock:
             for topic in self.topics.values():
                 topic.close()

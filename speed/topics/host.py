@@ -61,6 +61,7 @@ class Host:
             "create": self.create,
             "delete": self.delete,
             "purge": self.purge,
+            "compact": self.compact,
             "list": self.list,
             "describe": self.describe,
         }
@@ -279,6 +280,12 @@ class Host:
         """Acknowledge everything in every subscription."""
         with self._topics.lock:
             return {"messages": self._topic(request, "manage", topic).purge(dry_run=dry_run)}
+
+    def compact(self, request: Request, topic: str) -> Answer:
+        """Have a topic compacted soon; see D-25."""
+        with self._topics.lock:
+            self._topic(request, "manage", topic)
+            return {"until": self._topics.ask_to_compact(topic)}
 
     def list(self, request: Request) -> list[Answer]:
         """The topics that the caller may do something with."""

@@ -8,8 +8,10 @@ from itertools import islice
 
 from speed.journal import Journal
 from speed.journal.journal_lane import JournalLane
+from speed.journal.record import Record
+from speed.journal.rewriting import Keeps
 from speed.journal.volume_writer import Incoming
-from speed.journal.writer import JournalWriter
+from speed.journal.writer import Closed, JournalWriter
 from speed.topics.group import Stored
 from speed.wire.journal import Subject
 
@@ -25,7 +27,7 @@ class Log:
 
     def __init__(self, writer: JournalWriter, key: str, subject: Subject) -> None:
         """Makes the lane if it is not there. Raises StorageError, JournalFullError."""
-        self._writer = writer
+        self._writer, self._key = writer, key
         self._subject = subject
         self._journal = Journal(writer.directory, key)
         end = writer.end(subject)
@@ -138,6 +140,37 @@ class Log:
         """Remove volumes that are wholly before ``offset``. OSError."""
         self._writer.remove_before(self.lane, offset)
         self.first, self.bytes = self._first_kept(), self._size()
+
+    # --- compaction: beside all else, but for ``leave_volume`` and ``measure`` ---
+
+    @property
+    def volume_bytes(self) -> int:
+        """How large a volume becomes."""
+        return self._writer.volume_bytes
+
+    def closed(self) -> list[Closed]:
+        """The volumes that are not written any more. OSError."""
+        return self._writer.closed(self.lane)
+
+    def leave_volume(self) -> None:
+        """Have all messages of before lie in closed volumes. Raises StorageError."""
+        self._writer.leave_volume(self._subject)
+
+    def tidy(self) -> None:
+        """Remove what a crash left of a rewriting. OSError."""
+        self._writer.tidy(self.lane)
+
+    def records(self, start: int, end: int) -> Iterator[Record]:
+        """All records from ``start`` to ``end``, from the disk. Raises JournalError, KeyFileError."""
+        return Journal(self._writer.directory, self._key).read(self.lane, start, end)
+
+    def rewrite(self, volumes: Sequence[Closed], keeps: Keeps) -> None:
+        """Keep of these neighbours what ``keeps`` says. Raises JournalError, KeyFileError, OSError."""
+        self._writer.rewrite(self.lane, volumes, keeps)
+
+    def measure(self) -> None:
+        """Look how many bytes there are. OSError."""
+        self.bytes = self._size()
 
     def _first_kept(self) -> int:
         with JournalLane(self._writer.directory, self.lane) as files:

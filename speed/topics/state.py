@@ -1,4 +1,4 @@
-"""The state files of one topic: its settings, its producers, its cursors (D-2)."""
+"""The state files of one topic: its settings, its producers, its cursors, how far it is compacted (D-2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from speed.wire.names import child_path
 from speed.wire.seal import Keyring
 from speed.wire.topic import CURSOR_ENDING, MAX_STATE_BYTES, open_state, seal_state
 
-SETTINGS, PRODUCERS = "settings", "producers"
+SETTINGS, PRODUCERS, COMPACTED = "settings", "producers", "compacted"
 
 
 class TopicState:
@@ -72,7 +72,7 @@ class TopicState:
 
     def remove_all(self) -> None:
         """Remove every file of these."""
-        for name in (SETTINGS, PRODUCERS, *self.cursors()):
+        for name in (SETTINGS, PRODUCERS, COMPACTED, *self.cursors()):
             unlink_quietly(name, self._fd)
         self.close()
 

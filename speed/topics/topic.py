@@ -10,10 +10,11 @@ from typing import Any
 
 from speed.errors import JournalError, SpeedError, WireError
 from speed.topics.backend import Start
+from speed.topics.compaction import Plan
 from speed.topics.group import Group, Message, Stored, steady_ms, unix_ms
 from speed.topics.log import Log
 from speed.topics.producers import Producers
-from speed.topics.state import PRODUCERS, SETTINGS, TopicState
+from speed.topics.state import COMPACTED, PRODUCERS, SETTINGS, TopicState
 from speed.topics.subscription import Subscription, SubscriptionError, Terms
 from speed.wire.limits import MAX_SUBSCRIPTIONS, TOPIC_WAIT_SECONDS
 from speed.wire.topic import cursor_name, decode, decode_head
@@ -29,9 +30,12 @@ class Keeping:
     max_bytes: int | None = None
     max_age_seconds: float | None = None
     keep: str = "all"
-    """``all``, or ``unacknowledged``: what every subscription has acknowledged may go."""
+    """``all``; ``unacknowledged``: what every subscription has acknowledged may go; ``latest``: of that, what has a
+    later message of its key."""
     backlog: str = "drop-oldest"
     """Beyond ``max_bytes``: ``drop-oldest``, or ``refuse`` the producer while a subscription needs the oldest."""
+    tombstone_seconds: float = 86400.0
+    """With ``latest``: so long a tombstone is there for readers that have its key from before. A day, as in Kafka."""
 
 
 class Topic:
@@ -301,6 +305,39 @@ class Topic:
         """Messages that a subscription has not acknowledged."""
         acknowledged = sum(end - start for start, end in group.machine.ranges)
         return self.log.end - group.machine.cursor - acknowledged
+
+    # --- compaction ---
+
+    @property
+    def needed(self) -> int:
+        """The offset before which every subscription has acknowledged all; 0 while a cursor cannot be read."""
+        if self.damaged:
+            return 0
+        return min((group.machine.cursor for group in self.groups.values()), default=self.log.end)
+
+    def plan(self) -> Plan:
+        """What compaction may do now. OSError."""
+        volumes = [volume for volume in self.log.closed() if volume.end <= self.needed]
+        grace_ms = int(self.keeping.tombstone_seconds * 1000)
+        return Plan(volumes, self._compacted(), unix_ms() - grace_ms)
+
+    def prepare_compaction(self) -> Plan:
+        """The same, once all that records say of producers is saved elsewhere. Raises StorageError, OSError."""
+        self._save_producers()
+        return self.plan()
+
+    def _compacted(self) -> int:
+        """The offset before which each key is there once, as far as is known."""
+        try:
+            end = int((self._state.get(COMPACTED) or {"end": 0})["end"])
+        except (OSError, WireError, KeyError, TypeError, ValueError):
+            return 0
+        return end if end <= self.log.end else 0
+
+    def note_compacted(self, end: int) -> None:
+        """Before ``end`` each key is there once. Raises StorageError, OSError."""
+        self._state.put(COMPACTED, {"end": end})
+        self.log.measure()
 
     # --- retention, life ---
 

@@ -161,13 +161,18 @@ class SchemaRegistry:
 
 def read_schema(path: str) -> Schema:
     """The schema in one file, its format by its ending; SchemaError."""
+    return parse_schema(*read_schema_file(path))
+
+
+def read_schema_file(path: str) -> tuple[str, bytes]:
+    """The format of a schema file, by its ending, and what is in it; SchemaError."""
     format_ = FORMAT_OF.get(os.path.splitext(path)[1])
     if format_ is None:
         raise SchemaError(f"{path}: a schema file ends in {', '.join(FORMAT_OF)}")
     data = _read(path)
     if data is None:
         raise SchemaError(f"{path}: there is no such file")
-    return parse_schema(format_, data)
+    return format_, data
 
 
 def _read(path: str) -> bytes | None:

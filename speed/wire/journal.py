@@ -1,8 +1,9 @@
-"""The bytes of a journal: a lane's description, its end, the blocks of its volumes (J-2 to J-6, J-12, J-14).
+"""The bytes of a journal: a lane's description, its end, the blocks of its volumes (J-2 to J-6, J-12, J-14, J-15).
 
-block:   0 "SPJB"  4 version  5 zero(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
+block:   0 "SPJB"  4 version  5 offsets left out(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
         44 bytes N  48 nonce  60 CRC-32 of bytes 0-59  |  64 ciphertext (N)  tag(16)
-plain:   for each record: sequence(8) recorded ms(8) bytes(4) flags(4);  then the messages, one after the other
+plain:   for each record: sequence(8) recorded ms(8) bytes(4) offsets left out before it(3) flags(1);
+        then the messages, one after the other
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hmac import compare_digest
+from itertools import accumulate, pairwise
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -36,8 +38,10 @@ LANE_ID_BYTES: Final = 16
 MAX_REMOVED: Final = 16384
 """Removed lanes that are remembered."""
 MAX_OFFSET: Final = (1 << 63) - 1
+MAX_LEFT_OUT: Final = (1 << 24) - 1
+"""Offsets that one block leaves out at most."""
 
-_HEADER = Struct(">4sB3x8sQQQII12sI")
+_HEADER = Struct(">4sB3s8sQQQII12sI")
 _RECORD = Struct(">QQII")
 _DESCRIPTION = Struct(">4sB3x8s12s")
 _END = Struct(">4sB3x8sQ")
@@ -46,6 +50,9 @@ _REMOVED_LANE = Struct(">16sQ")
 _CHECKED = BLOCK_HEADER_BYTES - 4
 _SIZE_AT = 4
 """The place of a message's size among the numbers of 4 bytes that describe its record."""
+_FLAGS_AT = 5
+_FLAG_BITS, _FLAGS = 8, 0xFF
+"""Above them in their number: how many offsets are left out before the record."""
 MAC_BYTES: Final = 16
 END_BYTES: Final = _END.size + MAC_BYTES
 MAX_REMOVED_BYTES: Final = _REMOVED.size + MAX_REMOVED * _REMOVED_LANE.size + MAC_BYTES
@@ -71,7 +78,10 @@ class Description(NamedTuple):
 
 
 class BlockHeader(NamedTuple):
-    """What a block says about itself before it is opened; times are Unix ms."""
+    """What a block says about itself before it is opened; times are Unix ms.
+
+    ``is_rewritten``: it is of version 2, and ``left_out`` of the offsets that it covers have no record.
+    """
 
     key_id: bytes
     first: int
@@ -80,11 +90,13 @@ class BlockHeader(NamedTuple):
     records: int
     size: int
     nonce: bytes
+    left_out: int = 0
+    is_rewritten: bool = False
 
     @property
     def end(self) -> int:
         """The offset behind its last record."""
-        return self.first + self.records
+        return self.first + self.records + self.left_out
 
     @property
     def whole_bytes(self) -> int:
@@ -212,10 +224,20 @@ class VolumeKeys:
 
     def seal(self, first: int, entries: Sequence[Entry], nonce: bytes) -> bytes:
         """One whole block of at least one record."""
-        plain = _pack(entries)
-        key_id = self._keyring.key_id
+        return self._sealed(1, first, entries, [0] * len(entries), nonce)
+
+    def seal_kept(self, first: int, offsets: Sequence[int], entries: Sequence[Entry], nonce: bytes) -> bytes:
+        """One block of what is kept of the offsets from ``first`` to the last of ``offsets``, those of the entries."""
+        before = [first - 1, *offsets]
+        gaps = [offset - one - 1 for one, offset in pairwise(before)]
+        return self._sealed(2, first, entries, gaps, nonce)
+
+    def _sealed(self, version: int, first: int, entries: Sequence[Entry], gaps: Sequence[int], nonce: bytes) -> bytes:
+        plain = _pack(entries, gaps)
+        key_id, left_out = self._keyring.key_id, sum(gaps).to_bytes(3, "big")
         times = entries[0].recorded_at_ms, entries[-1].recorded_at_ms
-        header = _HEADER.pack(b"SPJB", 1, key_id, first, *times, len(entries), len(plain), nonce, 0)[:_CHECKED]
+        header = _HEADER.pack(b"SPJB", version, left_out, key_id, first, *times, len(entries), len(plain), nonce, 0)
+        header = header[:_CHECKED]
         header += crc32(header).to_bytes(4, "big")
         sealed: bytes = self._aead(key_id).encrypt(nonce, plain, header)
         return header + sealed
@@ -235,35 +257,58 @@ class VolumeKeys:
         table, messages = plain[:end], plain[end:]
         if sum(record_sizes(table)) != len(messages):  # only who has the key can have written it, and yet
             raise WireError("BAD_JOURNAL", "the lengths of the records do not fill their block")
+        if header.is_rewritten and sum(_gaps(table)) != header.left_out:
+            raise WireError("BAD_JOURNAL", "the offsets of the records do not fill their block")
         return table, messages
 
 
 def parse_block_header(data: bytes | memoryview, at: int = 0) -> BlockHeader:
     """Check and read 64 bytes of header. WireError BAD_JOURNAL; every bound holds before anything is allocated."""
-    magic, version, key_id, first, first_ms, last_ms, records, size, nonce, check = _HEADER.unpack_from(data, at)
-    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or version != 1:
+    magic, version, gaps, key_id, first, first_ms, last_ms, records, size, nonce, check = _HEADER.unpack_from(data, at)
+    left_out = int.from_bytes(gaps, "big")
+    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or version not in (1, 2):
         raise WireError("BAD_JOURNAL", "no block begins here")
     if not 0 < records <= JOURNAL_BLOCK_RECORDS or not records * RECORD_BYTES <= size <= MAX_JOURNAL_BLOCK_BYTES:
         raise WireError("BAD_JOURNAL", f"a block of {records} records in {size} bytes")
-    if first + records > MAX_OFFSET or first_ms > last_ms:
+    if first + records + left_out > MAX_OFFSET or first_ms > last_ms or (version == 1 and left_out):
         raise WireError("BAD_JOURNAL", "offsets or times that cannot be")
-    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce)
+    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce, left_out, version == 2)
 
 
-def _pack(entries: Iterable[Entry]) -> bytes:
+def _pack(entries: Iterable[Entry], gaps: Iterable[int]) -> bytes:
     table, messages = [], []
-    for sequence, recorded_at_ms, flags, message in entries:
-        table.append(_RECORD.pack(sequence, recorded_at_ms, len(message), flags))
+    for (sequence, recorded_at_ms, flags, message), gap in zip(entries, gaps, strict=True):
+        table.append(_RECORD.pack(sequence, recorded_at_ms, len(message), gap << _FLAG_BITS | flags))
         messages.append(message)
     return b"".join(table + messages)
 
 
 def record_sizes(table: bytes) -> Sequence[int]:
     """The bytes of each message that a table tells of."""
+    return _numbers(table)[_SIZE_AT :: RECORD_BYTES // 4]
+
+
+def record_offsets(first: int, table: bytes) -> list[int]:
+    """The offset of each record of a rewritten block that begins at ``first``."""
+    return [offset + left_out for offset, left_out in enumerate(accumulate(_gaps(table)), first)]
+
+
+def without_gap(table: bytes, gap: int) -> bytes:
+    """A table before whose first record ``gap`` fewer offsets are left out."""
+    *others, number = _RECORD.unpack_from(table)
+    return _RECORD.pack(*others, number - (gap << _FLAG_BITS)) + table[RECORD_BYTES:]
+
+
+def _gaps(table: bytes) -> list[int]:
+    """How many offsets are left out before each record of a rewritten block."""
+    return [number >> _FLAG_BITS for number in _numbers(table)[_FLAGS_AT :: RECORD_BYTES // 4]]
+
+
+def _numbers(table: bytes) -> array[int]:
     numbers = array("I", table)
     if sys.byteorder == "little":
         numbers.byteswap()
-    return numbers[_SIZE_AT :: RECORD_BYTES // numbers.itemsize]
+    return numbers
 
 
 def record_time(table: bytes, number: int) -> int:
@@ -276,7 +321,7 @@ def unpack_records(table: bytes, messages: bytes) -> list[tuple[int, int, int, b
     at = 0
     found = []
     for sequence, recorded_at_ms, size, flags in _RECORD.iter_unpack(table):
-        found.append((sequence, recorded_at_ms, flags, messages[at : at + size]))
+        found.append((sequence, recorded_at_ms, flags & _FLAGS, messages[at : at + size]))
         at += size
     return found
 

@@ -10,75 +10,22 @@ from pathlib import Path
 import pytest
 
 from speed.errors import StorageError
-from speed.fs.keyfile import write_key_file
 from speed.topics import log as log_module
 from speed.topics import topic as topic_module
-from speed.topics.catalogue import Catalogue
 from speed.topics.subscription import SubscriptionError, Terms
-from speed.topics.topic import Keeping, Topic
+from speed.topics.topic import Keeping
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
 from speed.wire.names import temporary_name
-from speed.wire.topic import Head, cursor_name, decode, encode
+from speed.wire.topic import cursor_name, decode
 from speed.wire.value import pack
-
-
-class Place:
-    """A directory with a key and topics; one catalogue at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.key, self.directory = path / "speed.key", path / "topics"
-        write_key_file(str(self.key), (secrets.token_bytes(32),))
-        self._open: Catalogue | None = None
-
-    def catalogue(self, **options: object) -> Catalogue:
-        """Anew, after a crash of the one before: nothing of it is saved."""
-        if self._open is not None:
-            self._open._writer.close()
-            for topic in self._open.topics.values():
-                topic._state.close()
-        self._open = Catalogue(str(self.directory), str(self.key), "speedd.topics", **options)  # type: ignore[arg-type]
-        return self._open
-
-    def topic(self, name: str = "orders", **options: object) -> Topic:
-        with (made := self.catalogue(**options)).lock:
-            return made.make(name)
+from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path)
     yield made
-    if made._open is not None:
-        made._open.close()
-
-
-def record(number: int, size: int = 0, sequence: int = 0) -> tuple[int, bytes]:
-    return sequence, encode(
-        Head(sequence=sequence), {"publisher": "p", "producer": "shop"}, pack([number, bytes(size)])
-    )
-
-
-def publish(topic: Topic, *numbers: int, size: int = 0) -> list[int]:
-    with topic.changed:
-        return topic.publish("", [record(number, size) for number in numbers])
-
-
-def publish_as(producer: str, topic: Topic, *sequences: int) -> list[int]:
-    with topic.changed:
-        return topic.publish(producer, [record(0, sequence=sequence) for sequence in sequences])
-
-
-def receive(topic: Topic, subscription: str = "billing", most: int = 100) -> list[tuple[int, int]]:
-    """Offset and attempts."""
-    with topic.changed:
-        group = topic.subscribe(subscription, "c", Terms("shared"), "earliest")
-        number = group.answers.get("c", (0, []))[0]
-        return [(offset, attempts) for offset, attempts, *_ in topic.receive(group, "c", most, number)[1]]
-
-
-def acknowledge(topic: Topic, *offsets: int, subscription: str = "billing") -> int:
-    with topic.changed:
-        return topic.acknowledge(topic.group(subscription), topic.log.lane, offsets, None)
+    made.close()
 
 
 def test_after_a_crash_all_goes_on_where_it_was(place: Place) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import speed
+from speed.cli import backup
 from speed.journal import Journal
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
@@ -164,6 +165,35 @@ def test_a_copy_holds_durable_topics_and_what_their_subscriptions_acknowledged(r
         group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
         assert [row[:2] for row in topic.receive(group, "c", 9, 0)[1]] == [[1, 2]]
     restored.close()
+
+
+def test_a_copy_made_while_volumes_are_put_together_is_whole(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-15: at any moment of the copy."""
+    subject, options = Subject("topic", "news", "producer"), {"topic": "news", "namespace": "default"}
+    with JournalWriter(names.journal_dir(str(run.root)), run.root / "speed.key") as writer:
+        for at in range(5):
+            message = encode_message(at, message_id=f"id-{at}", published_at_ms=1, **options)
+            writer.record(subject, [Incoming(at + 1, False, message)])
+            writer.leave_volume(subject)
+        lane, copied = writer.end(subject).lane, list[str]()
+        real = backup._copy
+
+        def copy(path: str, to: str) -> int:
+            copied.append(path)
+            if len(copied) == moment:
+                writer.rewrite(lane, writer.closed(lane)[:2], lambda _: True)
+            return real(path, to)
+
+        monkeypatch.setattr(backup, "_copy", copy)
+        for moment in range(1, 8):
+            copied.clear()
+            place = tmp_path / f"copy{moment}"
+            place.mkdir()
+            backup.Copying(str(run.root), str(place)).run()
+            found = Journal(names.journal_dir(str(place)), run.root / "speed.key")
+            assert [one.offset for one in found.read(lane, 0, found.end(lane))] == [0, 1, 2, 3, 4]
 
 
 def test_a_copy_made_while_the_journal_is_written_is_whole_and_a_reader_ahead_of_it_is_told(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -42,6 +42,9 @@ class AvroSchema:
             raise SchemaError(f"the schema is no Avro schema ({type(error).__name__})") from None
         _check_sizes(self, root, 0)
         self.places = read_places(self._parsed, partial(_fill, full))
+        # Compiled, it nests without a bound in what a few kilobytes say, and ends the process; Python has one.
+        reads = lazily.load("fastavro._read_py") if _holds_itself(self, root, frozenset(), set()) else self._library
+        self._read: Callable[..., Any] = reads.schemaless_reader
 
     def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
         """The decoded value. A payload of another content type is held to the schema as the value it is."""
@@ -49,11 +52,16 @@ class AvroSchema:
             if not self._library.validation.validate(value, self._parsed, raise_errors=False):
                 raise SchemaError("the payload does not fit the Avro schema")
             return value
+        return self.decode(data)
+
+    def decode(self, data: bytes | memoryview, reader: AvroSchema | None = None) -> Any:
+        """The value of what was written by this schema, as ``reader`` sees it by Avro's rules; SchemaError."""
         stream = BytesIO(data)
         try:
-            decoded = self._library.schemaless_reader(stream, self._parsed)
-        except Exception:  # truncated, wrong tags, bad UTF-8: its errors have no common class
-            raise SchemaError("the payload is not Avro of its schema") from None
+            decoded = self._read(stream, self._parsed, None if reader is None else reader._parsed)
+        except Exception:  # truncated, wrong tags, bad UTF-8, no such field: its errors have no common class
+            by = "" if reader is None else ", or the schema that reads it does not take that"
+            raise SchemaError(f"the payload is not Avro of its schema{by}") from None
         if stream.tell() != len(data):
             raise SchemaError("the payload goes on behind its Avro value")
         return decoded
@@ -111,6 +119,20 @@ def _check_sizes(schema: AvroSchema, node: Any, depth: int) -> None:
             raise SchemaError("a list of `null` or of empty records takes no bytes, so its length has no bound")
         if depth < MAX_DEPTH and not isinstance(below, str):
             _check_sizes(schema, below, depth + 1)
+
+
+def _holds_itself(schema: AvroSchema, node: Any, around: frozenset[int], others: set[int]) -> bool:
+    """Whether a value of a type may hold another one of the same type, and so on. ``others`` are types that do not."""
+    target = schema.resolve(node)
+    if id(target) in around:
+        return True
+    if id(target) in others or not isinstance(target, dict | list):
+        return False
+    within = around | {id(target)}
+    if any(_holds_itself(schema, below, within, others) for _, _, below in _below(schema, target)):
+        return True
+    others.add(id(target))
+    return False
 
 
 def _below(schema: AvroSchema, node: Any) -> Iterator[tuple[str, str, Any]]:

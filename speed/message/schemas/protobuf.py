@@ -53,8 +53,12 @@ class ProtobufSchema:
         """The fields that are set, as nested maps."""
         if content_type != PROTOBUF_TYPE:
             raise SchemaError(f"content_type: is {content_type}, and the schema is protobuf")
+        return _set_fields(self.parsed(data))
+
+    def parsed(self, data: bytes | memoryview) -> Any:
+        """The message itself; SchemaError if it is none."""
         try:
-            return _set_fields(self._class.FromString(bytes(data)))
+            return self._class.FromString(bytes(data))
         except (DecodeError, ValueError):
             raise SchemaError(f"the payload is no {self.descriptor.full_name}") from None
 
@@ -65,11 +69,21 @@ class ProtobufSchema:
 
 
 def parse(data: bytes, name: str) -> ProtobufSchema:
+    files = _files(data)
+    return ProtobufSchema(files, name or _only_message(files))
+
+
+def message_names(data: bytes) -> frozenset[str]:
+    """The messages of a descriptor set that are not within others; SchemaError if it is none."""
+    found = [(file.package, message.name) for file in _files(data).file for message in file.message_type]
+    return frozenset(".".join(filter(None, names)) for names in found)
+
+
+def _files(data: bytes) -> Any:
     try:
-        files = descriptor_pb2.FileDescriptorSet.FromString(data)
+        return descriptor_pb2.FileDescriptorSet.FromString(data)
     except DecodeError:
         raise SchemaError("the schema is no FileDescriptorSet: make it with protoc -o") from None
-    return ProtobufSchema(files, name or _only_message(files))
 
 
 def _only_message(files: Any) -> str:

@@ -13,12 +13,14 @@ import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
 from speed.message.compression import decompress, is_read
-from speed.message.errors import CompressionError
+from speed.message.errors import CompressionError, SchemaError
 from speed.spark.source.batches import UnfitBatchError, has_batches, unbatched
 from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, MessageError, MessageScan, Payloads, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
-from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
+from speed.spark.source.schemas import AVRO_TYPE, Schemas
+from speed.trust.schemas import SchemasAwayError
+from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, PROTOBUF_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
 from speed.wire.json_text import read_json
 from speed.wire.limits import MAX_JSON_DEPTH
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from speed.journal import Block, LaneInfo
 
 _JSON_TYPE = CONTENT_TYPES[JSON]
+UNKNOWN = Schemas()
+"""No schema is known."""
 
 
 class PayloadError(SpeedError):
@@ -42,8 +46,9 @@ class RecordBatches(ABC):
     columns: ClassVar[Mapping[str, str]]
     """What is known of each record; every other column but ``payload`` is a field of the payload."""
 
-    def __init__(self, schema: pa.Schema, lane: LaneInfo, on_error: str) -> None:
+    def __init__(self, schema: pa.Schema, lane: LaneInfo, on_error: str, schemas: Schemas = UNKNOWN) -> None:
         """``on_error``: ``raise`` PayloadError, or ``null`` for what does not fit."""
+        self._schemas = schemas
         self._schema = schema
         self._lane = lane
         self._on_error = on_error
@@ -94,7 +99,9 @@ class RecordBatches(ABC):
 
     def _payload(self, kind: pa.DataType, records: Records, payloads: Payloads) -> pa.Array:
         try:
-            return _payloads(kind, payloads)
+            return self._decoded(kind, payloads)
+        except SchemasAwayError:
+            raise  # it is no fault of a payload, and may be over soon
         except _UNFIT:
             rows = range(len(payloads.kinds))
             return pa.concat_arrays([self._one_payload(kind, records, payloads, row) for row in rows])
@@ -103,7 +110,9 @@ class RecordBatches(ABC):
         """An array of one; PayloadError, or a null, if it does not fit."""
         one = payloads.one(row)
         try:
-            return _payloads(kind, one)
+            return self._decoded(kind, one)
+        except SchemasAwayError:
+            raise
         except _UNFIT as error:
             if self._on_error == "null":
                 return pa.nulls(1, kind)
@@ -114,14 +123,25 @@ class RecordBatches(ABC):
                 f"{_why(error)}; onError=null makes it null"
             ) from None
 
+    def _decoded(self, kind: pa.DataType, payloads: Payloads) -> pa.Array:
+        """The payloads as binary, as text, or decoded; one of _UNFIT where one is something else."""
+        if is_type.is_binary(kind) or is_type.is_string(kind):
+            return payloads.values.cast(kind)
+        decoders = [_decoder(head, kind, self._schemas) for head in payloads.heads]
+        values = [None if payload is None else decoders[number](payload) for number, payload in _numbered(payloads)]
+        array = pa.array(values, kind)
+        if array.null_count > payloads.values.null_count and is_type.is_struct(kind):
+            raise TypeError("it is null")
+        return array
+
 
 class MessageBatches(RecordBatches):
     """Of messages and events."""
 
     columns = MESSAGE_COLUMNS
 
-    def __init__(self, schema: pa.Schema, lane: LaneInfo, on_error: str) -> None:
-        super().__init__(schema, lane, on_error)
+    def __init__(self, schema: pa.Schema, lane: LaneInfo, on_error: str, schemas: Schemas = UNKNOWN) -> None:
+        super().__init__(schema, lane, on_error, schemas)
         self._scan = MessageScan()
 
     def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
@@ -183,7 +203,7 @@ class Records(NamedTuple):
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> Records:
         """All records of these blocks."""
-        offsets: Array = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
+        offsets: Array = np.concatenate([_offsets(block) for block in blocks])
         table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
         return cls(offsets, table, b"".join(block.messages for block in blocks))
 
@@ -228,7 +248,11 @@ def _gathered(blocks: Iterable[Block], rows: int) -> Iterator[list[Block]]:
         yield some
 
 
-_UNFIT = (pa.ArrowException, WireError, CompressionError, TypeError, ValueError, OverflowError)
+def _offsets(block: Block) -> Array:
+    return np.array(block.offsets) if block.left_out else np.arange(block.offset, block.end)
+
+
+_UNFIT = (pa.ArrowException, WireError, CompressionError, SchemaError, TypeError, ValueError, OverflowError)
 
 _OF_LANE: dict[str, Callable[[Any], str | None]] = {
     "kind": lambda lane: lane.kind,
@@ -266,39 +290,29 @@ def times(unix_ms: Any, kind: pa.DataType) -> pa.Array:
     return pa.array(unix_ms.astype(np.int64)).cast(pa.timestamp("ms", kind.tz)).cast(kind)
 
 
-def _payloads(kind: pa.DataType, payloads: Payloads) -> pa.Array:
-    """The payloads as binary, as text, or decoded; one of _UNFIT where one is something else."""
-    if is_type.is_binary(kind) or is_type.is_string(kind):
-        return payloads.values.cast(kind)
-    decoders = [_decoder(head, kind) for head in payloads.heads]
-    values = [None if payload is None else decoders[number](payload) for number, payload in _numbered(payloads)]
-    array = pa.array(values, kind)
-    if array.null_count > payloads.values.null_count and is_type.is_struct(kind):
-        raise TypeError("it is null")
-    return array
-
-
 def _numbered(payloads: Payloads) -> Iterator[tuple[int, bytes | None]]:
     return zip(payloads.kinds.tolist(), payloads.values.to_pylist(), strict=True)
 
 
-def _decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
+def _decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
     """What decodes a payload of this content type; ValueError if nothing here does."""
     if head.is_encrypted:
         raise ValueError("it is encrypted; read it as binary")
     if head.content_encoding == "none":
-        return _plain_decoder(head, kind)
+        return _plain_decoder(head, kind, schemas)
     if not is_read(head.content_encoding):
         raise ValueError(f"its encoding, {head.content_encoding}, is not read here; read it as binary")
-    decode = _plain_decoder(head, kind)
+    decode = _plain_decoder(head, kind, schemas)
     return lambda payload: decode(bytes(decompress(head.content_encoding, payload, head.uncompressed_bytes)))
 
 
-def _plain_decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
+def _plain_decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
     if head.content_type == MSGPACK_TYPE:
         return _unpacked_map if is_type.is_struct(kind) else unpack
     if head.content_type in (_JSON_TYPE, TEXT_TYPE):
         return _read_json
+    if head.content_type in (AVRO_TYPE, PROTOBUF_TYPE):
+        return schemas.decoder(head, kind)
     raise ValueError("its content type has no columns; read it as binary")
 
 
@@ -315,7 +329,7 @@ def _why(error: BaseException) -> str:
     """Why it does not fit, without the values that Arrow quotes: payloads are in no message."""
     if isinstance(error, json.JSONDecodeError):
         return "it is no JSON"
-    if isinstance(error, WireError | CompressionError | ValueError) and not isinstance(
+    if isinstance(error, WireError | CompressionError | SchemaError | ValueError) and not isinstance(
         error, pa.ArrowException | UnicodeError
     ):
         return str(error)

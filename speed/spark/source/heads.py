@@ -38,6 +38,9 @@ class Head(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     is_encrypted: bool
     type_url: str
+    schema_name: str = ""
+    schema_version: str = ""
+    schema_hash: str = ""
 
     def is_common(self) -> bool:
         """Whether other messages are likely to say the same."""
@@ -104,7 +107,7 @@ def shape_of(message: bytes, head: Head) -> Shape | None:
 
 
 def _head(message: bytes, envelope: Any) -> Head:
-    metadata, trace = envelope.metadata, envelope.observability
+    metadata, trace, schema = envelope.metadata, envelope.observability, envelope.schema
     has = metadata.HasField
     return Head(
         topic=metadata.topic,
@@ -119,6 +122,9 @@ def _head(message: bytes, envelope: Any) -> Head:
         labels=tuple(text_map(message, LABELS).items()) if envelope.HasField("observability") else (),
         is_encrypted=envelope.HasField("security") and envelope.security.HasField("encryption"),
         type_url=envelope.payload.type_url if metadata.content_type == PROTOBUF else "",
+        schema_name=schema.schema_name,
+        schema_version=schema.schema_version,
+        schema_hash=schema.schema_hash,
     )
 
 

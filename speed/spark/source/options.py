@@ -52,6 +52,9 @@ _READ = {
     "source": "sender or pattern to read",
     "payload": "binary or string",
     "payloadSchema": "columns of the payload, as DDL",
+    "schemaRegistry": "directory or https URL of the schemas that Avro and protobuf payloads name",
+    "schemaFile": "schema that such payloads are read by: .avsc or .desc",
+    "schemaMessage": "message of a .desc file that payloads are which do not say so",
     "onError": "raise or null: what a payload that does not fit becomes",
     "messagesPerPartition": "how many messages a task reads at most of one lane",
     "maxPartitions": "how many tasks read at most",
@@ -110,6 +113,9 @@ class ReadOptions:
     source: str | None
     payload: str
     payload_schema: str | None
+    schema_registry: str | None
+    schema_file: str | None
+    schema_message: str | None
     on_error: str
     messages_per_partition: int
     max_partitions: int | None
@@ -189,6 +195,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
         source=options.text("source"),
         payload=options.choice("payload", PAYLOADS),
         payload_schema=options.text("payloadSchema"),
+        schema_registry=options.text("schemaRegistry"),
+        schema_file=options.text("schemaFile"),
+        schema_message=options.text("schemaMessage"),
         on_error=options.choice("onError", ON_ERROR),
         messages_per_partition=options.number("messagesPerPartition", 100_000),
         max_partitions=options.number("maxPartitions", 0) or None,
@@ -220,10 +229,12 @@ def _check_reading(made: ReadOptions, options: _Given) -> None:
         raise ConfigurationError("topic and inbox are both given: read events of topics, or messages to an inbox")
     if made.payload_schema and options.text("payload"):
         raise ConfigurationError("payload and payloadSchema are both given: use payloadSchema for columns")
-    unfit = ("topic", "inbox", "payload", "payloadSchema", "onError")
+    unfit = ("topic", "inbox", "payload", "payloadSchema", "onError", "schemaRegistry", "schemaFile")
     extra = [name for name in unfit if made.calls and options.text(name)]
     if extra:
         raise ConfigurationError(f"{extra[0]} is given with calls: the call log has no messages")
+    if made.schema_message and not (made.schema_file or "").endswith(".desc"):
+        raise ConfigurationError("schemaMessage is given: it is of a descriptor set, name that as schemaFile")
     if made.starting_ms is not None and options.text("startingOffsets"):
         raise ConfigurationError("startingOffsets and startingTimestamp are both given: a query begins at one place")
     if made.ending_ms is not None and options.text("endingOffsets"):

@@ -16,6 +16,7 @@ from speed.spark.source.calls import CallBatches
 from speed.spark.source.columns import MessageBatches, RecordBatches
 from speed.spark.source.options import ReadOptions
 from speed.spark.source.parts import ALWAYS, LanePart, LaneParts, cut, pack
+from speed.spark.source.schemas import schemas_of
 from speed.spark.source.topics import TopicBatches
 from speed.wire import names
 
@@ -32,8 +33,10 @@ class JournalRows:
     """Reads parts of lanes in a task. Travels to the executors: it holds paths and settings alone."""
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
+        """Raises ConfigurationError for a schema file that is none."""
         self._options = options
         self._schema = schema
+        self._schemas = schemas_of(options)
 
     def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raises JournalExpiredError, JournalDamagedError for lost records, unless the options let it go on."""
@@ -65,7 +68,8 @@ class JournalRows:
     def _batches(self, lane: LaneInfo) -> CallBatches | RecordBatches:
         if lane.kind == "calls":
             return CallBatches(self._schema, lane)
-        return (TopicBatches if self._options.durable else MessageBatches)(self._schema, lane, self._options.on_error)
+        batches = TopicBatches if self._options.durable else MessageBatches
+        return batches(self._schema, lane, self._options.on_error, self._schemas)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -42,14 +42,23 @@ class TopicBatches(RecordBatches):
     columns = TOPIC_COLUMNS
 
     def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
-        messages = self._decoded(records)
+        messages = self._messages(records)
         values = [_plain(kept.payload) for kept in messages]
         kinds: Any = np.fromiter((number for number, _ in values), np.int32, len(values))
         data = pa.array([data for _, data in values], pa.binary())
-        payloads = Payloads(_HEADS, kinds, data, np.arange(len(values)))
+        payloads = self._with_schemas(messages, Payloads(_HEADS, kinds, data, np.arange(len(values))))
         return {name: self._column(name, records, messages, kinds) for name in self._metadata}, payloads
 
-    def _decoded(self, records: Records) -> list[Kept]:
+    def _with_schemas(self, messages: Sequence[Kept], payloads: Payloads) -> Payloads:
+        """Bytes as what their messages' properties say that they are, or else what the schema file is of."""
+        kinds_of: dict[Head, int] = {head: number for number, head in enumerate(payloads.heads)}
+        kinds = payloads.kinds.copy()
+        for row in np.flatnonzero(kinds == _TYPES.index(BYTES_TYPE)).tolist():
+            head = _head_of_bytes(messages[row].about.get("properties", {}), self._schemas.content_type)
+            kinds[row] = kinds_of.setdefault(head, len(kinds_of))
+        return payloads._replace(heads=list(kinds_of), kinds=kinds)
+
+    def _messages(self, records: Records) -> list[Kept]:
         ends = np.cumsum(records.sizes).tolist()
         messages = []
         for row, (start, end) in enumerate(pairwise([0, *ends])):
@@ -89,6 +98,12 @@ def _plain(payload: bytes) -> tuple[int, bytes | None]:
     except WireError:
         pass
     return 0, payload
+
+
+def _head_of_bytes(properties: Mapping[str, str], content_type: str) -> Head:
+    said = properties.get("content_type", "") or content_type or BYTES_TYPE
+    name, version, hash_ = (properties.get(f"schema_{part}", "") for part in ("name", "version", "hash"))
+    return _head(said)._replace(schema_name=name, schema_version=version, schema_hash=hash_)
 
 
 def _head(content_type: str) -> Head:

@@ -15,7 +15,7 @@ from speed.errors import InvalidNameError, SpeedError, StorageError
 from speed.topics.cluster.admin import ConflictError, NotThereError
 from speed.topics.cluster.broker import Broker, Cluster
 from speed.topics.cluster.topic import ClusterTopic, Settings
-from speed.topics.subscription import SubscriptionError
+from speed.topics.subscription import SubscriptionError, wrong
 from speed.wire import names
 
 log = logger("speed.topics")
@@ -176,6 +176,10 @@ class ClusterTopics:
         except NotThereError:
             return True
         return False
+
+    def ask_to_compact(self, name: str) -> int:
+        """Raises SubscriptionError INVALID_ARGUMENTS."""
+        raise wrong(f"topic {name!r} lies in a cluster, which compacts by its own policies")
 
     def retain(self) -> str:
         """Says what is wrong; empty if the cluster answers. What goes when is for Pulsar to decide."""

@@ -135,6 +135,27 @@ def test_avro_payloads_are_decoded_and_marked() -> None:
         schema.check("application/msgpack", b"", {"id": 7})
 
 
+TREE = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
+
+
+def test_an_avro_value_that_nests_without_end_is_refused_and_ends_no_process() -> None:
+    """Ten kilobytes say so much; a tree of a few levels is read."""
+    schema = parse_schema("avro", json.dumps(TREE).encode())
+    assert isinstance(schema, AvroSchema)
+    assert schema.decode(b"\x02\x02\x00") == {"below": {"below": {"below": None}}}
+    with pytest.raises(SchemaError, match="not Avro of its schema"):
+        schema.decode(b"\x02" * 1_000_000 + b"\x00")
+
+
+def test_a_schema_of_many_types_that_share_others_is_looked_through_once() -> None:
+    """Each has two fields of the one before: nobody walks all ways through it."""
+    root: dict[str, Any] = {"type": "record", "name": "T0", "fields": [{"name": "a", "type": "int"}]}
+    for number in range(1, 28):
+        both = [{"name": "a", "type": root}, {"name": "b", "type": f"T{number - 1}"}]
+        root = {"type": "record", "name": f"T{number}", "fields": both}
+    assert isinstance(parse_schema("avro", json.dumps(root).encode()), AvroSchema)
+
+
 def test_an_avro_list_of_nothings_has_no_bound_and_is_refused() -> None:
     with pytest.raises(SchemaError, match="no bound"):
         parse_schema("avro", b'{"type": "array", "items": "null"}')

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
+from speed.journal.record import Block
 from speed.journal.volume import End, Volume
 from speed.wire import names
 from speed.wire.journal import (
@@ -104,13 +105,13 @@ def test_a_segment_is_read_up_to_its_end_and_the_end_is_called_by_its_name(
     found, ended = [], ""
     for header, block in segment.headers(bodies=True):
         try:
-            records = keys.open(header, block)
+            opened = Block(header.first, *keys.decrypt(header, block), header.left_out)
         except WireError as error:
             ended = {"BAD_TAG": "damaged", "UNKNOWN_KEY": "unknown key"}[error.reason]
             break
-        for place, (sequence, ms, flags, message) in enumerate(records, header.first):
-            fields = {"offset": place, "sequence": f"{sequence:016x}", "ms": ms, "flags": flags}
-            found.append({**fields, "message": message.hex()})
+        for one in opened.records("analytics"):
+            fields = {"offset": one.offset, "sequence": f"{one.sequence:016x}", "ms": one.recorded_at_ms}
+            found.append({**fields, "flags": one.flags, "message": one.message.hex()})
     assert (found, ended or segment.ended.value) == (case["records"], case["ended"])
     assert segment.offset == case["end"]
     segment.close()
@@ -126,7 +127,9 @@ def header_of(data: bytes, at: int, value: bytes) -> bytes:
     ("at", "value"),
     [
         (0, b"SPJD"),
-        (4, b"\x02"),
+        (4, b"\x03"),
+        (4, b"\x00"),
+        (7, b"\x01"),
         (16, b"\xff" * 8),
         (16, ((1 << 63) - 1).to_bytes(8, "big")),
         (24, b"\xff" * 8),
@@ -155,6 +158,27 @@ def test_what_is_sealed_is_what_is_opened(written: list[Entry], first: int) -> N
     header = parse_block_header(block)
     assert (header.first, header.end, header.whole_bytes) == (first, first + len(written), len(block))
     assert [Entry(sequence, ms, flags, message) for sequence, ms, flags, message in keys.open(header, block)] == written
+
+
+@given(st.dictionaries(st.integers(0, 300), entries, min_size=1), st.integers(0, 1 << 62), st.data())
+@settings(max_examples=200)
+def test_any_part_of_a_rewritten_block_has_its_records_under_their_offsets(
+    written: dict[int, Entry], first: int, data: st.DataObject
+) -> None:
+    """J-15."""
+    kept = {first + offset: entry for offset, entry in sorted(written.items())}
+    keys = VolumeKeys(RING, LANE, 0)
+    block = keys.seal_kept(first, list(kept), list(kept.values()), bytes(12))
+    header = parse_block_header(block)
+    opened = Block(header.first, *keys.decrypt(header, block), header.left_out)
+    assert header.end == opened.end == max(kept) + 1
+    for _ in range(2):  # a part of a part
+        start, end = data.draw(st.integers(first, opened.end + 1)), data.draw(st.integers(first, opened.end + 1))
+        kept = {offset: entry for offset, entry in kept.items() if start <= offset < end}
+        begin, stop = max(start, opened.offset), min(end, opened.end)
+        opened = opened.between(start, end)
+        assert {one.offset: one.message for one in opened.records("p")} == {at: one.message for at, one in kept.items()}
+        assert (opened.offset, opened.end) == (begin, max(begin, stop))
 
 
 @given(st.binary(max_size=200))
@@ -209,6 +233,17 @@ def test_lengths_that_do_not_fill_their_block_are_refused_even_if_they_are_authe
     block[BLOCK_HEADER_BYTES:] = aead.encrypt(header.nonce, bytes(plain), bytes(block[:BLOCK_HEADER_BYTES]))
     with pytest.raises(WireError, match="do not fill"):
         keys.open(header, bytes(block))
+
+
+def test_offsets_that_do_not_fill_their_block_are_refused_even_if_they_are_authentic() -> None:
+    """J-15."""
+    keys = VolumeKeys(RING, LANE, 0)
+    block = bytearray(keys.seal_kept(5, [9], [Entry(1, 2, 0, b"")], bytes(12)))
+    aead = RING.journal_aead(RING.key_id, LANE + bytes(8))
+    plain = aead.decrypt(bytes(12), bytes(block[BLOCK_HEADER_BYTES:]), bytes(block[:BLOCK_HEADER_BYTES]))
+    header = header_of(bytes(block), 5, (3).to_bytes(3, "big"))
+    with pytest.raises(WireError, match="do not fill"):
+        keys.open(parse_block_header(header), header + aead.encrypt(bytes(12), plain, header))
 
 
 def test_an_end_and_a_list_of_another_length_are_refused_whatever_their_mac() -> None:

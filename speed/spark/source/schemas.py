@@ -1,0 +1,132 @@
+"""Columns of Avro and protobuf payloads: by the schema that their message names, and the one that the query reads by.
+
+An Avro payload is read by the schema it was written by; a schema file then says, by Avro's rules, what its reader
+sees. A protobuf payload tells its fields by their numbers: any version of its schema reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow.types as is_type
+
+from speed.errors import ConfigurationError
+from speed.message.errors import SchemaError
+from speed.message.schemas import Schema, parse_schema, schema_hash
+from speed.message.schemas.avro import AvroSchema
+from speed.message.schemas.protobuf import ProtobufSchema, message_names
+from speed.spark.source.protobuf_fields import fields_of
+from speed.trust.schemas import SchemaRegistry, read_schema_file
+from speed.wire.content import AVRO, CONTENT_TYPES, PROTOBUF_TYPE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from speed.spark.source.heads import Head
+    from speed.spark.source.options import ReadOptions
+
+AVRO_TYPE = CONTENT_TYPES[AVRO]
+_TYPE_OF = {"avro": AVRO_TYPE, "protobuf": PROTOBUF_TYPE}
+Decode = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """Where schemas are looked up. Travels to the executors, the schema file with it."""
+
+    registry: str | None = None
+    file: bytes = b""
+    format: str = ""
+    message: str = ""
+    """The message of a protobuf file, where no payload names its own."""
+
+    @property
+    def content_type(self) -> str:
+        """What payloads are whose type nobody says; empty without a schema file."""
+        return _TYPE_OF.get(self.format, "")
+
+    def decoder(self, head: Head, kind: pa.DataType) -> Decode:
+        """What makes the value of a column of payloads of this head.
+
+        Raises SchemaError if their schema is not known, SchemasAwayError if that cannot be found out for the moment.
+        """
+        return self._avro(head, kind) if head.content_type == AVRO_TYPE else self._protobuf(head, kind)
+
+    def _avro(self, head: Head, kind: pa.DataType) -> Decode:
+        reader = _parsed(self.format, self.file) if self.format == "avro" else None
+        writer = self._named(head) or self._unnamed(head, reader)
+        if not isinstance(writer, AvroSchema):
+            raise SchemaError("it is Avro, and the schema that it names is not")
+        assert reader is None or isinstance(reader, AvroSchema)
+        return lambda payload: fitted(writer.decode(payload, reader), kind)
+
+    def _unnamed(self, head: Head, reader: Schema | None) -> Schema:
+        """The schema file, unless the payload was written by another one: it would be misread."""
+        if reader is None or head.schema_hash not in ("", schema_hash(self.file)):
+            raise _unknown(head)
+        return reader
+
+    def _protobuf(self, head: Head, kind: pa.DataType) -> Decode:
+        name = head.type_url.rpartition("/")[2]
+        schema = self._in_file(name or self.message) or self._named(head)
+        if schema is None:
+            raise _unknown(head)
+        if not isinstance(schema, ProtobufSchema) or name not in ("", schema.descriptor.full_name):
+            raise SchemaError("the schema that it names is of something else")
+        return lambda payload: fields_of(schema.parsed(payload), kind)
+
+    def _in_file(self, name: str) -> Schema | None:
+        """The message of this name; the only one, if that is empty."""
+        if self.format != "protobuf" or (name and name not in message_names(self.file)):
+            return None
+        return _parsed(self.format, self.file, name)
+
+    def _named(self, head: Head) -> Schema | None:
+        """The schema that a message names; None if it names none, or there is no registry."""
+        if self.registry is None or not head.schema_name:
+            return None
+        found = _registry(self.registry).get(head.schema_name, head.schema_version)
+        if head.schema_hash not in ("", found.fields["schema_hash"]):
+            raise SchemaError(f"schema {head.schema_name!r} of version {head.schema_version!r} is another one here")
+        return found.schema
+
+
+_parsed = lru_cache(maxsize=64)(parse_schema)
+_registry = lru_cache(maxsize=8)(SchemaRegistry)
+"""Kept in the process: the tasks of a worker ask for the same ones."""
+
+
+def _unknown(head: Head) -> SchemaError:
+    named = f"{head.schema_name} of version {head.schema_version}" if head.schema_name else "which it does not name"
+    return SchemaError(f"its schema, {named}, is not known: give schemaRegistry or schemaFile, or read it as binary")
+
+
+def fitted(value: Any, kind: pa.DataType) -> Any:
+    """A decoded value as Arrow takes it for a type: of a record only the fields that are wanted."""
+    if isinstance(value, Mapping) and is_type.is_struct(kind):
+        return {field.name: fitted(value.get(field.name), field.type) for field in kind}
+    if isinstance(value, Mapping) and is_type.is_map(kind):
+        return [(name, fitted(one, kind.item_type)) for name, one in value.items()]
+    if isinstance(value, list) and is_type.is_list(kind):
+        return [fitted(one, kind.value_type) for one in value]
+    return str(value) if isinstance(value, UUID) and is_type.is_string(kind) else value
+
+
+def schemas_of(options: ReadOptions) -> Schemas:
+    """What the options name; the file is read here, on the driver. Raises ConfigurationError."""
+    if options.schema_file is None:
+        return Schemas(options.schema_registry)
+    message = options.schema_message or ""
+    try:
+        format_, data = read_schema_file(options.schema_file)
+        if format_ == "avro" or message:
+            parse_schema(format_, data, message)
+        elif format_ != "protobuf" or not message_names(data):
+            raise SchemaError("use an Avro schema (.avsc), or a descriptor set of protobuf (.desc)")
+    except SchemaError as error:
+        raise ConfigurationError(f"schemaFile is {options.schema_file!r}: {error}") from None
+    return Schemas(options.schema_registry, data, format_, message)
