@@ -1,10 +1,11 @@
-"""Descriptions, ends and segments of one lane of a journal, and lanes removed (J-2 to J-6, J-12, J-14)."""
+"""Descriptions, ends, segments of a lane of a journal, lanes removed, blocks sealed anew (J-2 to J-6, J-12, J-14, J-15)."""
 
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
-from scripts.vectors.fixed import ACCEPTED, FOREIGN, NONCE, OLD, RING, SOURCE, TIME, flipped, patched
+from scripts.vectors.fixed import ACCEPTED, FOREIGN, KEY, NONCE, OLD, RING, SOURCE, TIME, flipped, patched
 from speed.wire.envelope import make_sequence
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
@@ -12,6 +13,7 @@ from speed.wire.journal import (
     Entry,
     Subject,
     VolumeKeys,
+    parse_block_header,
     seal_description,
     seal_end,
     seal_removed,
@@ -62,8 +64,10 @@ def journal() -> dict[str, Any]:
         }
 
     other = BEFORE
+    old = block(40, entry(5, b"first"), entry(7, b"", later_ms=2, flags=1), ring=Keyring((OLD,)), salt=1)
+    anew = _anew(old)
     return {
-        "about": "J-2 to J-6, J-12, J-14. `lane` is the lane's id; each segment's name has offset `first`.",
+        "about": "J-2 to J-6, J-12, J-14, J-15. `lane` is the lane's id; each segment's name has offset `first`.",
         "accepted_keys": ACCEPTED,
         "lane": LANE.hex(),
         "first": FIRST,
@@ -74,6 +78,10 @@ def journal() -> dict[str, Any]:
         "ends_invalid": _bad_ends(),
         "removed_valid": _removed(),
         "removed_invalid": _bad_removed(),
+        "anew": [
+            {"name": "older key", "bug": "another nonce", "hex": old.hex(), "anew": anew.hex()},
+            {"name": "once more", "bug": "version counted on", "hex": _anew(one, OLD).hex(), "anew": anew.hex()},
+        ],
         "segments": [
             ends("empty", "an empty segment taken for damage", b"", 0, "clean"),
             ends("two blocks", "field order", one + two, 3, "clean"),
@@ -89,11 +97,28 @@ def journal() -> dict[str, Any]:
                 "block of another segment", "one key a lane", one + block(42, entry(8, b"x"), segment=0), 2, "damaged"
             ),
             ends("block of another lane", "one key for all", one + block(42, entry(8, b"x"), lane=other), 2, "damaged"),
+            ends("sealed anew, and recorded behind it", "version 2 refused", anew + two, 3, "clean"),
+            ends("older key", "only the first key opens", old + two, 3, "clean"),
+            ends("version taken back", "one key for both versions", _versioned(anew, 1), 0, "damaged"),
+            ends("version put forward", "one key for both versions", _versioned(one, 2), 0, "damaged"),
+            ends("version of tomorrow", "version unchecked", _versioned(one, 3), 0, "damaged"),
             ends(
                 "foreign key", "key tried", one + block(42, entry(8, b"x"), ring=Keyring((FOREIGN,))), 2, "unknown key"
             ),
         ],
     }
+
+
+def _anew(data: bytes, first: bytes = KEY) -> bytes:
+    """A block as it is sealed with another key."""
+    ring = Keyring((first, *(key for key in (KEY, OLD) if key != first)))
+    return VolumeKeys(ring, LANE, FIRST).seal_anew(parse_block_header(data), data)
+
+
+def _versioned(data: bytes, version: int) -> bytes:
+    """A block that says to be of another version, with a CRC that fits."""
+    front = patched(data[:60], 4, bytes([version]))
+    return front + crc32(front).to_bytes(4, "big") + data[64:]
 
 
 def _described(subject: Subject = SUBJECT, ring: Keyring = RING, lane: bytes = LANE, **said: Any) -> bytes:

@@ -278,7 +278,7 @@ class Journal:
                 self._marked[files.id] = volume.first, volume.position, header.first
                 keys = VolumeKeys(self._keyring(), files.raw_id, volume.first)
                 _, block = next(volume.headers(bodies=True), (header, b""))
-                return header, _opens(keys, header, block)
+                return header, keys.opens(header, block)
         if volume.ended is End.DAMAGED:
             raise self._damaged(files.id, volume)
         return None
@@ -373,7 +373,7 @@ class Journal:
                 return
             if not skip:
                 raise self._damaged(info.id, volume)
-            if not volume.search(lambda header, block: _opens(keys, header, block)):
+            if not volume.search(keys.opens):
                 return
             volume.ended = End.CLEAN
 
@@ -431,11 +431,3 @@ class Journal:
         return JournalDamagedError(
             f"lane {lane_id}: {what}: {error}; read with skip_damaged to go on behind it", offset
         )
-
-
-def _opens(keys: VolumeKeys, header: BlockHeader, block: bytes | memoryview) -> bool:
-    try:
-        keys.open(header, block)
-    except WireError:
-        return False
-    return True

@@ -12,10 +12,10 @@ from typing import Any
 from speed.errors import JournalError, SpeedError, WireError
 from speed.topics.log import Log, Stored
 from speed.topics.producers import Producers
-from speed.topics.state import PRODUCERS, SETTINGS, TopicState
+from speed.topics.state import TopicState
 from speed.topics.subscription import Subscription, SubscriptionError, Taken, Terms
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
-from speed.wire.topic import DEAD_LETTER, Head, cursor_name, decode, decode_head, encode
+from speed.wire.topic import DEAD_LETTER, PRODUCERS, SETTINGS, Head, cursor_name, decode, decode_head, encode
 
 PRODUCERS_EVERY = 16384
 """Records after which the producers are saved: no more are read at the next start."""

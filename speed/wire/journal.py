@@ -1,6 +1,6 @@
 """The bytes of a journal: a lane's description, its end, the blocks of its volumes (J-2 to J-6, J-12, J-14).
 
-block:   0 "SPJB"  4 version  5 zero(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
+block:   0 "SPJB"  4 version (2: anew)  5 zero(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
         44 bytes N  48 nonce  60 CRC-32 of bytes 0-59  |  64 ciphertext (N)  tag(16)
 plain:   for each record: sequence(8) recorded ms(8) bytes(4) flags(4);  then the messages, one after the other
 """
@@ -36,6 +36,9 @@ LANE_ID_BYTES: Final = 16
 MAX_REMOVED: Final = 16384
 """Removed lanes that are remembered."""
 MAX_OFFSET: Final = (1 << 63) - 1
+SEALED_FIRST: Final = 1
+SEALED_ANEW: Final = 2
+"""Versions of a block: as it was recorded, or later under another key (J-15)."""
 
 _HEADER = Struct(">4sB3x8sQQQII12sI")
 _RECORD = Struct(">QQII")
@@ -80,6 +83,7 @@ class BlockHeader(NamedTuple):
     records: int
     size: int
     nonce: bytes
+    version: int = SEALED_FIRST
 
     @property
     def end(self) -> int:
@@ -197,28 +201,39 @@ def _checked_proof(data: bytes, magic: bytes, info: bytes, keyring: Keyring) -> 
 
 
 class VolumeKeys:
-    """Seals and opens the blocks of one volume: a key of its own bounds what one key seals (J-4)."""
+    """Seals and opens the blocks of one volume: keys of its own bound what one key seals (J-4)."""
 
     def __init__(self, keyring: Keyring, lane: bytes, volume: int) -> None:
         self._keyring = keyring
         self._info = lane + volume.to_bytes(8, "big")
-        self._opened: dict[bytes, Any] = {}
+        self._opened: dict[tuple[bytes, int], Any] = {}
 
-    def _aead(self, key_id: bytes) -> Any:
-        aead = self._opened.get(key_id)
+    def _aead(self, key_id: bytes, version: int) -> Any:
+        aead = self._opened.get((key_id, version))
         if aead is None:
-            aead = self._opened[key_id] = self._keyring.journal_aead(key_id, self._info)
+            info = self._info if version == SEALED_FIRST else b" anew" + self._info
+            aead = self._opened[key_id, version] = self._keyring.journal_aead(key_id, info)
         return aead
 
     def seal(self, first: int, entries: Sequence[Entry], nonce: bytes) -> bytes:
         """One whole block of at least one record."""
         plain = _pack(entries)
-        key_id = self._keyring.key_id
         times = entries[0].recorded_at_ms, entries[-1].recorded_at_ms
-        header = _HEADER.pack(b"SPJB", 1, key_id, first, *times, len(entries), len(plain), nonce, 0)[:_CHECKED]
-        header += crc32(header).to_bytes(4, "big")
-        sealed: bytes = self._aead(key_id).encrypt(nonce, plain, header)
-        return header + sealed
+        return self._sealed(BlockHeader(self._keyring.key_id, first, *times, len(entries), len(plain), nonce), plain)
+
+    def seal_anew(self, header: BlockHeader, block: bytes | memoryview) -> bytes:
+        """A whole block under the first key, with its nonce and in its size (J-15); WireError if it was altered."""
+        table, messages = self.decrypt(header, block)
+        return self._sealed(header._replace(key_id=self._keyring.key_id, version=SEALED_ANEW), table + messages)
+
+    def name_anew(self, header: BlockHeader) -> bytes:
+        """The header of a damaged block, naming the first key: it stays damaged when the other key is gone (J-15)."""
+        return _packed(header._replace(key_id=self._keyring.key_id))
+
+    def _sealed(self, header: BlockHeader, plain: bytes) -> bytes:
+        front = _packed(header)
+        sealed: bytes = self._aead(header.key_id, header.version).encrypt(header.nonce, plain, front)
+        return front + sealed
 
     def open(self, header: BlockHeader, block: bytes | memoryview) -> list[tuple[int, int, int, bytes]]:
         """(sequence, recorded ms, flags, message) of each record of a whole block; WireError if it was altered."""
@@ -226,7 +241,7 @@ class VolumeKeys:
 
     def decrypt(self, header: BlockHeader, block: bytes | memoryview) -> tuple[bytes, bytes]:
         """The table of a whole block's records, and their messages, which it fits; WireError if it was altered."""
-        aead = self._aead(header.key_id)
+        aead = self._aead(header.key_id, header.version)
         try:
             plain = aead.decrypt(header.nonce, block[BLOCK_HEADER_BYTES:], block[:BLOCK_HEADER_BYTES])
         except Exception:
@@ -237,17 +252,32 @@ class VolumeKeys:
             raise WireError("BAD_JOURNAL", "the lengths of the records do not fill their block")
         return table, messages
 
+    def opens(self, header: BlockHeader, block: bytes | memoryview) -> bool:
+        """Whether a whole block is authentic, and its key is there."""
+        try:
+            self.decrypt(header, block)
+        except WireError:
+            return False
+        return True
+
+
+def _packed(header: BlockHeader) -> bytes:
+    """The 64 bytes of a header."""
+    *fields, version = header
+    front = _HEADER.pack(b"SPJB", version, *fields, 0)[:_CHECKED]
+    return front + crc32(front).to_bytes(4, "big")
+
 
 def parse_block_header(data: bytes | memoryview, at: int = 0) -> BlockHeader:
     """Check and read 64 bytes of header. WireError BAD_JOURNAL; every bound holds before anything is allocated."""
     magic, version, key_id, first, first_ms, last_ms, records, size, nonce, check = _HEADER.unpack_from(data, at)
-    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or version != 1:
+    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or not 0 < version <= SEALED_ANEW:
         raise WireError("BAD_JOURNAL", "no block begins here")
     if not 0 < records <= JOURNAL_BLOCK_RECORDS or not records * RECORD_BYTES <= size <= MAX_JOURNAL_BLOCK_BYTES:
         raise WireError("BAD_JOURNAL", f"a block of {records} records in {size} bytes")
     if first + records > MAX_OFFSET or first_ms > last_ms:
         raise WireError("BAD_JOURNAL", "offsets or times that cannot be")
-    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce)
+    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce, version)
 
 
 def _pack(entries: Iterable[Entry]) -> bytes:
