@@ -1,4 +1,4 @@
-"""Descriptions, ends, segments of a lane of a journal, lanes removed, blocks sealed anew (J-2 to J-6, J-12, J-14, J-15)."""
+"""Descriptions, ends and segments of a lane, lanes removed, blocks sealed anew (J-2 to J-6, J-12, J-14, J-15)."""
 
 from __future__ import annotations
 

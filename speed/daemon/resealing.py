@@ -45,7 +45,7 @@ class Resealing:
                 self._done, self._failed = now, ""
         except SpeedError as error:
             if str(error) != self._failed:  # it is tried again with each look
-                self._log.error("not_resealed", code=error.code, reason=str(error))
+                self._log.error("sealing_anew_failed", code=error.code, reason=str(error))
             self._failed = str(error)
 
     def _resealed(self) -> bool:
@@ -56,9 +56,9 @@ class Resealing:
                 return False
             files, size, troubles = files + bool(one.size), size + one.size, troubles + bool(one.trouble)
             if one.trouble and troubles <= MOST_TOLD:
-                self._log.warning("stays_under_old_key", file=one.path, reason=one.trouble)
+                self._log.warning("not_sealed_anew", file=one.path, reason=one.trouble)
         if files or troubles:
-            self._log.info("resealed", files=files, bytes=size, troubles=troubles)
+            self._log.info("sealed_anew", files=files, bytes=size, troubles=troubles)
         return True
 
     def close(self) -> None:

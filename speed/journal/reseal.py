@@ -166,10 +166,16 @@ class Resealing:
             try:
                 fresh, trouble = small.anew(data), ""
             except WireError as error:
-                fresh, trouble = _named_anew(data, first, error), str(error)
+                fresh, trouble = self._named(data), str(error)
             if fresh != data:
                 os.close(replace_file(small.name, fresh, small.fd, durable=True))
         return 0 if trouble else len(data), trouble
+
+    def _named(self, data: bytes) -> bytes:
+        """A damaged file that names the first key: it stays damaged, and no other key is missed."""
+        if data[KEY_ID] not in self._began.ids:
+            return data
+        return data[: KEY_ID.start] + self._began.ids[0] + data[KEY_ID.stop :]
 
     # --- volumes ---
 
@@ -218,11 +224,6 @@ class Resealing:
             os.close(fd)
             unlink_quietly(temporary, files.fd)
         return anew.size if is_put else 0, anew.trouble
-
-
-def _named_anew(data: bytes, key_id: bytes, error: WireError) -> bytes:
-    """A damaged file that names the first key: it stays damaged, and the other key is not missed."""
-    return data if error.reason == "UNKNOWN_KEY" else data[: KEY_ID.start] + key_id + data[KEY_ID.stop :]
 
 
 class _Anew:

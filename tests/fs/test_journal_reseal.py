@@ -385,6 +385,19 @@ def test_a_damaged_file_is_named_and_stays_damaged_when_the_key_is_gone(place: P
     assert (len(lanes), len(damaged)) == ((0, 1) if name == "description" else (1, 0))
 
 
+@pytest.mark.parametrize("left", [b"", b"damaged", bytes(40)], ids=["empty", "short", "zeros"])
+def test_a_file_that_names_no_key_stays_as_it_is(place: Place, left: bytes) -> None:
+    """J-15: it is named with each run."""
+    place.write([0])
+    end = place.directory / place.lane / "end"
+    end.write_bytes(left)
+    promote(place)
+    for _ in range(2):
+        (found,) = (one for one in reseal(place) if one.trouble)
+        assert found.path.endswith("end")
+        assert end.read_bytes() == left
+
+
 def test_what_a_key_seals_that_is_not_there_is_named_and_stays(place: Place) -> None:
     """J-15."""
     place.write([0])
