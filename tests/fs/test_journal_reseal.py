@@ -551,6 +551,49 @@ def test_a_volume_that_went_since_it_was_listed_is_passed(place: Place) -> None:
     assert [one for one in rest if one.size and one.path.endswith(".segment")] == []
 
 
+def test_a_lane_that_went_since_it_was_listed_is_passed(place: Place) -> None:
+    """J-15."""
+    subjects = [SUBJECT, SUBJECT._replace(source="other")]
+    with place.writer() as writer:
+        for subject in subjects:
+            writer.record(subject, incoming([0]))
+        promote(place)
+        run = writer.reseal()
+        first = next(run).path.partition("/")[0]
+        (gone,) = (subject for subject in subjects if writer.end(subject).lane != first)
+        writer.remove(gone)
+        assert {one.path.partition("/")[0] for one in run} == {first}
+
+
+def test_a_volume_from_which_a_block_was_taken_back_meanwhile_is_not_put_in_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-15, J-6: what could not be recorded whole is in no copy."""
+    place.write([0], [1])
+    (segment,) = place.segments()
+    promote(place)
+    real = os.fsync
+
+    def take_back_before(fd: int) -> None:
+        real(fd)
+        os.truncate(segment, segment.read_bytes().rfind(b"SPJB"))
+
+    monkeypatch.setattr(os, "fsync", take_back_before)
+    with pytest.raises(StorageError, match="taken back"):
+        reseal(place)
+    monkeypatch.undo()
+    assert place.numbers(0, 1) == [0]
+    assert not list(place.directory.rglob(".tmp-*"))
+
+
+def test_where_only_one_key_is_left_nothing_is_sealed_anew(place: Place) -> None:
+    """J-15: what others sealed cannot be opened any more."""
+    place.write([0])
+    promote(place)
+    retire(place)
+    assert reseal(place) == []
+
+
 def test_a_disk_without_room_is_told_and_leaves_what_was_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """J-15."""
     write_volumes(place, 1)

@@ -68,7 +68,9 @@ def test_it_runs_once_for_the_keys_that_there_are_and_again_when_they_change(log
 
 def test_nothing_is_said_where_nothing_was_to_do(log: Log) -> None:
     look(Resealing([Source()], Keyring((ONE,)), log))
-    look(Resealing([], Keyring((ONE,)), log))
+    nothing = Resealing([], Keyring((ONE,)), log)
+    look(nothing)
+    nothing.close()
     assert log.said == []
 
 
