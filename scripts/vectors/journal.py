@@ -1,4 +1,4 @@
-"""Descriptions, ends and segments of one lane of a journal, and lanes removed (J-2 to J-6, J-12, J-14, J-15)."""
+"""Descriptions, ends, lanes removed, segments: recorded, rewritten, sealed anew (J-2 to J-6, J-12, J-14 to J-16)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
-from scripts.vectors.fixed import ACCEPTED, FOREIGN, NONCE, OLD, RING, SOURCE, TIME, flipped, patched
+from scripts.vectors.fixed import ACCEPTED, FOREIGN, KEY, NONCE, OLD, RING, SOURCE, TIME, flipped, patched
 from speed.wire.envelope import make_sequence
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
@@ -14,6 +14,7 @@ from speed.wire.journal import (
     Entry,
     Subject,
     VolumeKeys,
+    parse_block_header,
     seal_description,
     seal_end,
     seal_removed,
@@ -76,8 +77,10 @@ def journal() -> dict[str, Any]:
     last = rewritten(50, {65: entry(8, b"third", later_ms=9)}, salt=4)
 
     other = BEFORE
+    old = block(40, entry(5, b"first"), entry(7, b"", later_ms=2, flags=1), ring=Keyring((OLD,)), salt=1)
+    anew = _anew(old)
     return {
-        "about": "J-2 to J-6, J-12, J-14, J-15. `lane` is the lane's id; each segment's name has offset `first`.",
+        "about": "J-2 to J-6, J-12, J-14 to J-16. `lane` is the lane's id; each segment's name has offset `first`.",
         "accepted_keys": ACCEPTED,
         "lane": LANE.hex(),
         "first": FIRST,
@@ -88,6 +91,11 @@ def journal() -> dict[str, Any]:
         "ends_invalid": _bad_ends(),
         "removed_valid": _removed(),
         "removed_invalid": _bad_removed(),
+        "anew": [
+            {"name": "older key", "bug": "another nonce", "hex": old.hex(), "anew": anew.hex()},
+            {"name": "once more", "bug": "version counted on", "hex": _anew(one, OLD).hex(), "anew": anew.hex()},
+            {"name": "rewritten", "bug": "version of what was recorded", "hex": few.hex(), "anew": _anew(few).hex()},
+        ],
         "segments": [
             ends("empty", "an empty segment taken for damage", b"", 0, "clean"),
             ends("two blocks", "field order", one + two, 3, "clean"),
@@ -106,7 +114,7 @@ def journal() -> dict[str, Any]:
             ends("rewritten", "left out offsets taken for damage", few + last, 3, "clean", offsets=(44, 49, 65)),
             ends(
                 "rewritten, nothing left out",
-                "version 2 refused",
+                "version 3 refused",
                 rewritten(40, {40: entry(5, b"first")}, salt=5),
                 1,
                 "clean",
@@ -120,14 +128,28 @@ def journal() -> dict[str, Any]:
                 offsets=(44, 49),
             ),
             ends("more left out", "number in the header not authentic", reheaded(few, 7, b"\x09"), 0, "damaged"),
-            ends("version taken back", "version not authentic", reheaded(few, 4, b"\1\0\0\0"), 0, "damaged"),
+            ends("rewritten, version taken back", "number not checked", reheaded(few, 4, b"\1"), 0, "damaged"),
             ends("version 1 that leaves out", "number not checked", reheaded(one, 7, b"\1"), 0, "damaged"),
-            ends("version 3", "version unchecked", reheaded(few, 4, b"\3"), 0, "damaged"),
+            ends("version 2 that leaves out", "number not checked", reheaded(anew, 7, b"\1"), 0, "damaged"),
+            ends("sealed anew, and recorded behind it", "version 2 refused", anew + two, 3, "clean"),
+            ends(
+                "rewritten, then sealed anew", "version 4 refused", _anew(few) + last, 3, "clean", offsets=(44, 49, 65)
+            ),
+            ends("older key", "only the first key opens", old + two, 3, "clean"),
+            ends("sealed anew, version taken back", "one key for both", reheaded(anew, 4, b"\1"), 0, "damaged"),
+            ends("recorded, version put forward", "one key for both", reheaded(one, 4, b"\2"), 0, "damaged"),
+            ends("version of tomorrow", "version unchecked", reheaded(one, 4, b"\5"), 0, "damaged"),
             ends(
                 "foreign key", "key tried", one + block(42, entry(8, b"x"), ring=Keyring((FOREIGN,))), 2, "unknown key"
             ),
         ],
     }
+
+
+def _anew(data: bytes, first: bytes = KEY) -> bytes:
+    """A block as it is sealed with another key."""
+    ring = Keyring((first, *(key for key in (KEY, OLD) if key != first)))
+    return VolumeKeys(ring, LANE, FIRST).seal_anew(parse_block_header(data), data)
 
 
 def _described(subject: Subject = SUBJECT, ring: Keyring = RING, lane: bytes = LANE, **said: Any) -> bytes:

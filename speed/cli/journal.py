@@ -8,14 +8,15 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from speed.cli.journal_records import Reading, Wanted, described, located, wanted_options
 from speed.cli.options import Settings, common_options
-from speed.cli.output import as_json, echo, echo_json, print_rows, print_value
-from speed.errors import JournalDamagedError, JournalExpiredError
+from speed.cli.output import as_json, bytes_text, echo, echo_json, print_rows, print_value
+from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, JournalTakenError
+from speed.wire.names import child_path
 
 if TYPE_CHECKING:
     from speed.journal import Journal, LaneInfo
@@ -87,6 +88,65 @@ def verify_command(settings: Settings, directory: str | None) -> int:
         rows = [(*info, records, damage or "whole") for info, records, damage in found]
         print_rows((*COLUMNS[:4], "records", "state"), rows, empty=f"No lanes in {journal.directory}.")
     return 1 if damaged else 0
+
+
+@journal_command.command("reseal")
+@click.option("--directory", metavar="DIR", help="A journal, or durable topics (default: both of the root).")
+@common_options
+def reseal_command(settings: Settings, directory: str | None) -> int:
+    """Seal anew with the first key what older keys sealed, so that these can be retired.
+
+    It works on the journal and the durable topics. While speedd runs, speedd does it by itself, and this only looks.
+    Ends with status 1 while something is left. What is damaged cannot be sealed anew: it is named, and stays damaged.
+    """
+    found = [_resealed(place, settings.key) for place in _places(settings.root, directory)]
+    if settings.as_json:
+        print_value([one._asdict() for one in found], True)
+    else:
+        rows = [(one.directory, one.files, bytes_text(one.bytes), one.left, one.state) for one in found]
+        print_rows(("directory", "sealed anew", "size", "left", "state"), rows, empty=f"No journal in {settings.root}.")
+    return int(any(one.left for one in found))
+
+
+class _Resealed(NamedTuple):
+    """What was done in one place: files and bytes that were sealed anew, and files that are left."""
+
+    directory: str
+    files: int
+    bytes: int
+    left: int
+    state: str
+
+
+def _places(root: str, directory: str | None) -> list[str]:
+    """Where journals lie. JournalError for one that is named and is none."""
+    from speed.wire.names import JOURNAL_LOCK, journal_dir, topics_dir
+
+    places = [os.path.abspath(directory)] if directory else [journal_dir(root), topics_dir(root)]
+    there = [place for place in places if os.path.lexists(child_path(place, JOURNAL_LOCK))]
+    if directory and not there:
+        raise JournalError(f"there is no journal in {directory}: name the directory that speedd writes")
+    return there
+
+
+def _resealed(place: str, key: str) -> _Resealed:
+    from speed.fs.keyfile import load_key_file
+    from speed.journal.reseal import held_by
+    from speed.journal.writer import JournalWriter
+
+    files = size = 0
+    state = "done"
+    try:
+        with JournalWriter(place, key) as writer:
+            for one in writer.reseal():
+                files, size = files + bool(one.size), size + one.size
+                if one.trouble:
+                    echo(f"{child_path(place, one.path)}: {one.trouble}", error=True)
+    except JournalTakenError:
+        state = "written by another process, such as speedd, which seals it anew by itself"
+    ring = load_key_file(key)
+    left = held_by(place, ring, ring.key_ids[1:]).files
+    return _Resealed(place, files, size, left, state)
 
 
 @journal_command.command("follow")

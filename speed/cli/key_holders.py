@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from speed.cli.output import bytes_text
 from speed.errors import WireError
 from speed.fs.entry_file import read_entry_file
 from speed.fs.lane_files import LaneFiles
@@ -19,6 +20,7 @@ from speed.wire.limits import AAD_BYTES
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
+    from speed.wire.seal import Keyring
 
 _HEAD_BYTES = 24
 _KEY_ID = slice(8, 16)
@@ -76,7 +78,7 @@ def _holder(registry: Registry, name: str) -> Holder | None:
 
 
 def lost_with(registry: Registry, retired: Collection[bytes]) -> Iterator[str]:
-    """What nobody could read any more, were these keys taken out of the file."""
+    """What nodes could not read any more, were these keys taken out of the file."""
     for one in holders(registry):
         if one.state == "silent" or (one.ids and bytes.fromhex(one.ids[0]) in retired):
             yield f"{one.name} still seals with {one.ids[0] if one.ids else 'nobody knows which key'}"
@@ -88,17 +90,16 @@ def lost_with(registry: Registry, retired: Collection[bytes]) -> Iterator[str]:
         for sender in _listed(names.inbox_dir(registry.root, name)):
             if names.is_node_name(sender) and _is_unread_under(registry, name, sender, retired):
                 yield f"what {sender} sent to {name} and {name} has not read yet"
-    if count := _lanes_under(names.journal_dir(registry.root), retired):
-        yield f"{count} lanes of the journal: a copy of the key file as it is, named with --key, goes on reading them"
-    if count := _lanes_under(names.topics_dir(registry.root), retired):
-        yield f"{count} lanes of durable topics: keep the key for as long as you need their messages"
 
 
-def _lanes_under(place: str, retired: Collection[bytes]) -> int:
-    """How many lanes of a journal were begun with such a key."""
-    lanes = (names.child_path(place, one) for one in _listed(place) if names.is_journal_lane(one))
-    descriptions = (names.child_path(lane, names.JOURNAL_DESCRIPTION) for lane in lanes)
-    return sum(_begins(one, _HEAD_BYTES)[_KEY_ID] in retired for one in descriptions)
+def recorded_with(directories: Iterable[str], ring: Keyring, retired: Collection[bytes]) -> Iterator[str]:
+    """What these keys seal of journals and durable topics, and how they are sealed anew."""
+    from speed.journal.reseal import held_by
+
+    for place in directories:
+        held = held_by(place, ring, retired)
+        if held.files:
+            yield f"{held.files} files in {place}, {bytes_text(held.size)}: `speed journal reseal` seals them anew"
 
 
 def _letters(root: str, name: str, retired: Collection[bytes]) -> int:

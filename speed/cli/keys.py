@@ -118,24 +118,30 @@ def _status_row(one: Holder) -> list[str]:
     help="add: accept a new key. promote: seal with it. retire: drop the older keys. now: add and promote at once.",
 )
 @click.option("--force", is_flag=True, help="Retire keys even if something can be read with them only.")
+@click.option(
+    "--directory",
+    "directories",
+    metavar="DIR",
+    multiple=True,
+    help="A journal, or durable topics, that lie outside of the root: retire looks there as well. May be repeated.",
+)
 @common_options
-def rotate(settings: Settings, file: str | None, step: str, force: bool) -> None:
+def rotate(settings: Settings, file: str | None, step: str, force: bool, directories: tuple[str, ...]) -> None:
     """Change the key while nodes run: `add`, `promote`, `retire`.
 
     Nodes take the changed file with their next heartbeat, without a restart. After each step wait until `speed key
     status` ends with status 0: then every node has the file. Where each node has a file of its own, change them all.
 
     `retire` makes unreadable what only the old keys open: unread messages, dead letters, what came in segments and is
-    not whole, and in the root lanes of its journal and of durable topics. It says what there is, and refuses without
-    --force. A lane needs the key that it was begun with. A journal is read with a copy of the file as it was, named
-    with --key; durable topics need the key in the file itself.
+    not whole, and what was not sealed anew of the root's journal and durable topics, or of those in DIR. It says what
+    there is, and refuses without --force. speedd seals anew by itself, `speed journal reseal` where none runs.
 
     `now` is for a root whose nodes do not run, or all restart together.
     """
     from speed.fs.keyfile import change_key_file
 
     path = os.path.abspath(file or settings.key)
-    before = partial(_prepare_retiring, settings.root, force) if step == "retire" else None
+    before = partial(_prepare_retiring, settings.root, force, directories) if step == "retire" else None
     change_key_file(path, lambda keys: rotated(keys, step, secrets.token_bytes(KEY_BYTES), before))
     _show(settings, path)
     if step in ("add", "promote") and not settings.as_json:
@@ -143,24 +149,25 @@ def rotate(settings: Settings, file: str | None, step: str, force: bool) -> None
         echo(f"When `speed key status` says that all nodes have it: speed key rotate --step {after}")
 
 
-def _prepare_retiring(root: str, force: bool, keys: tuple[bytes, ...]) -> None:
+def _prepare_retiring(root: str, force: bool, directories: tuple[str, ...], keys: tuple[bytes, ...]) -> None:
     """Have the floor of generations made by the first key, or no node could start.
 
     KeyFileError names what else in the root needs the other keys, unless ``force`` is said.
     """
-    from speed.cli.key_holders import lost_with
+    from speed.cli.key_holders import lost_with, recorded_with
     from speed.fs.floor import seal_anew
     from speed.fs.registry import Registry
-    from speed.wire.names import claims_dir
+    from speed.wire.names import claims_dir, journal_dir, topics_dir
     from speed.wire.seal import Keyring
 
-    if not os.path.isdir(claims_dir(root)):
-        return
-    ring = Keyring(keys)
-    lost = [] if force else list(lost_with(Registry(root, ring), ring.key_ids[1:]))
-    if lost:
-        raise KeyFileError(f"only the older keys open this: {'; '.join(lost)}. Wait, or retire them with --force")
-    seal_anew(root, ring)
+    ring, is_root = Keyring(keys), os.path.isdir(claims_dir(root))
+    if not force:
+        lost = list(lost_with(Registry(root, ring), ring.key_ids[1:])) if is_root else []
+        lost += recorded_with((journal_dir(root), topics_dir(root), *directories), ring, ring.key_ids[1:])
+        if lost:
+            raise KeyFileError(f"only the older keys open this: {'; '.join(lost)}. Wait, or retire them with --force")
+    if is_root:
+        seal_anew(root, ring)
 
 
 def rotated(

@@ -30,6 +30,7 @@ from speed.daemon.hosting import Hosting
 from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
+from speed.daemon.resealing import Resealing
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import LeaseLostError, RootError, SpeedError, StorageError
@@ -96,6 +97,8 @@ class Daemon:
         key = key_path(config)
         self._keys = KeySource(key)
         self._registry = Registry(node.root, self._keys.keyring)
+        sources = [kept.reseal for kept in (recording, hosting) if kept is not None]
+        self._resealing = Resealing(sources, self._keys.keyring, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
@@ -118,6 +121,7 @@ class Daemon:
                     self._timers()
         finally:
             self._groups.close()
+            self._resealing.close()
         self._log.info("stopped", failed=self._failed)
         return 1 if self._failed else 0
 
@@ -200,6 +204,7 @@ class Daemon:
         """Remove entries of dead nodes; notice that our own node is lost."""
         try:
             self._keys.look()  # what is wrong with the file, the node says
+            self._resealing.look()
             self._supervisor.registered({entry.name for entry in self._node.nodes()})
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)

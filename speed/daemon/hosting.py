@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from speed import Node
 from speed.daemon.config import Config, TopicSettings, TopicsSettings
 from speed.daemon.grants import change_grants
+from speed.journal.reseal import Resealed
 from speed.topics.backend import Backend
 from speed.topics.catalogue import Catalogue
 from speed.topics.grants import Access, Grants, everybody
@@ -69,6 +71,10 @@ class Hosting:
     def retain(self) -> str:
         """Remove what need not be kept. Returns what is wrong, empty if nothing is."""
         return self._topics.retain()
+
+    def reseal(self) -> Iterator[Resealed]:
+        """Seal anew with the first key what others sealed; topics are served meanwhile."""
+        return self._topics.reseal()
 
     def change_grants(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
         """Let others than before publish, consume and manage. Consumers that are there are asked at their next call."""

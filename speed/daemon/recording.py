@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from speed import Node
@@ -9,6 +10,7 @@ from speed.daemon.config import Config, JournalSettings
 from speed.daemon.grants import change_grants
 from speed.journal.call_log import CallLog
 from speed.journal.recorder import Recorded, Recorder
+from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.wire.names import journal_dir, journal_node
 
@@ -70,6 +72,10 @@ class Recording:
         """Remove what retention does not keep. Returns why the journal cannot be written, empty if it can."""
         self._writer.retain()
         return self._writer.trouble
+
+    def reseal(self) -> Iterator[Resealed]:
+        """Seal anew with the first key what others sealed; recording goes on meanwhile."""
+        return self._writer.reseal()
 
     def close(self) -> None:
         """Record what is at hand, and end."""

@@ -285,7 +285,7 @@ class Journal:
                 self._marked[files.id] = volume.first, volume.position, header.first
                 keys = VolumeKeys(self._keyring(), files.raw_id, volume.first)
                 _, block = next(volume.headers(bodies=True), (header, b""))
-                return header, _opens(keys, header, block)
+                return header, keys.opens(header, block)
         return None
 
     def _replaced(self, lane_id: str, offset: int, what: str) -> JournalReplacedError:
@@ -378,7 +378,7 @@ class Journal:
                 return
             if not skip:
                 raise self._damaged(info.id, volume)
-            if not volume.search(lambda header, block: _opens(keys, header, block)):
+            if not volume.search(keys.opens):
                 return
             volume.ended = End.CLEAN
 
@@ -436,11 +436,3 @@ class Journal:
         return JournalDamagedError(
             f"lane {lane_id}: {what}: {error}; read with skip_damaged to go on behind it", offset
         )
-
-
-def _opens(keys: VolumeKeys, header: BlockHeader, block: bytes | memoryview) -> bool:
-    try:
-        keys.open(header, block)
-    except WireError:
-        return False
-    return True

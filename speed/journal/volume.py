@@ -13,6 +13,8 @@ from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_JOURNAL_BLOCK_BYTES
 Opens = Callable[[BlockHeader, bytes], bool]
 """Whether a block is authentic."""
 CHUNK_BYTES = 1 << 20
+HEADERS_BYTES = 1 << 14
+"""What is read at once where only headers are looked at: most blocks are larger."""
 MAGIC = b"SPJB"
 LARGEST_BYTES = 2 * JOURNAL_SEGMENT_BYTES + MAX_JOURNAL_BLOCK_BYTES
 """No volume grows beyond: what lies behind, such as the hole of a sparse giant, is not looked at (J-6)."""
@@ -42,9 +44,15 @@ class Volume:
         self.position = 0
         self.offset = first
         self.ended = End.CLEAN
+        self.damaged_at = -1
+        """Where ``sound`` first met damage; -1 if it did not."""
 
     def size(self) -> int:
-        return min(os.fstat(self._fd).st_size, LARGEST_BYTES)
+        return min(self.whole_size(), LARGEST_BYTES)
+
+    def whole_size(self) -> int:
+        """With what lies beyond every bound."""
+        return os.fstat(self._fd).st_size
 
     def seek(self, position: int, offset: int) -> None:
         """Go on at a block's beginning that an earlier walk of this volume gave."""
@@ -64,8 +72,28 @@ class Volume:
             self.position += header.whole_bytes
             self.offset = header.end
 
+    def sound(self, opens: Opens, *, bodies: bool = False) -> Iterator[tuple[BlockHeader, memoryview]]:
+        """As ``headers``, and on behind damage. Who finds a block damaged that was given sets ``ended``."""
+        while True:
+            self.ended = End.CLEAN
+            for found in self.headers(bodies=bodies):
+                yield found
+                if self.ended is End.DAMAGED:
+                    break
+            if self.ended is not End.DAMAGED:
+                return
+            if self.damaged_at < 0:
+                self.damaged_at = self.position
+            if not self.search(opens):
+                return
+
+    def raw(self, position: int, end: int) -> Iterator[bytes]:
+        """What lies between two places, whatever it is."""
+        for start in range(position, end, CHUNK_BYTES):
+            yield _pread(self._fd, min(CHUNK_BYTES, end - start), start)
+
     def _next(self, bodies: bool) -> tuple[BlockHeader, memoryview] | None:
-        head = self._bytes(BLOCK_HEADER_BYTES)
+        head = self._bytes(BLOCK_HEADER_BYTES, CHUNK_BYTES if bodies else HEADERS_BYTES)
         if len(head) < BLOCK_HEADER_BYTES:
             self.ended = End.TORN if len(head) else End.CLEAN
             return None
@@ -89,12 +117,12 @@ class Volume:
             return None
         return header, block
 
-    def _bytes(self, wanted: int) -> memoryview:
+    def _bytes(self, wanted: int, chunk: int = CHUNK_BYTES) -> memoryview:
         """At most ``wanted`` bytes at ``position``: fewer at the end of the file."""
         at = self.position - self._start
         if not 0 <= at <= len(self._data) - wanted:
             there = max(0, self.size() - self.position)  # a buffer that is never filled costs more than the read
-            self._data = _pread(self._fd, min(there, max(wanted, CHUNK_BYTES)), self.position)
+            self._data = _pread(self._fd, min(there, max(wanted, chunk)), self.position)
             self._start, at = self.position, 0
         return memoryview(self._data)[at : at + wanted]
 

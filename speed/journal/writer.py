@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,11 +23,19 @@ from speed.errors import (
 )
 from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
-from speed.fs.open import ensure_directory, open_directory, put_in_place, replace_file, unlink_quietly
+from speed.fs.open import (
+    ensure_directory,
+    names_in,
+    open_directory,
+    put_in_place,
+    replace_file,
+    unlink_quietly,
+)
 from speed.fs.probe import lies_in_memory
 from speed.fs.root import is_group_root
-from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
+from speed.journal.journal_lane import MAX_FILES, JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
+from speed.journal.reseal import Resealed, Resealing
 from speed.journal.retention import Lane, Retention
 from speed.journal.rewriting import Keeps, identities, kept, remove_covered, sealed, write_beside
 from speed.journal.volume_writer import Incoming, VolumeWriter
@@ -84,6 +92,7 @@ class JournalWriter:
         durability: ``"process"`` or ``"disk"``, as for ``Node``.
         max_bytes, max_age_seconds: retention; None keeps everything.
         volume_bytes: size of a volume; retention removes whole ones. Default by ``max_bytes``.
+        lock: of who writes further files into the lanes; what changes files holds it.
 
     Raises JournalTakenError while another process writes there, KeyFileError, RootError, DurabilityError.
     """
@@ -97,13 +106,16 @@ class JournalWriter:
         max_bytes: int | None = None,
         max_age_seconds: float | None = None,
         volume_bytes: int = JOURNAL_SEGMENT_BYTES,
+        lock: threading.RLock | None = None,
     ) -> None:
         self.directory = os.path.abspath(os.fspath(directory))
         self._keys = KeySource(os.fspath(key))
-        self._keyring = self._keys.keyring
+        self.keyring = self._keys.keyring
         _make(self.directory)
         self._durable = _is_durable(durability, self.directory)
-        self._lock = threading.Lock()
+        self._lock = lock or threading.RLock()
+        self._beside = threading.Lock()
+        """Held while a volume is written beside, before ``_lock``: two who do that would use the same name."""
         self._taken = _take(self.directory)
         self._journal = Journal(self.directory, key)
         self._nonces = NonceSource()
@@ -121,11 +133,11 @@ class JournalWriter:
 
     def _know_lanes(self) -> None:
         """The lanes that the present keys open."""
-        self._keys_known = self._keyring.now
+        self._keys_known = self.keyring.now
         for lane in self._lanes.values():
             lane.release()
         self._lanes.clear()
-        self._removed = removed_lanes(self.directory, self._keyring)
+        self._removed = removed_lanes(self.directory, self.keyring)
         self._sources = self._find_lanes()
         """Of every lane that is there; none is known of one whose description is damaged."""
         self._ids = self._find_subjects()
@@ -152,7 +164,7 @@ class JournalWriter:
         """None for a lane whose description cannot be read with this key."""
         try:
             with JournalLane(self.directory, lane_id) as files:
-                return files.description(self._keyring)
+                return files.description(self.keyring)
         except (OSError, WireError):
             return None
 
@@ -184,7 +196,7 @@ class JournalWriter:
         if not self._taken.is_locked:  # closed, or a forked child's
             raise JournalError(f"the journal {self.directory} was closed: make a new writer")
         self._keys.look_soon()
-        if self._keys_known is not self._keyring.now:
+        if self._keys_known is not self.keyring.now:
             self._know_lanes()
 
     def subjects(self) -> list[Subject]:
@@ -243,7 +255,7 @@ class JournalWriter:
 
     def _open_lane(self, lane_id: str) -> VolumeWriter:
         lane = VolumeWriter(
-            self._journal, lane_id, self._keyring, self._nonces, self.volume_bytes, durable=self._durable
+            self._journal, lane_id, self.keyring, self._nonces, self.volume_bytes, durable=self._durable
         )
         if not lane.description.has_end:  # one of before
             lane.description = Description(lane.description.subject)
@@ -282,8 +294,8 @@ class JournalWriter:
         raw = bytes.fromhex(lane_id)
         fd = open_directory(names.child_path(self.directory, lane_id))
         try:
-            self._put(names.JOURNAL_END, seal_end(end, raw, self._keyring), fd)
-            data = seal_description(description, raw, self._keyring, self._nonces.draw())
+            self._put(names.JOURNAL_END, seal_end(end, raw, self.keyring), fd)
+            data = seal_description(description, raw, self.keyring, self._nonces.draw())
             self._put(names.JOURNAL_DESCRIPTION, data, fd)
         finally:
             os.close(fd)
@@ -343,7 +355,7 @@ class JournalWriter:
         removed = dict(list({**self._removed, **noted}.items())[-MAX_REMOVED:])
         fd = open_directory(self.directory)
         try:
-            self._put(names.JOURNAL_REMOVED, seal_removed(removed, self._keyring), fd)
+            self._put(names.JOURNAL_REMOVED, seal_removed(removed, self.keyring), fd)
         finally:
             os.close(fd)
         self._removed = removed
@@ -386,9 +398,9 @@ class JournalWriter:
         first, end = volumes[0].first, volumes[-1].end
         firsts = [volume.first for volume in volumes]
         journal, nonces = Journal(self.directory, self._journal.key), NonceSource()
-        with JournalLane(self.directory, lane_id) as files:
+        with self._beside, JournalLane(self.directory, lane_id) as files:
             before = identities(files, firsts)
-            keys = VolumeKeys(self._keyring, files.raw_id, first)
+            keys = VolumeKeys(self.keyring, files.raw_id, first)
             records = kept(first, journal.read(lane_id, first, end), keeps)
             written = write_beside(files, first, sealed(first, records, keys, nonces), durable=self._durable)
             try:
@@ -406,6 +418,33 @@ class JournalWriter:
                 os.fsync(files.fd)
             for first in firsts[1:]:
                 unlink_quietly(names.volume_name(first), files.fd)
+
+    # --- keys that change ---
+
+    def reseal(self) -> Iterator[Resealed]:
+        """Seal anew with the first key, file by file, what other keys sealed; recording goes on meanwhile.
+
+        Gives each file that was sealed anew, and each of which something stays as it is. Ends early when keys change
+        meanwhile, or the writer is closed. Raises StorageError: to try again is right.
+        """
+        with self._lock:
+            self._keys.look()
+            self._check_open()
+            resealing = Resealing(self.directory, self.keyring, self._beside, self._lock, self._let_go)
+        try:
+            yield from resealing.files()
+        except OSError as error:
+            raise StorageError(
+                f"the journal {self.directory} cannot be sealed anew: {error.strerror}; make room there"
+            ) from error
+
+    def _let_go(self, lane_id: str) -> bool:
+        """Have a lane's files opened anew with the next record; False if this writer may change nothing any more."""
+        lane = self._lanes.get(lane_id)
+        if lane is not None:
+            lane.release()
+        self._keys.look_soon()
+        return self._taken.is_locked
 
     # --- life ---
 
@@ -444,7 +483,9 @@ def _remove_volumes(directory: str, lane_id: str, firsts: Iterable[int]) -> None
 def _remove_directory(directory: str, lane_id: str) -> None:
     """A whole lane. What is not of a journal stays, and so does its directory."""
     with JournalLane(directory, lane_id) as files:
-        for name in (*map(names.volume_name, files.volumes()), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
+        temporaries = [one.name for one in names_in(files.fd, MAX_FILES) if one.name.startswith(names.TEMPORARY_PREFIX)]
+        volumes = map(names.volume_name, files.volumes())
+        for name in (*volumes, *temporaries, names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
             unlink_quietly(name, files.fd)
     with suppress(OSError):
         os.rmdir(names.child_path(directory, lane_id))
@@ -453,12 +494,8 @@ def _remove_directory(directory: str, lane_id: str) -> None:
 def _is_left_over(directory: str, lane_id: str) -> bool:
     """Whether a directory is that of a lane that was not made to its end, or not removed; then it is removed."""
     with JournalLane(directory, lane_id) as files:
-        is_lane = files.volumes() or files.has(names.JOURNAL_DESCRIPTION)
-        if not is_lane:
-            for name in (names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
-                unlink_quietly(names.temporary_name(name), files.fd)
-    if is_lane:
-        return False
+        if files.volumes() or files.has(names.JOURNAL_DESCRIPTION):
+            return False
     _remove_directory(directory, lane_id)
     return True
 

@@ -6,10 +6,11 @@ JournalError for what is full or damaged. The host holds ``lock`` around all tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from speed.journal.reseal import Resealed
 from speed.topics.group import Group, Message, Stored
 from speed.topics.subscription import Terms
 
@@ -121,6 +122,9 @@ class Backend(Protocol):
 
     def ask_to_compact(self, name: str) -> int:
         """Have a topic compacted soon; returns the offset before which that may be."""
+
+    def reseal(self) -> Iterator[Resealed]:
+        """Seal anew with the first key what others sealed; ``lock`` is not held meanwhile."""
 
     def retain(self) -> str:
         """Do what is to be done now and then. Returns what is wrong; empty if nothing is."""

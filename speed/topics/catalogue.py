@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from speed.errors import JournalError, SpeedError, StorageError, WireError
-from speed.fs.key_source import KeySource
+from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.topics.compacting import Compacting
 from speed.topics.compaction import Stopped, compact
 from speed.topics.log import Log
-from speed.topics.state import SETTINGS, TopicState
+from speed.topics.state import TopicState
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping, Topic
 from speed.wire.journal import Subject
 from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_TOPICS
+from speed.wire.topic import SETTINGS
 
 SEGMENTS_KEPT = 16
 MIN_VOLUME_BYTES = 65536
@@ -46,11 +47,12 @@ class Catalogue:
     ) -> None:
         self.lock = threading.RLock()
         self._key, self._source = key, source
-        self._keyring = KeySource(key).keyring
         self._keeping, self._kept = keeping or Keeping(), dict(kept or {})
         self._durable = durability == "disk"
         self._directory = directory
-        self._writer = JournalWriter(directory, key, durability=durability, volume_bytes=self._volume_bytes())
+        self._writer = JournalWriter(
+            directory, key, durability=durability, volume_bytes=self._volume_bytes(), lock=self.lock
+        )
         self.told: Callable[[str], None] = lambda _: None
         """Is called with the name of a topic in which something may be new."""
         self.topics: dict[str, Topic] = {}
@@ -75,7 +77,7 @@ class Catalogue:
             log = Log(self._writer, self._key, self._subjects[name])
             if log.is_cut:
                 raise JournalError("its lane was cut: acknowledged messages are missing; delete it")
-            state = TopicState(self._directory, log.lane, self._keyring, durable=self._durable)
+            state = TopicState(self._directory, log.lane, self._writer.keyring, durable=self._durable)
             keeping = self._kept.get(name, self._keeping)
             topic = Topic(name, log, state, keeping, self.lock, self.bury, self._tell)
             topic.parent = _parent(state)
@@ -137,7 +139,7 @@ class Catalogue:
         """Remove a topic with everything in it, a broken one too. Raises SubscriptionError UNKNOWN_TOPIC, OSError."""
         if name in self.broken:
             lane = self._writer.end(self._subjects[name]).lane
-            TopicState(self._directory, lane, self._keyring, durable=self._durable).remove_all()
+            TopicState(self._directory, lane, self._writer.keyring, durable=self._durable).remove_all()
             with suppress(JournalError):
                 self._writer.remove(self._subjects[name])
             del self.broken[name]
@@ -208,6 +210,10 @@ class Catalogue:
         self._asked.add(name)
         self._compacting.ask()
         return topic.needed
+
+    def reseal(self) -> Iterator[Resealed]:
+        """As ``JournalWriter.reseal``; who wants something of a topic waits for one file at most. Not with ``lock``."""
+        return self._writer.reseal()
 
     def close(self) -> None:
         """Save what is only in memory, and release everything."""

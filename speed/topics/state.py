@@ -19,9 +19,7 @@ from speed.fs.open import (
 from speed.journal.journal_lane import MAX_FILES
 from speed.wire.names import child_path
 from speed.wire.seal import Keyring
-from speed.wire.topic import CURSOR_ENDING, MAX_STATE_BYTES, open_state, seal_state
-
-SETTINGS, PRODUCERS, COMPACTED = "settings", "producers", "compacted"
+from speed.wire.topic import COMPACTED, MAX_STATE_BYTES, PRODUCERS, SETTINGS, is_cursor, open_state, seal_state
 
 
 class TopicState:
@@ -54,7 +52,7 @@ class TopicState:
         """By the names of their files: what cursors say, or why one cannot be read."""
         found: dict[str, dict[str, Any] | str] = {}
         for entry in names_in(self._fd, MAX_FILES):
-            if entry.name.endswith(CURSOR_ENDING) and not entry.name.startswith("."):
+            if is_cursor(entry.name):
                 try:
                     value = self.get(entry.name)
                 except (OSError, WireError) as error:

@@ -14,10 +14,10 @@ from speed.topics.compaction import Plan
 from speed.topics.group import Group, Message, Stored, steady_ms, unix_ms
 from speed.topics.log import Log
 from speed.topics.producers import Producers
-from speed.topics.state import COMPACTED, PRODUCERS, SETTINGS, TopicState
+from speed.topics.state import TopicState
 from speed.topics.subscription import Subscription, SubscriptionError, Terms
 from speed.wire.limits import MAX_SUBSCRIPTIONS, TOPIC_WAIT_SECONDS
-from speed.wire.topic import cursor_name, decode, decode_head
+from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS, cursor_name, decode, decode_head
 
 PRODUCERS_EVERY = 16384
 """Records after which the producers are saved: no more are read at the next start."""

@@ -38,6 +38,13 @@ LANE_ID_BYTES: Final = 16
 MAX_REMOVED: Final = 16384
 """Removed lanes that are remembered."""
 MAX_OFFSET: Final = (1 << 63) - 1
+RECORDED: Final = 1
+REWRITTEN: Final = 3
+"""Versions of a block: as it was recorded, or of what is kept of some (J-15)."""
+_ANEW: Final = {RECORDED: 2, 2: 2, REWRITTEN: 4, 4: 4}
+"""What each version becomes when it is sealed anew (J-16)."""
+_KEY_OF: Final = {RECORDED: b"", 2: b" anew", REWRITTEN: b" kept", 4: b" anew"}
+"""A key seals blocks of one origin: with a nonce that somebody chose for another block it would give that one away."""
 MAX_LEFT_OUT: Final = (1 << 24) - 1
 """Offsets that one block leaves out at most."""
 
@@ -91,7 +98,12 @@ class BlockHeader(NamedTuple):
     size: int
     nonce: bytes
     left_out: int = 0
-    is_rewritten: bool = False
+    version: int = RECORDED
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether it holds what is kept of others."""
+        return self.version >= REWRITTEN
 
     @property
     def end(self) -> int:
@@ -209,38 +221,49 @@ def _checked_proof(data: bytes, magic: bytes, info: bytes, keyring: Keyring) -> 
 
 
 class VolumeKeys:
-    """Seals and opens the blocks of one volume: a key of its own bounds what one key seals (J-4)."""
+    """Seals and opens the blocks of one volume: keys of its own bound what one key seals (J-4)."""
 
     def __init__(self, keyring: Keyring, lane: bytes, volume: int) -> None:
         self._keyring = keyring
         self._info = lane + volume.to_bytes(8, "big")
-        self._opened: dict[bytes, Any] = {}
+        self._opened: dict[tuple[bytes, int], Any] = {}
 
-    def _aead(self, key_id: bytes) -> Any:
-        aead = self._opened.get(key_id)
+    def _aead(self, key_id: bytes, version: int) -> Any:
+        aead = self._opened.get((key_id, version))
         if aead is None:
-            aead = self._opened[key_id] = self._keyring.journal_aead(key_id, self._info)
+            info = _KEY_OF[version] + self._info
+            aead = self._opened[key_id, version] = self._keyring.journal_aead(key_id, info)
         return aead
 
     def seal(self, first: int, entries: Sequence[Entry], nonce: bytes) -> bytes:
         """One whole block of at least one record."""
-        return self._sealed(1, first, entries, [0] * len(entries), nonce)
+        return self._sealed(RECORDED, first, entries, [0] * len(entries), nonce)
 
     def seal_kept(self, first: int, offsets: Sequence[int], entries: Sequence[Entry], nonce: bytes) -> bytes:
         """One block of what is kept of the offsets from ``first`` to the last of ``offsets``, those of the entries."""
         before = [first - 1, *offsets]
         gaps = [offset - one - 1 for one, offset in pairwise(before)]
-        return self._sealed(2, first, entries, gaps, nonce)
+        return self._sealed(REWRITTEN, first, entries, gaps, nonce)
 
     def _sealed(self, version: int, first: int, entries: Sequence[Entry], gaps: Sequence[int], nonce: bytes) -> bytes:
         plain = _pack(entries, gaps)
-        key_id, left_out = self._keyring.key_id, sum(gaps).to_bytes(3, "big")
-        times = entries[0].recorded_at_ms, entries[-1].recorded_at_ms
-        header = _HEADER.pack(b"SPJB", version, left_out, key_id, first, *times, len(entries), len(plain), nonce, 0)
-        header = header[:_CHECKED]
-        header += crc32(header).to_bytes(4, "big")
-        sealed: bytes = self._aead(key_id).encrypt(nonce, plain, header)
-        return header + sealed
+        times, sizes = (entries[0].recorded_at_ms, entries[-1].recorded_at_ms), (len(entries), len(plain))
+        return self._under(BlockHeader(self._keyring.key_id, first, *times, *sizes, nonce, sum(gaps), version), plain)
+
+    def seal_anew(self, header: BlockHeader, block: bytes | memoryview) -> bytes:
+        """A whole block under the first key, with its nonce and in its size (J-16); WireError if it was altered."""
+        table, messages = self.decrypt(header, block)
+        anew = header._replace(key_id=self._keyring.key_id, version=_ANEW[header.version])
+        return self._under(anew, table + messages)
+
+    def name_anew(self, header: BlockHeader) -> bytes:
+        """The header of a damaged block, naming the first key: it stays damaged when the other key is gone (J-16)."""
+        return _packed(header._replace(key_id=self._keyring.key_id))
+
+    def _under(self, header: BlockHeader, plain: bytes) -> bytes:
+        front = _packed(header)
+        sealed: bytes = self._aead(header.key_id, header.version).encrypt(header.nonce, plain, front)
+        return front + sealed
 
     def open(self, header: BlockHeader, block: bytes | memoryview) -> list[tuple[int, int, int, bytes]]:
         """(sequence, recorded ms, flags, message) of each record of a whole block; WireError if it was altered."""
@@ -248,7 +271,7 @@ class VolumeKeys:
 
     def decrypt(self, header: BlockHeader, block: bytes | memoryview) -> tuple[bytes, bytes]:
         """The table of a whole block's records, and their messages, which it fits; WireError if it was altered."""
-        aead = self._aead(header.key_id)
+        aead = self._aead(header.key_id, header.version)
         try:
             plain = aead.decrypt(header.nonce, block[BLOCK_HEADER_BYTES:], block[:BLOCK_HEADER_BYTES])
         except Exception:
@@ -261,18 +284,33 @@ class VolumeKeys:
             raise WireError("BAD_JOURNAL", "the offsets of the records do not fill their block")
         return table, messages
 
+    def opens(self, header: BlockHeader, block: bytes | memoryview) -> bool:
+        """Whether a whole block is authentic, and its key is there."""
+        try:
+            self.decrypt(header, block)
+        except WireError:
+            return False
+        return True
+
+
+def _packed(header: BlockHeader) -> bytes:
+    """The 64 bytes of a header."""
+    *fields, left_out, version = header
+    front = _HEADER.pack(b"SPJB", version, left_out.to_bytes(3, "big"), *fields, 0)[:_CHECKED]
+    return front + crc32(front).to_bytes(4, "big")
+
 
 def parse_block_header(data: bytes | memoryview, at: int = 0) -> BlockHeader:
     """Check and read 64 bytes of header. WireError BAD_JOURNAL; every bound holds before anything is allocated."""
     magic, version, gaps, key_id, first, first_ms, last_ms, records, size, nonce, check = _HEADER.unpack_from(data, at)
     left_out = int.from_bytes(gaps, "big")
-    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or version not in (1, 2):
+    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or version not in _KEY_OF:
         raise WireError("BAD_JOURNAL", "no block begins here")
     if not 0 < records <= JOURNAL_BLOCK_RECORDS or not records * RECORD_BYTES <= size <= MAX_JOURNAL_BLOCK_BYTES:
         raise WireError("BAD_JOURNAL", f"a block of {records} records in {size} bytes")
-    if first + records + left_out > MAX_OFFSET or first_ms > last_ms or (version == 1 and left_out):
+    if first + records + left_out > MAX_OFFSET or first_ms > last_ms or (left_out and version < REWRITTEN):
         raise WireError("BAD_JOURNAL", "offsets or times that cannot be")
-    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce, left_out, version == 2)
+    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce, left_out, version)
 
 
 def _pack(entries: Iterable[Entry], gaps: Iterable[int]) -> bytes:

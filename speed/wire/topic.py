@@ -20,7 +20,10 @@ from speed.wire.value import pack, unpack_map
 MESSAGE, TOMBSTONE, DEAD_LETTER = 0, 1, 2
 MAC_BYTES: Final = 16
 MAX_STATE_BYTES: Final = 1 << 20
-CURSOR_ENDING: Final = ".cursor"
+_CURSOR_ENDING: Final = ".cursor"
+SETTINGS: Final = "settings"
+PRODUCERS: Final = "producers"
+COMPACTED: Final = "compacted"
 _HEAD = Struct(">BBHIQQII")
 _STATE = Struct(">4sB3x8s")
 MAX_ATTEMPTS: Final = 0xFFFF
@@ -83,7 +86,17 @@ def _unpacked(data: bytes) -> tuple[Head, int]:
 
 def cursor_name(subscription: str) -> str:
     """The file of a subscription: any text is a name, and none is a path."""
-    return sha256(subscription.encode()).hexdigest()[:32] + CURSOR_ENDING
+    return sha256(subscription.encode()).hexdigest()[:32] + _CURSOR_ENDING
+
+
+def is_cursor(name: str) -> bool:
+    """Whether a file of this name is that of a subscription."""
+    return name.endswith(_CURSOR_ENDING) and not name.startswith(".")
+
+
+def is_state(name: str) -> bool:
+    """Whether a file of this name says something of a topic."""
+    return name in (SETTINGS, PRODUCERS, COMPACTED) or is_cursor(name)
 
 
 def seal_state(value: Mapping[str, Any], lane: bytes, name: str, keyring: Keyring) -> bytes:

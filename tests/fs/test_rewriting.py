@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from speed.errors import JournalDamagedError, StorageError
-from speed.journal import rewriting
+from speed.fs.keyfile import read_keys, write_key_file
+from speed.journal import reseal, rewriting
 from speed.journal.journal_lane import JournalLane
 from speed.journal.record import Record
 from speed.journal.rewriting import kept, sealed
@@ -327,3 +330,46 @@ def test_closed_volumes_are_all_but_the_last(place: Place) -> None:
         with JournalLane(str(place.directory), place.lane) as files:
             sizes = [files.size(0), files.size(4)]
         assert [tuple(one) for one in writer.closed(place.lane)] == [(0, 4, sizes[0]), (4, 8, sizes[1])]
+
+
+def rotate(place: Place) -> None:
+    """A new first key; the older one is still there."""
+    write_key_file(str(place.key), (secrets.token_bytes(32), *read_keys(str(place.key))), replace=True)
+
+
+def test_what_was_rewritten_is_sealed_anew_and_rewritten_again(place: Place) -> None:
+    """J-15, J-16: in any order, and it is read with the last key alone."""
+    with place.writer() as writer:
+        write(writer, range(10), range(10, 20))
+        rewrite(place, writer, is_even, 0)
+        rotate(place)
+        assert list(writer.reseal())
+        rewrite(place, writer, lambda record: record.offset % 4 == 0)
+        rotate(place)
+        assert list(writer.reseal())
+    write_key_file(str(place.key), read_keys(str(place.key))[:1], replace=True)
+    assert offsets(place) == [0, 4, 8, 12, 16, 19]
+
+
+def test_volumes_are_not_rewritten_while_one_is_sealed_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J-15, J-16: both write beside under one name, and what is kept of a neighbour would go with the older copy."""
+    with place.writer() as writer:
+        write(writer, range(10), range(10, 20))
+        rotate(place)
+        put, done, threads = reseal.put_in_place, threading.Event(), []
+
+        def rewrite_all() -> None:
+            rewrite(place, writer, is_even)
+            done.set()
+
+        def put_late(*names: object) -> None:
+            if not threads:
+                threads.append(threading.Thread(target=rewrite_all))
+                threads[0].start()
+                assert not done.wait(0.2)
+            put(*names)
+
+        monkeypatch.setattr(reseal, "put_in_place", put_late)
+        assert list(writer.reseal())
+        threads[0].join()
+    assert offsets(place) == [*range(0, 20, 2), 19]

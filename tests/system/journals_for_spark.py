@@ -61,5 +61,10 @@ class Recorded:
         ]
         self._writer.record(subject, [Incoming(begin + at + 1, False, one) for at, one in enumerate(messages)])
 
+    def reseal(self) -> None:
+        """Seal anew with the first key what others sealed."""
+        for _ in self._writer.reseal():
+            pass
+
     def close(self) -> None:
         self._writer.close()

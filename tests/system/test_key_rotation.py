@@ -101,15 +101,9 @@ def test_keys_that_dead_letters_need_are_not_retired_unasked(run: Command, billi
         assert run("key", "rotate", "--step", "retire", "--force").status == 0
 
 
-@pytest.mark.parametrize(
-    ("directory", "said"),
-    [
-        ("journal", "1 lanes of the journal: a copy of the key file as it is, named with --key, goes on reading them"),
-        ("topics", "1 lanes of durable topics: keep the key for as long as you need their messages"),
-    ],
-)
-def test_keys_that_a_journal_needs_are_not_retired_unasked(
-    run: Command, billing: speed.Node, directory: str, said: str
+@pytest.mark.parametrize("directory", ["journal", "topics"])
+def test_keys_that_a_journal_needs_are_not_retired_before_it_is_sealed_anew(
+    run: Command, billing: speed.Node, directory: str
 ) -> None:
     with JournalWriter(f"{run.root}/{directory}", key_of(run)) as writer:
         writer.record(SUBJECT, incoming([1]))
@@ -117,8 +111,35 @@ def test_keys_that_a_journal_needs_are_not_retired_unasked(
     step(run, "promote")
     refused = run("key", "rotate", "--step", "retire")
     assert refused.status == 3
-    assert said in refused.err
+    assert f"3 files in {run.root}/{directory}, " in refused.err
+    assert "`speed journal reseal` seals them anew" in refused.err
+    assert run("journal", "reseal").status == 0
+    assert run("key", "rotate", "--step", "retire").status == 0
+    (lane,) = run("journal", "list", "--directory", f"{run.root}/{directory}", "--json").value
+    assert lane["end"] == 1
+
+
+def test_keys_that_a_journal_needs_are_retired_if_that_is_wanted(run: Command) -> None:
+    with JournalWriter(f"{run.root}/journal", key_of(run)) as writer:
+        writer.record(SUBJECT, incoming([1]))
+    assert run("key", "rotate").status == 0
+    assert run("key", "rotate", "--step", "retire").status == 3
     assert run("key", "rotate", "--step", "retire", "--force").status == 0
+    assert run("journal", "list").status == 3
+
+
+def test_retiring_looks_at_a_journal_elsewhere_that_is_named(run: Command, tmp_path: Path) -> None:
+    """Also for a key file that is of no root."""
+    key, elsewhere = str(tmp_path / "other.key"), str(tmp_path / "elsewhere")
+    write_key_file(key, (os.urandom(32),))
+    with JournalWriter(elsewhere, key) as writer:
+        writer.record(SUBJECT, incoming([1]))
+    assert run("key", "rotate", key).status == 0
+    retire = ("--root", str(tmp_path / "no root"), "key", "rotate", key, "--step", "retire", "--directory", elsewhere)
+    refused = run(*retire)
+    assert (refused.status, elsewhere in refused.err) == (3, True)
+    assert run("--key", key, "journal", "reseal", "--directory", elsewhere).status == 0
+    assert run(*retire).status == 0
 
 
 def letters(run: Command) -> list[Path]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from speed.cli.keys import rotated
+from speed.fs.keyfile import change_key_file
 from tests.system.conftest import Child
 from tests.system.journals_for_spark import Recorded
 
@@ -40,6 +43,20 @@ def test_a_query_goes_on_where_it_ended_and_finds_new_lanes(session: Any, record
     run(stream(session, recorded), tmp_path)
     rows = sorted((row.source, row.offset, row.n) for row in session.read.parquet(str(tmp_path / "rows")).collect())
     assert rows == [("p", n, n) for n in range(110)] + [("q", n, n) for n in range(20)]
+
+
+def test_a_query_goes_on_where_it_ended_after_the_journal_was_sealed_anew_and_the_older_key_retired(
+    session: Any, recorded: Recorded, tmp_path: Path
+) -> None:
+    recorded.topic("t", "p", 100)
+    run(stream(session, recorded), tmp_path)
+    for step in ("now", "retire"):
+        change_key_file(str(recorded.key), partial(rotated, step=step, fresh=bytes(32)))
+        recorded.reseal()
+        recorded.topic("t", "p", 10)
+    run(stream(session, recorded), tmp_path)
+    rows = sorted((row.offset, row.n) for row in session.read.parquet(str(tmp_path / "rows")).collect())
+    assert rows == [(n, n) for n in range(120)]
 
 
 def test_a_query_begins_with_the_first_message_recorded_at_a_time(

@@ -6,12 +6,13 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from hashlib import sha256
 
 from speed.core.log import logger
 from speed.errors import InvalidNameError, SpeedError, StorageError
+from speed.journal.reseal import Resealed
 from speed.topics.cluster.admin import ConflictError, NotThereError
 from speed.topics.cluster.broker import Broker, Cluster
 from speed.topics.cluster.topic import ClusterTopic, Settings
@@ -180,6 +181,10 @@ class ClusterTopics:
     def ask_to_compact(self, name: str) -> int:
         """Raises SubscriptionError INVALID_ARGUMENTS."""
         raise wrong(f"topic {name!r} lies in a cluster, which compacts by its own policies")
+
+    def reseal(self) -> Iterator[Resealed]:
+        """Nothing: what lies in a cluster is not sealed."""
+        return iter(())
 
     def retain(self) -> str:
         """Says what is wrong; empty if the cluster answers. What goes when is for Pulsar to decide."""

@@ -9,9 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from speed.cli.key_holders import holders
+from speed.fs.keyfile import load_key_file
+from speed.fs.registry import Registry
 
 PATIENCE = 30.0
 
@@ -110,6 +115,18 @@ class Speedd:
         """What ``speedd check`` says of the file as it is now."""
         command = [sys.executable, "-m", "speed.daemon", "check", "-c", str(self.file)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def follow(directory: Path) -> list[str]:
+    """Wait until all nodes have the keys of the file; the names of those that have."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        ring = load_key_file(str(directory / "speed.key"))
+        found = holders(Registry(str(directory / "root"), ring))
+        if all(one.state == "current" for one in found):
+            return [one.name for one in found]
+        time.sleep(0.1)
+    raise AssertionError(f"not all have the keys of the file: {found}")
 
 
 def wait_gone(pidfd: int, seconds: float) -> None:

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import speed
-from speed.cli.key_holders import holders
 from speed.cli.keys import rotated
-from speed.fs.keyfile import change_key_file, load_key_file, read_keys
-from speed.fs.registry import Registry
-from tests.system.daemon.speedds import ONE, PATIENCE, Speedd
+from speed.fs.keyfile import change_key_file, read_keys
+from tests.system.daemon.speedds import ONE, Speedd, follow
 
 pytestmark = pytest.mark.system
-
-
-def follow(directory: Path) -> list[str]:
-    """Wait until all nodes have the keys of the file; the names of those that have."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        ring = load_key_file(str(directory / "speed.key"))
-        found = holders(Registry(str(directory / "root"), ring))
-        if all(one.state == "current" for one in found):
-            return [one.name for one in found]
-        time.sleep(0.1)
-    raise AssertionError(f"not all have the keys of the file: {found}")
 
 
 def test_speedd_and_its_processes_go_on_while_their_key_changes(

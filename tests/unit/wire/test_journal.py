@@ -117,6 +117,34 @@ def test_a_segment_is_read_up_to_its_end_and_the_end_is_called_by_its_name(
     segment.close()
 
 
+@pytest.mark.parametrize("case", VECTORS["anew"], ids=case_name)
+def test_a_block_that_is_sealed_anew_keeps_all_but_version_key_and_what_follows_from_them(case: dict[str, Any]) -> None:
+    """J-16; that of a block that was rewritten (J-15) says both."""
+    block = bytes.fromhex(case["hex"])
+    header = parse_block_header(block)
+    anew = VolumeKeys(RING, LANE, VECTORS["first"]).seal_anew(header, block)
+    assert anew.hex() == case["anew"]
+    assert parse_block_header(anew) == header._replace(version=2 if header.version < 3 else 4, key_id=RING.key_id)
+
+
+def test_a_damaged_block_is_not_sealed_anew_and_can_only_be_named_anew() -> None:
+    """J-16."""
+    ring = Keyring(tuple(reversed(RING.now.keys)))
+    keys = VolumeKeys(ring, LANE, 0)
+    block = flipped(VolumeKeys(RING, LANE, 0).seal(5, [Entry(1, 2, 0, b"x")], bytes(12)))
+    header = parse_block_header(block)
+    with pytest.raises(WireError, match="BAD_TAG"):
+        keys.seal_anew(header, block)
+    named = keys.name_anew(header)
+    assert parse_block_header(named) == header._replace(key_id=ring.key_id)
+    assert not keys.opens(parse_block_header(named), named + block[BLOCK_HEADER_BYTES:])
+
+
+def flipped(block: bytes) -> bytes:
+    """One bit of the tag."""
+    return block[:-1] + bytes([block[-1] ^ 1])
+
+
 def header_of(data: bytes, at: int, value: bytes) -> bytes:
     """The header with one field replaced, and a CRC that fits."""
     changed = data[:at] + value + data[at + len(value) : 60]
@@ -127,8 +155,8 @@ def header_of(data: bytes, at: int, value: bytes) -> bytes:
     ("at", "value"),
     [
         (0, b"SPJD"),
-        (4, b"\x03"),
         (4, b"\x00"),
+        (4, b"\x05"),
         (7, b"\x01"),
         (16, b"\xff" * 8),
         (16, ((1 << 63) - 1).to_bytes(8, "big")),
@@ -239,7 +267,7 @@ def test_offsets_that_do_not_fill_their_block_are_refused_even_if_they_are_authe
     """J-15."""
     keys = VolumeKeys(RING, LANE, 0)
     block = bytearray(keys.seal_kept(5, [9], [Entry(1, 2, 0, b"")], bytes(12)))
-    aead = RING.journal_aead(RING.key_id, LANE + bytes(8))
+    aead = RING.journal_aead(RING.key_id, b" kept" + LANE + bytes(8))
     plain = aead.decrypt(bytes(12), bytes(block[BLOCK_HEADER_BYTES:]), bytes(block[:BLOCK_HEADER_BYTES]))
     header = header_of(bytes(block), 5, (3).to_bytes(3, "big"))
     with pytest.raises(WireError, match="do not fill"):
