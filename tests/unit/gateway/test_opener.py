@@ -65,6 +65,11 @@ def test_what_does_not_open_is_hidden_discarded_or_told_as_it_is(held: HeldKeys,
     assert (one.payload, one.encryption_context is msgspec.UNSET) == (before, False)
 
 
+def test_a_provider_with_a_wrong_setting_opens_nothing_and_fails_nothing_else() -> None:
+    held = HeldKeys({"app": "vault://secret/app?auth=kubernetes"})  # whose role is missing
+    assert opened(held, "FAIL", message("app")) is Fate.HIDDEN
+
+
 def test_without_keys_of_the_gateway_everything_is_told_as_it_is() -> None:
     assert opened(HeldKeys({}), "FAIL", message("app")) is Fate.TOLD
 
