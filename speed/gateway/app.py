@@ -13,6 +13,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from speed.core.log import logger
+from speed.errors import SpeedError
 from speed.gateway.addresses import Address, TopicNames, split
 from speed.gateway.connection import Connection, Conversation, Gate
 from speed.gateway.consumer import Consumer, ConsumerPlace, Membership
@@ -34,7 +35,7 @@ from speed.gateway.settings import GatewaySettings
 from speed.gateway.tokens import Guest, Guests
 from speed.gateway.topics import Topics
 from speed.gateway.window import Window
-from speed.message.errors import KeyUnavailableError, MessageError
+from speed.message.errors import KeyUnavailableError
 from speed.topics.subscription import SubscriptionError
 from speed.wire import names
 
@@ -159,7 +160,7 @@ class App:
             await sealer.current()
         except KeyUnavailableError:
             raise RefusedError(503, "the keys cannot be had now: try again later") from None
-        except MessageError as error:
+        except SpeedError as error:
             raise RefusedError(403, f"{error.code}: the keys may not be used for this topic") from None
         return sealer
 

@@ -9,17 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from urllib.parse import urlparse
 
+from speed.errors import SpeedError
 from speed.gateway import encryption
 from speed.gateway.encryption import ByGateway, Context, Sealing
 from speed.gateway.limits import DATA_KEY_MESSAGES, DATA_KEY_SECONDS
 from speed.gateway.pem import PemFile, PemKey
-from speed.message.errors import (
-    EncryptionError,
-    KeyRefusedError,
-    KeyUnavailableError,
-    MessageError,
-    NoRecipientKeyError,
-)
+from speed.message.errors import EncryptionError, KeyRefusedError, KeyUnavailableError, NoRecipientKeyError
 from speed.message.keys import MessageKey
 from speed.pulsar.crypto import DataKey, Decryptor, load_private, load_public
 from speed.trust.keystore import KeyStore
@@ -50,20 +45,20 @@ class HeldKeys:
         return name in self._keys
 
     async def data_key(self, names: Sequence[str], topic: str) -> DataKey:
-        """A new data key for those who have the keys of all ``names``. Raises MessageKeyError, KeyUnavailableError."""
+        """A new data key for those who have the keys of all ``names``. Raises what their providers raise."""
         held = [self._keys[name] for name in names]
         return DataKey({one.name: await one.run(one.public, topic) for one in held})
 
     async def opened(self, topic: str, at_ms: int, context: Context, payload: bytes) -> bytes:
         """A payload that was published to ``topic`` at that time (Unix ms), as it was before it was encrypted.
 
-        Raises KeyUnavailableError while a key cannot be asked for, MessageError if none of the keys here opens it.
+        Raises KeyUnavailableError while a key cannot be asked for, another SpeedError if no key here opens it.
         """
-        problem: MessageError = NoRecipientKeyError("the gateway has no key of these names")
+        problem: SpeedError = NoRecipientKeyError("the gateway has no key of these names")
         for one in [self._keys[name] for name in context.keys if name in self._keys]:
             try:
                 return await one.run(one.open, topic, at_ms, context, payload)
-            except MessageError as error:
+            except SpeedError as error:
                 problem = problem if isinstance(problem, KeyUnavailableError) else error
         raise problem
 
@@ -135,7 +130,7 @@ class HeldSealer(Sealer):
         self._ends, self._left = 0.0, 0
 
     async def current(self) -> Sealing | None:
-        """Raises MessageError when no new data key can be had."""
+        """Raises SpeedError when no new data key can be had."""
         now = asyncio.get_running_loop().time()
         if now >= self._ends or not self._left:
             self._sealing = ByGateway(await self._held.data_key(self._names, self._topic))

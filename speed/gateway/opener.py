@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from speed.errors import SpeedError
 from speed.gateway.counters import Counters
 from speed.gateway.frames import Delivery
 from speed.gateway.held_keys import HeldKeys
 from speed.gateway.limits import KEYS_AWAY_SECONDS
 from speed.gateway.topics import set_within
-from speed.message.errors import KeyUnavailableError, MessageError
+from speed.message.errors import KeyUnavailableError
 
 CONSUME = "CONSUME"
 
@@ -53,7 +54,7 @@ class Opener:
                 if self._action == CONSUME:
                     return Fate.TOLD
                 await set_within(self._ended, KEYS_AWAY_SECONDS)
-            except MessageError:
+            except SpeedError:
                 self._counters.count("gateway_messages_unopened")
                 return Fate.TOLD if self._action == CONSUME else Fate(self._action)
             else:

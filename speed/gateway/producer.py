@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from speed.errors import SpeedError
 from speed.gateway import frames, message_ids
 from speed.gateway.connection import TRY_AGAIN, Connection, beside
 from speed.gateway.counters import Counters
@@ -16,7 +17,6 @@ from speed.gateway.held_keys import Sealer
 from speed.gateway.limits import HEAVY_SECONDS, MAX_PENDING_BYTES
 from speed.gateway.message_ids import MessageId
 from speed.gateway.topics import Topics, set_within
-from speed.message.errors import MessageError
 from speed.topics.group import unix_ms
 from speed.topics.subscription import SubscriptionError
 
@@ -65,7 +65,7 @@ class Producer:
                 while (self._is_full or connection.is_heavy) and not publishing.done():
                     self._went.clear()
                     await set_within(self._went, HEAVY_SECONDS)
-        except MessageError as error:
+        except SpeedError as error:
             await connection.end(TRY_AGAIN, f"{error.code}: no data key can be had")
         finally:
             self._is_closing = True

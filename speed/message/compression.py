@@ -93,6 +93,11 @@ def _unzstd(data: Any, size: int) -> bytearray:
     return _filled(_cramjam("zstd").decompress_into, data, size, "zstd")
 
 
+def _unlz4(data: Any, size: int) -> bytearray:
+    decompress = _cramjam("lz4").decompress_block_into
+    return _filled(lambda source, plain: decompress(source, plain, output_len=size), data, size, "lz4")
+
+
 _CODECS = {
     "gzip": _Codec(_gzip, _gunzip),
     "zstd": _Codec(
@@ -101,12 +106,7 @@ _CODECS = {
     ),
     "lz4": _Codec(
         lambda data: bytes(_cramjam("lz4").compress_block(data, store_size=False)),
-        lambda data, size: _filled(
-            lambda source, plain: _cramjam("lz4").decompress_block_into(source, plain, output_len=size),
-            data,
-            size,
-            "lz4",
-        ),
+        _unlz4,
     ),
     "snappy": _Codec(
         lambda data: bytes(_cramjam("snappy").compress_raw(data)),

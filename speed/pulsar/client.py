@@ -179,7 +179,8 @@ class Pulsar(_Closing):
                 connection, which is made by itself.
             parameters: further ones of Pulsar's producer endpoint, as ``sendTimeoutMillis="5000"``.
 
-        Raises ConfigurationError, KeyRefusedError.
+        Raises ConfigurationError for a topic or compression that is none, KeyRefusedError for a key that is none or too
+        short.
         """
         keys = {name: load_public(name, key) for name, key in (encryption_keys or {}).items()}
         if not keys and codecs.check_kind(compression) != codecs.NONE:
@@ -211,7 +212,8 @@ class Pulsar(_Closing):
             max_payload_bytes: most that a message or batch may uncompress to.
             parameters: further ones of Pulsar's consumer endpoint, as ``ackTimeoutMillis="60000"``.
 
-        Raises ConfigurationError, KeyRefusedError.
+        Raises ConfigurationError for an argument that cannot be, KeyRefusedError for a private key that is none or too
+        short.
         """
         if type not in frames.SUBSCRIPTION_TYPES:
             raise ConfigurationError(f"type is {type!r}: use one of {', '.join(frames.SUBSCRIPTION_TYPES)}")
@@ -280,9 +282,16 @@ class Producer(_Closing):
     ) -> str:
         """Publish one message and wait until it is kept; returns its id.
 
-        ``event_time_ms`` and ``deliver_at_ms`` are Unix milliseconds, ``timeout`` is in seconds. Raises
-        PayloadTooLargeError, PulsarRefusedError; PulsarConnectionError and PulsarTimeoutError, after which the message
-        may be kept or not.
+        Args:
+            payload: its bytes.
+            key: orders messages, and shares them out among consumers of the type ``Key_Shared``.
+            properties: texts by name.
+            event_time_ms: when what it tells happened, in Unix milliseconds.
+            deliver_at_ms: not to be delivered before, in Unix milliseconds.
+            timeout: seconds that the server may take to read it and to answer.
+
+        Raises PayloadTooLargeError for a frame above ``max_frame_bytes``, and PulsarRefusedError with the server's
+        reason. After PulsarConnectionError and PulsarTimeoutError the message may be kept or not.
         """
         fields = {
             "key": key,
@@ -388,7 +397,8 @@ class _Receiving(_Closing):
     def receive(self, timeout: float = 30.0) -> PulsarMessage | None:
         """The next message; None if none comes within ``timeout`` seconds.
 
-        Raises UnreadableError, PulsarRefusedError, PulsarConnectionError, PulsarTimeoutError.
+        Raises UnreadableError for a message that cannot be opened, unless ``crypto_failure`` says otherwise;
+        PulsarRefusedError, PulsarConnectionError and PulsarTimeoutError if there is no connection.
         """
         ends = time.monotonic() + timeout
         while not self._ready:
@@ -481,7 +491,7 @@ def connect(
         ssl_context: for ``wss://``; default the system's trusted authorities.
         max_frame_bytes: what the server takes as one frame (its ``webSocketMaxTextFrameSize``).
 
-    Raises ConfigurationError.
+    Raises ConfigurationError for an address that is none.
 
     Example:
         with connect("ws://127.0.0.1:8080") as pulsar:

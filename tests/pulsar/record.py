@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import tempfile
 import time
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,8 @@ from urllib.parse import quote
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.pulsar.standalone import Server
+
 FILE = Path(__file__).with_name("conversations.json")
 QUIET_SECONDS = 1.5
 ANSWER_SECONDS = 8.0
@@ -32,6 +33,8 @@ TWO = json.dumps({"a": {"keyValue": "AAAA", "metadata": {}}, "b": {"keyValue": "
 TWO_KEYS = quote(b64encode(TWO).decode(), safe="")
 HELLO = '{"payload": "aGVsbG8=", "context": "1"}'
 IV = "AAAAAAAAAAAAAAAA"
+BY_SERVER = P + "?encryptionKeys=held"
+HELD = frozenset({"held", "held2"})
 FLEETING = C + "?subscriptionMode=NonDurable&subscriptionType=Shared"
 
 Step = tuple[Any, ...]
@@ -212,6 +215,35 @@ CONVERSATIONS: dict[str, list[Step]] = {
     ),
     "an IV without keys is ignored": published(f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}'),
 }
+"""With a server that has no keys."""
+WITH_KEYS: dict[str, list[Step]] = {
+    "the server encrypts and decrypts with a key that is named": [
+        ("open", "c", C),
+        *published(HELLO, BY_SERVER),
+        ("receive", "c", 1),
+    ],
+    "what the server encrypted with two keys": [
+        ("open", "c", C),
+        *published(HELLO, BY_SERVER + ",held2"),
+        ("receive", "c", 1),
+    ],
+    "what the server compresses and encrypts": [
+        ("open", "c", C + "?cryptoFailureAction=CONSUME"),
+        *published(HELLO, BY_SERVER + "&compressionType=LZ4"),
+        ("receive", "c", 1),
+    ],
+    "what the server encrypted comes to a reader": [
+        *published(HELLO, BY_SERVER),
+        ("open", "r", R + "?messageId=earliest"),
+        ("receive", "r", 1),
+    ],
+    "an IV is ignored when the server encrypts": published(
+        f'{{"payload": "aGVsbG8=", "encryptionParam": "{IV}"}}', BY_SERVER
+    ),
+    "a key that the server does not have": [("open", "p", P + "?encryptionKeys=nobody")],
+    "a key that the server does not have beside one that it has": [("open", "p", BY_SERVER + ",nobody")],
+}
+"""With a server that has the keys ``HELD``."""
 
 
 class Talk:
@@ -267,12 +299,15 @@ class Talk:
             frame["messageId"] = f"<id {self._ids.index(frame['messageId']) + 1}>"
         if "publishTime" in frame:
             frame["publishTime"] = "<time>"
+        context = frame.get("encryptionContext", {})
+        for name in HELD & context.get("keys", {}).keys():  # what the server made up
+            context["keys"][name]["keyValue"], context["param"] = "<key>", "<IV>"
         return frame
 
 
-def recorded(address: str) -> list[dict[str, Any]]:
+def recorded(address: str, conversations: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
     found = []
-    for number, (title, steps) in enumerate(CONVERSATIONS.items()):
+    for number, (title, steps) in enumerate(conversations.items()):
         talk = Talk(address, f"talk-{int(time.time())}-{number}")
         try:
             found.append({"title": title, "steps": [done for step in steps for done in talk.step(step)]})
@@ -284,23 +319,20 @@ def recorded(address: str) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> int:
-    if len(sys.argv) > 1:
-        return _write(sys.argv[1])
+def of_server(conversations: Mapping[str, Sequence[Step]], held: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What a Pulsar answers that has the keys ``held``."""
     with tempfile.TemporaryDirectory() as directory:
+        server = Server(Path(directory), held)
         try:
-            done = subprocess.run(
-                [f"{ROOT}/scripts/pulsar", "start", directory], check=True, stdout=subprocess.PIPE, text=True
-            )
-            return _write(done.stdout.splitlines()[0].partition("=")[2])
+            return recorded(server.addresses["websocket"], conversations)
         finally:
-            subprocess.run([f"{ROOT}/scripts/pulsar", "stop", directory], check=True)
+            server.stop()
 
 
-def _write(address: str) -> int:
-    found = recorded(address)
-    FILE.write_text(json.dumps({"server": "Apache Pulsar 4.0.1", "conversations": found}, indent=1) + "\n")
-    return 0 if len(found) == len(CONVERSATIONS) else 1
+def main() -> int:
+    found = {"conversations": of_server(CONVERSATIONS), "with_keys": of_server(WITH_KEYS, sorted(HELD))}
+    FILE.write_text(json.dumps({"server": "Apache Pulsar 4.0.1", **found}, indent=1) + "\n")
+    return 0 if [len(one) for one in found.values()] == [len(CONVERSATIONS), len(WITH_KEYS)] else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from speed.pulsar import Consumer, Pulsar, PulsarMessage, PulsarRefusedError, UnreadableError
-from tests.pulsar.conftest import Server
+from tests.pulsar.standalone import Server
 
 pytestmark = [pytest.mark.system, pytest.mark.java, pytest.mark.timeout(400)]
 Joined = Callable[..., Consumer]

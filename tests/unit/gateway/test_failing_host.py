@@ -9,6 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +19,16 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from speed.errors import ConfigurationError
+from speed.gateway import held_keys
 from speed.gateway.message_ids import MessageId
 from speed.gateway.server import Gateway
 from speed.gateway.settings import GatewaySettings
 from speed.gateway.topics import Topics
 from speed.topics.subscription import SubscriptionError
+from speed.trust.keystore import KeyStore
 from speed.wire.topic import Head, encode
 from speed.wire.value import pack
+from tests.pulsar.keys import make_key
 from tests.system.gateways import handshaken
 
 LANE = "0" * 15 + "2" + "0" * 16
@@ -122,6 +128,25 @@ def test_a_batch_that_is_refused_is_one_write_whatever_is_in_it(host: Host, port
     assert [one["result"] for one in replies].count("send-error:4") == 999
     assert replies[501]["result"] == "send-error:7"
     assert host.count("publish") <= 3
+
+
+def test_a_producer_whose_next_data_key_cannot_be_had_is_told_to_try_again(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_key(tmp_path, "app")
+    file = tmp_path / "app.private.pem"
+    monkeypatch.setattr(held_keys, "DATA_KEY_MESSAGES", 2)
+    monkeypatch.setattr(held_keys, "KeyStore", partial(KeyStore, max_age_seconds=0))
+    settings = replace(SETTINGS, keys={"app": f"pem://{file}"})
+    with (
+        closing(Gateway(settings, (), host, "gateway", lambda: True)) as gateway,
+        opened(gateway.port, "producer/persistent/public/default/t?encryptionKeys=app") as client,
+    ):
+        client.send('{"payload":""}')
+        assert json.loads(client.recv(60))["result"] == "ok"
+        file.chmod(0o644)
+        client.send('{"payload":""}')
+        assert end_of(client) == 1013
 
 
 def test_acknowledgements_that_cannot_be_kept_end_the_connection(host: Host, port: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from speed.gateway import frames
 from speed.gateway.counters import Counters
-from speed.gateway.encryption import PROPERTY, ByGateway, written
+from speed.gateway.encryption import PROPERTY, ByGateway, Context, written
 from speed.gateway.frames import Delivery
 from speed.gateway.held_keys import HeldKeys
 from speed.gateway.opener import Fate, Opener
@@ -63,6 +64,19 @@ def test_what_does_not_open_is_hidden_discarded_or_told_as_it_is(held: HeldKeys,
     before = one.payload
     assert opened(held, action, one) is fate
     assert (one.payload, one.encryption_context is msgspec.UNSET) == (before, False)
+
+
+def test_a_provider_with_a_wrong_setting_opens_nothing_and_fails_nothing_else() -> None:
+    held = HeldKeys({"app": "vault://secret/app?auth=kubernetes"})  # whose role is missing
+    assert opened(held, "FAIL", message("app")) is Fate.HIDDEN
+
+
+def test_a_compression_whose_library_is_not_here_opens_nothing(held: HeldKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = message("app")
+    assert isinstance(one.encryption_context, Context)
+    one.encryption_context.compression_type, one.encryption_context.uncompressed_message_size = "LZ4", 5
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    assert opened(held, "DISCARD", one) is Fate.DISCARDED
 
 
 def test_without_keys_of_the_gateway_everything_is_told_as_it_is() -> None:

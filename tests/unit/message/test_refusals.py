@@ -91,10 +91,14 @@ def test_a_payload_that_is_shorter_than_it_says_is_refused(encoding: str) -> Non
         decompress(encoding, compress(encoding, b"payload"), 100)
 
 
-def test_without_cramjam_its_encodings_are_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("encoding", ["snappy", "zstd", "lz4"])
+def test_without_cramjam_its_encodings_are_not_available(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = compress(encoding, b"payload")
     monkeypatch.setitem(sys.modules, "cramjam", None)
     with pytest.raises(NotAvailableError, match="install"):
-        compress("zstd", b"payload")
+        compress(encoding, b"payload")
+    with pytest.raises(NotAvailableError, match="install"):
+        decompress(encoding, packed, 7)
 
 
 # --- keys and recipients (M-21, M-22, M-27) ---
