@@ -101,16 +101,8 @@ class _Reader:
     def _tables(self) -> dict[str, dict[str, Convert]]:
         """Every table and setting there is."""
         grants, fabrics, path = _list_of(_name(names.check_grant)), _list_of(_text), self._path
-        topic: dict[str, Convert] = {
-            "publish": grants,
-            "consume": grants,
-            "manage": grants,
-            "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
-            "max_age_seconds": _age,
-            "keep": _one_of(KEEPS),
-            "backlog": _one_of(BACKLOGS),
-        }
         return {
+            **self._topic_tables(),
             "node": {
                 "name": _name(names.check_node_name),
                 "root": path,
@@ -139,17 +131,6 @@ class _Reader:
                 "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
                 "max_age_seconds": _age,
             },
-            "topics": {
-                "backend": _url("pulsar", "pulsar+ssl"),
-                "admin": _url("http", "https"),
-                "namespace": _tenant_namespace,
-                "token": path,
-                "trusted": path,
-                "directory": path,
-                "durability": _one_of(DURABILITIES),
-                **topic,
-            },
-            "topic": {"name": _name(names.check_topic), **topic},
             "gateway": {
                 "name": _name(names.check_node_name),
                 "address": _text,
@@ -181,6 +162,28 @@ class _Reader:
                 "stop_timeout_seconds": _seconds,
             },
         }
+
+    def _topic_tables(self) -> dict[str, dict[str, Convert]]:
+        grants, path = _list_of(_name(names.check_grant)), self._path
+        topic: dict[str, Convert] = {
+            "publish": grants,
+            "consume": grants,
+            "manage": grants,
+            "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
+            "max_age_seconds": _age,
+            "keep": _one_of(KEEPS),
+            "backlog": _one_of(BACKLOGS),
+        }
+        topics: dict[str, Convert] = {
+            "backend": _url("pulsar", "pulsar+ssl"),
+            "admin": _url("http", "https"),
+            "namespace": _tenant_namespace,
+            "token": path,
+            "trusted": path,
+            "directory": path,
+            "durability": _one_of(DURABILITIES),
+        }
+        return {"topics": {**topics, **topic}, "topic": {"name": _name(names.check_topic), **topic}}
 
     def _path(self, value: Any) -> Path:
         try:

@@ -116,13 +116,13 @@ class ClusterTopics:
         ends = time.monotonic() + SETTLED_SECONDS
         for policy, value in POLICIES.items():
             admin.post(name, policy, value)
-            self._wait(name, lambda policy=policy, value=value: admin.get(name, policy) == value, ends)
-        self._wait(name, lambda: admin.get(name, "stats").get("deduplicationStatus") == "Enabled", ends)
+            self._wait(name, lambda: admin.get(name, policy), value, ends)  # noqa: B023 - asked at once
+        self._wait(name, lambda: admin.get(name, "stats").get("deduplicationStatus"), "Enabled", ends)
         admin.put(name, "properties", {"speed.made": "true"})
 
-    def _wait(self, name: str, is_so: Callable[[], bool], ends: float) -> None:
+    def _wait(self, name: str, found: Callable[[], object], wanted: object, ends: float) -> None:
         """The cluster takes a moment. Raises StorageError if it takes too long."""
-        while not is_so():
+        while found() != wanted:
             if time.monotonic() > ends or self._closing.wait(0.02):
                 raise StorageError(f"topic {name!r} does not follow its policies yet; try again")
 
