@@ -12,7 +12,7 @@ import pytest
 
 import speed
 from speed.wire.value import pack
-from tests.pulsar.conftest import Server
+from tests.pulsar.standalone import Server
 from tests.system import test_topics as those_in_files
 from tests.system.topics import CONFIG, TopicSite, until
 

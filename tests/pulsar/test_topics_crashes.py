@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import speed
-from tests.pulsar.conftest import Server
+from tests.pulsar.standalone import Server
 from tests.pulsar.test_topics import configuration
 from tests.system.topics import CONSUMER, PRODUCER, TopicSite, until
 

@@ -60,6 +60,10 @@ class RecordBatches(ABC):
         for some in _gathered(blocks, rows):
             yield from self._batches(Records.of(some))
 
+    def batches_of(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """Of these records. Raises as ``batches``."""
+        return self._batches(records)
+
     def _batches(self, records: Records) -> Iterator[pa.RecordBatch]:
         """One batch; more if its payloads would take too much memory once they are decompressed."""
         columns, payloads = self._read(records)
@@ -206,6 +210,14 @@ class Records(NamedTuple):
         offsets: Array = np.concatenate([_offsets(block) for block in blocks])
         table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
         return cls(offsets, table, b"".join(block.messages for block in blocks))
+
+    @classmethod
+    def listed(cls, rows: Sequence[tuple[int, int, bytes]]) -> Records:
+        """Offset, time of recording in Unix ms, and message of each; offsets may have gaps."""
+        table: Array = np.zeros(len(rows), _TABLE)
+        table["recorded_ms"] = [recorded_ms for _, recorded_ms, _ in rows]
+        table["bytes"] = [len(message) for *_, message in rows]
+        return cls(np.array([row[0] for row in rows], np.int64), table, b"".join(row[2] for row in rows))
 
     @property
     def sizes(self) -> Array:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from speed.errors import ConfigurationError
+from speed.spark.source.hosted import HostedReader, HostedStream
 from speed.spark.source.options import ReadOptions, WriteOptions, check_names, read_options, write_options
 from speed.spark.source.read import BatchReader
 from speed.spark.source.rows import check_rows
@@ -49,15 +50,15 @@ class SpeedDataSource(DataSource):  # type: ignore[misc, unused-ignore]
         """What reading gives if the program asks for no schema. Raises ConfigurationError."""
         return default_schema(read_options(self.options))
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: StructType) -> BatchReader | HostedReader:
         """For ``spark.read``. Raises ConfigurationError."""
         options = read_options(self.options, streaming=False)
-        return BatchReader(options, _arrow(schema, options))
+        return (HostedReader if options.hosted else BatchReader)(options, _arrow(schema, options))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> StreamReader | HostedStream:  # noqa: N802 - Spark's name
         """For ``spark.readStream``. Raises ConfigurationError."""
         options = read_options(self.options)
-        return StreamReader(options, _arrow(schema, options))
+        return (HostedStream if options.hosted else StreamReader)(options, _arrow(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For ``df.write``. Raises ConfigurationError."""

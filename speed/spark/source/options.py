@@ -6,6 +6,7 @@ All are checked while Spark analyses the query. ``key`` is the path of a key fil
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -107,6 +108,12 @@ class ReadOptions:
     calls: bool
     durable: bool
     """Whether the topics are durable ones."""
+    hosted: bool
+    """Whether their host is asked for them: there are no files of them here."""
+    host: str
+    """Of the durable topics."""
+    settings: NodeSettings
+    """Of the nodes that ask it."""
     following: Following | None
     topics: tuple[str, ...]
     inbox: str | None
@@ -189,6 +196,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOpt
         key=options.text("key") or default_key(root),
         calls=options.flag("calls", False),
         durable=bool(durable_topics),
+        hosted=bool(durable_topics) and not options.text("journal") and not os.path.isdir(names.topics_dir(root)),
+        host=_host(options),
+        settings=_settings(options),
         following=_following(options, durable_topics),
         topics=durable_topics or options.texts("topic"),
         inbox=options.text("inbox"),
