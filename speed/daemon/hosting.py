@@ -17,6 +17,8 @@ from speed.wire.names import topics_dir, topics_node
 _KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
 COMPACT_EVERY_SECONDS = 10.0
 """How often is looked whether a topic is to be compacted that nobody asked for."""
+AFTER_TROUBLE_SECONDS = 300.0
+"""The same where that failed: damage stays, and to find it anew costs as much as before."""
 
 
 class Compacting:
@@ -25,16 +27,20 @@ class Compacting:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._ends = False
-        self.trouble = ""
-        """Why the last look failed; empty if it did not."""
+        self._trouble = self._said = ""
         self._thread = threading.Thread(target=self._run, name="speed-compacting", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._ends:
-            self.trouble = self._catalogue.compact(lambda: self._ends)
-            self._catalogue.is_asked.wait(COMPACT_EVERY_SECONDS)
+            self._trouble = self._catalogue.compact(lambda: self._ends)
+            self._catalogue.is_asked.wait(AFTER_TROUBLE_SECONDS if self._trouble else COMPACT_EVERY_SECONDS)
             self._catalogue.is_asked.clear()
+
+    def trouble(self) -> str:
+        """Why compaction failed, once for each reason; empty if it did not."""
+        is_new, self._said = self._trouble != self._said, self._trouble
+        return self._said if is_new else ""
 
     def close(self) -> None:
         """End behind the volume that is being rewritten."""
@@ -98,7 +104,7 @@ class Hosting:
 
     def retain(self) -> str:
         """Remove what need not be kept. Returns why that failed, empty if it did not."""
-        return self._catalogue.retain() or self._compacting.trouble
+        return self._catalogue.retain() or self._compacting.trouble()
 
     def change_grants(self, settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> None:
         """Let others than before publish, consume and manage. Consumers that are there are asked at their next call."""

@@ -29,7 +29,7 @@ from speed.fs.root import is_group_root
 from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
 from speed.journal.retention import Lane, Retention
-from speed.journal.rewriting import Keeps, identities, kept, remove_covered, sealed, write_beside
+from speed.journal.rewriting import Keeps, identities, kept, remove_leftovers, sealed, write_beside
 from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
 from speed.wire.journal import (
@@ -375,7 +375,7 @@ class JournalWriter:
     def tidy(self, lane_id: str) -> None:
         """Remove what a crash left of a rewriting. OSError."""
         with JournalLane(self.directory, lane_id) as files:
-            remove_covered(files)
+            remove_leftovers(files)
 
     def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> None:
         """Have the first of some neighbours hold what is kept of all of them. Readers go on beside it.
@@ -444,7 +444,8 @@ def _remove_volumes(directory: str, lane_id: str, firsts: Iterable[int]) -> None
 def _remove_directory(directory: str, lane_id: str) -> None:
     """A whole lane. What is not of a journal stays, and so does its directory."""
     with JournalLane(directory, lane_id) as files:
-        for name in (*map(names.volume_name, files.volumes()), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
+        volumes = map(names.volume_name, files.volumes())
+        for name in (*volumes, *files.unfinished(), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
             unlink_quietly(name, files.fd)
     with suppress(OSError):
         os.rmdir(names.child_path(directory, lane_id))

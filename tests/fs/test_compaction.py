@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from speed.daemon.hosting import Compacting
 from speed.errors import StorageError
 from speed.journal.writer import Closed
 from speed.topics import compaction
@@ -20,6 +21,7 @@ from speed.topics.topic import Keeping, Topic
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, cursor_name, decode, encode, key_hash
 from speed.wire.value import pack
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
+from tests.system.topics import until
 
 LATEST = Keeping(keep="latest")
 NO_GRACE = Keeping(keep="latest", tombstone_seconds=0.0)
@@ -239,6 +241,25 @@ def test_a_topic_with_damage_is_left_as_it_is(place: Place) -> None:
     segment.write_bytes(data)
     assert "'orders' is not compacted: lane" in compact(catalogue)
     assert segment.read_bytes() == data
+
+
+def test_trouble_is_told_once(place: Place) -> None:
+    catalogue, topic = opened(place)
+    put(topic, keyed("a"), keyed("a"), keyed("b"))
+    segment = min((place.directory / topic.log.lane).glob("*.segment"))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:100] + b"?" + whole[101:])
+    compacting = Compacting(catalogue)
+    try:
+        until(lambda: "is not compacted" in compacting.trouble())
+        assert compacting.trouble() == ""
+        segment.write_bytes(whole)
+        with catalogue.lock:
+            catalogue.ask_to_compact("orders")
+        until(lambda: len(keys(topic)) == 2)
+    finally:
+        compacting.close()
+    assert compacting.trouble() == ""
 
 
 # --- passes ---
