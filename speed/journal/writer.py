@@ -377,10 +377,10 @@ class JournalWriter:
         with JournalLane(self.directory, lane_id) as files:
             remove_leftovers(files)
 
-    def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> None:
+    def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> bool:
         """Have the first of some neighbours hold what is kept of all of them. Readers go on beside it.
 
-        Changes nothing if others changed the volumes meanwhile. The lock is held only while the files change places.
+        Returns False, and changes nothing, if others changed them meanwhile. The lock is held only for the rename.
         Raises JournalDamagedError where a record is missing, KeyFileError, OSError.
         """
         first, end = volumes[0].first, volumes[-1].end
@@ -392,20 +392,21 @@ class JournalWriter:
             records = kept(first, journal.read(lane_id, first, end), keeps)
             written = write_beside(files, first, sealed(first, records, keys, nonces), durable=self._durable)
             try:
-                self._take_over(files, written, firsts, before)
+                return self._take_over(files, written, firsts, before)
             finally:
                 unlink_quietly(written, files.fd)
 
-    def _take_over(self, files: JournalLane, written: str, firsts: list[int], before: list[tuple[int, int]]) -> None:
+    def _take_over(self, files: JournalLane, written: str, firsts: list[int], before: list[tuple[int, int]]) -> bool:
         with self._lock:
             self._check_open()
             if identities(files, firsts) != before:
-                return
+                return False
             put_in_place(written, names.volume_name(firsts[0]), files.fd)
             if self._durable:  # or a power cut might keep that the others went, and not what holds their records
                 os.fsync(files.fd)
             for first in firsts[1:]:
                 unlink_quietly(names.volume_name(first), files.fd)
+        return True
 
     # --- life ---
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from speed.daemon.hosting import Compacting
 from speed.errors import StorageError
+from speed.journal.record import Record
+from speed.journal.rewriting import Keeps
 from speed.journal.writer import Closed
 from speed.topics import compaction
 from speed.topics import topic as topic_module
@@ -145,6 +147,31 @@ def test_a_tombstone_stays_for_its_grace_and_goes_after_it(place: Place) -> None
     catalogue, topic = opened(place, NO_GRACE)
     compact(catalogue)
     assert keys(topic) == [(2, "b")]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_value_comes_back_where_retention_was_there_first(
+    place: Place, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """The value lies in a volume that cannot be rewritten then, its tombstone in one that could."""
+    catalogue, topic = opened(place, NO_GRACE)
+    for message in (keyed("b"), keyed("a"), keyed("a", kind=TOMBSTONE), keyed("c")):
+        put(topic, message)
+    monkeypatch.setattr(compaction, "neighbours", lambda volumes, _: [volumes[first:2], volumes[2:]])
+    real = topic.log._writer.rewrite
+
+    def rewrite(lane: str, volumes: Sequence[Closed], keeps: Keeps) -> bool:
+        def others_first(record: Record) -> bool:
+            with topic.changed:
+                topic.log.remove_before(1 + first)
+            return keeps(record)
+
+        return real(lane, volumes, others_first)
+
+    monkeypatch.setattr(topic.log._writer, "rewrite", rewrite)
+    assert compact(catalogue) == ""
+    assert values(topic) == {"c": 3}
+    assert (2, "a") in keys(topic)
 
 
 @pytest.mark.parametrize("ends", range(4))
