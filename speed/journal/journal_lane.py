@@ -68,6 +68,12 @@ class JournalLane:
                 found.append(first)
         return sorted(found)
 
+    def unfinished(self) -> list[str]:
+        """Names of volumes that were being written beside, and are not in place."""
+        found = [entry.name for entry in names_in(self.fd, MAX_FILES)]
+        begin = names.TEMPORARY_PREFIX
+        return [name for name in found if name.startswith(begin) and names.parse_volume(name[len(begin) :]) is not None]
+
     def has(self, name: str) -> bool:
         """Whether anything has this name; OSError if that cannot be found out."""
         try:

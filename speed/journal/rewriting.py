@@ -68,7 +68,6 @@ def _block(first: int, records: Sequence[Record], keys: VolumeKeys, nonces: Nonc
 def write_beside(files: JournalLane, first: int, blocks: Iterable[bytes], *, durable: bool) -> str:
     """Write a volume under a temporary name, which it returns. OSError: then nothing is left."""
     temporary = names.temporary_name(names.volume_name(first))
-    unlink_quietly(temporary, files.fd)  # left by a crash
     fd = create_file(temporary, files.fd, append=False)
     try:
         for block in blocks:
@@ -83,8 +82,10 @@ def write_beside(files: JournalLane, first: int, blocks: Iterable[bytes], *, dur
     return temporary
 
 
-def remove_covered(files: JournalLane) -> None:
-    """Remove volumes that lie wholly within one before them, as a crash leaves them. OSError."""
+def remove_leftovers(files: JournalLane) -> None:
+    """Remove what a crash left: volumes that are not in place, and those that lie wholly within one before. OSError."""
+    for name in files.unfinished():
+        unlink_quietly(name, files.fd)
     reached = 0
     for first in files.volumes()[:-1]:
         end = _end(files, first)

@@ -25,7 +25,6 @@ from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.open import (
     ensure_directory,
-    names_in,
     open_directory,
     put_in_place,
     replace_file,
@@ -33,11 +32,11 @@ from speed.fs.open import (
 )
 from speed.fs.probe import lies_in_memory
 from speed.fs.root import is_group_root
-from speed.journal.journal_lane import MAX_FILES, JournalLane, lanes_in, removed_lanes
+from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
 from speed.journal.reseal import Resealed, Resealing
 from speed.journal.retention import Lane, Retention
-from speed.journal.rewriting import Keeps, identities, kept, remove_covered, sealed, write_beside
+from speed.journal.rewriting import Keeps, identities, kept, remove_leftovers, sealed, write_beside
 from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
 from speed.wire.journal import (
@@ -386,13 +385,13 @@ class JournalWriter:
 
     def tidy(self, lane_id: str) -> None:
         """Remove what a crash left of a rewriting. OSError."""
-        with JournalLane(self.directory, lane_id) as files:
-            remove_covered(files)
+        with self._beside, JournalLane(self.directory, lane_id) as files:
+            remove_leftovers(files)
 
-    def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> None:
+    def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> bool:
         """Have the first of some neighbours hold what is kept of all of them. Readers go on beside it.
 
-        Changes nothing if others changed the volumes meanwhile. The lock is held only while the files change places.
+        Returns False, and changes nothing, if others changed them meanwhile. The lock is held only for the rename.
         Raises JournalDamagedError where a record is missing, KeyFileError, OSError.
         """
         first, end = volumes[0].first, volumes[-1].end
@@ -404,20 +403,21 @@ class JournalWriter:
             records = kept(first, journal.read(lane_id, first, end), keeps)
             written = write_beside(files, first, sealed(first, records, keys, nonces), durable=self._durable)
             try:
-                self._take_over(files, written, firsts, before)
+                return self._take_over(files, written, firsts, before)
             finally:
                 unlink_quietly(written, files.fd)
 
-    def _take_over(self, files: JournalLane, written: str, firsts: list[int], before: list[tuple[int, int]]) -> None:
+    def _take_over(self, files: JournalLane, written: str, firsts: list[int], before: list[tuple[int, int]]) -> bool:
         with self._lock:
             self._check_open()
             if identities(files, firsts) != before:
-                return
+                return False
             put_in_place(written, names.volume_name(firsts[0]), files.fd)
             if self._durable:  # or a power cut might keep that the others went, and not what holds their records
                 os.fsync(files.fd)
             for first in firsts[1:]:
                 unlink_quietly(names.volume_name(first), files.fd)
+        return True
 
     # --- keys that change ---
 
@@ -483,9 +483,8 @@ def _remove_volumes(directory: str, lane_id: str, firsts: Iterable[int]) -> None
 def _remove_directory(directory: str, lane_id: str) -> None:
     """A whole lane. What is not of a journal stays, and so does its directory."""
     with JournalLane(directory, lane_id) as files:
-        temporaries = [one.name for one in names_in(files.fd, MAX_FILES) if one.name.startswith(names.TEMPORARY_PREFIX)]
         volumes = map(names.volume_name, files.volumes())
-        for name in (*volumes, *temporaries, names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
+        for name in (*volumes, *files.unfinished(), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
             unlink_quietly(name, files.fd)
     with suppress(OSError):
         os.rmdir(names.child_path(directory, lane_id))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from speed.errors import JournalError, SpeedError, StorageError, WireError
+from speed.errors import JournalError, JournalExpiredError, SpeedError, StorageError, WireError
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.topics.compacting import Compacting
@@ -178,7 +178,8 @@ class Catalogue:
         trouble = ""
         for topic in topics:
             try:
-                self._compact(topic, stopped)
+                with suppress(JournalExpiredError, FileNotFoundError):  # retention was there first; it is tried again
+                    self._compact(topic, stopped)
             except (OSError, SpeedError) as error:
                 if self.topics.get(topic.name) is topic:
                     trouble = f"topic {topic.name!r} is not compacted: {error}"
@@ -196,6 +197,7 @@ class Catalogue:
         with self.lock:
             if end > plan.compacted:
                 topic.note_compacted(end)
+            topic.log.measure()
 
     def ask_to_compact(self, name: str) -> int:
         """Have a topic compacted soon. Returns the offset before which that may be.

@@ -9,6 +9,8 @@ from speed.topics.compaction import Stopped
 
 COMPACT_EVERY_SECONDS = 10.0
 """How often is looked whether a topic is to be compacted that nobody asked for."""
+AFTER_TROUBLE_SECONDS = 300.0
+"""The same where that failed: damage stays, and to find it anew costs as much as before."""
 
 
 class Compacting:
@@ -34,7 +36,7 @@ class Compacting:
     def _run(self) -> None:
         while not self._ends:
             self.trouble = self._compact(lambda: self._ends)
-            self._asked.wait(COMPACT_EVERY_SECONDS)
+            self._asked.wait(AFTER_TROUBLE_SECONDS if self.trouble else COMPACT_EVERY_SECONDS)
             self._asked.clear()
 
     def close(self) -> None:

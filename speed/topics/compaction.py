@@ -8,6 +8,7 @@ publishers and consumers; the lock of the topics is held only where it begins an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from time import sleep
 from typing import NamedTuple
 
 from speed.errors import WireError
@@ -19,6 +20,9 @@ from speed.wire.topic import DEAD_LETTER, TOMBSTONE, Kept, decode
 MOST_KEYS = 1 << 18
 MOST_KEY_BYTES = 1 << 25
 """Of keys that one pass notes; what is recorded behind the volume that brings more is for the next one."""
+RECORDS_AT_ONCE = 64
+TURN_SECONDS = 0.0001
+"""After so many records others have a turn for so long: a pass has time, and who publishes has not."""
 Stopped = Callable[[], bool]
 
 
@@ -56,6 +60,7 @@ class LastOffsets:
 
     def note(self, record: Record) -> None:
         """A later record than those before."""
+        _give_way(record)
         message = _keyed(record)
         if message is not None:
             key = message.about["key"]
@@ -64,12 +69,18 @@ class LastOffsets:
 
     def keeps(self, record: Record, tombstones_until_ms: int) -> bool:
         """Whether a record is its key's last one, and no tombstone whose time is over; or has no key."""
+        _give_way(record)
         message = _keyed(record)
         if message is None:
             return True
         if self._last.get(message.about["key"], -1) > record.offset:
             return False
         return message.head.type != TOMBSTONE or record.recorded_at_ms >= tombstones_until_ms
+
+
+def _give_way(record: Record) -> None:
+    if not record.offset % RECORDS_AT_ONCE:
+        sleep(TURN_SECONDS)
 
 
 def _keyed(record: Record) -> Kept | None:
@@ -85,6 +96,7 @@ def _keyed(record: Record) -> Kept | None:
 def compact(log: Log, plan: Plan, stopped: Stopped) -> int:
     """Do what is planned, volume by volume. Returns the offset before which each key is there once.
 
+    It ends where it is stopped, or others changed a volume: no tombstone goes before the values that it ends.
     Raises JournalDamagedError for a topic in which messages are missing, KeyFileError, OSError.
     """
     last, end = LastOffsets(), plan.compacted
@@ -95,9 +107,8 @@ def compact(log: Log, plan: Plan, stopped: Stopped) -> int:
             last.note(record)
         end = volume.end
     for some in neighbours([volume for volume in plan.volumes if volume.end <= end], log.volume_bytes):
-        if stopped():
+        if stopped() or not log.rewrite(some, lambda record: last.keeps(record, plan.tombstones_until_ms)):
             return plan.compacted
-        log.rewrite(some, lambda record: last.keeps(record, plan.tombstones_until_ms))
     return end
 
 

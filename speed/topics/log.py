@@ -164,9 +164,12 @@ class Log:
         """All records from ``start`` to ``end``, from the disk. Raises JournalError, KeyFileError."""
         return Journal(self._writer.directory, self._key).read(self.lane, start, end)
 
-    def rewrite(self, volumes: Sequence[Closed], keeps: Keeps) -> None:
-        """Keep of these neighbours what ``keeps`` says. Raises JournalError, KeyFileError, OSError."""
-        self._writer.rewrite(self.lane, volumes, keeps)
+    def rewrite(self, volumes: Sequence[Closed], keeps: Keeps) -> bool:
+        """Keep of these neighbours what ``keeps`` says; False if others changed them meanwhile.
+
+        Raises JournalError, KeyFileError, OSError.
+        """
+        return self._writer.rewrite(self.lane, volumes, keeps)
 
     def measure(self) -> None:
         """Look how many bytes there are. OSError."""

@@ -337,7 +337,6 @@ class Topic:
     def note_compacted(self, end: int) -> None:
         """Before ``end`` each key is there once. Raises StorageError, OSError."""
         self._state.put(COMPACTED, {"end": end})
-        self.log.measure()
 
     # --- retention, life ---
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from speed.daemon.hosting import Compacting
 from speed.errors import StorageError
+from speed.journal.record import Record
+from speed.journal.rewriting import Keeps
 from speed.journal.writer import Closed
 from speed.topics import compaction
 from speed.topics import topic as topic_module
@@ -20,6 +23,7 @@ from speed.topics.topic import Keeping, Topic
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, cursor_name, decode, encode, key_hash
 from speed.wire.value import pack
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
+from tests.system.topics import until
 
 LATEST = Keeping(keep="latest")
 NO_GRACE = Keeping(keep="latest", tombstone_seconds=0.0)
@@ -145,6 +149,31 @@ def test_a_tombstone_stays_for_its_grace_and_goes_after_it(place: Place) -> None
     assert keys(topic) == [(2, "b")]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_value_comes_back_where_retention_was_there_first(
+    place: Place, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """The value lies in a volume that cannot be rewritten then, its tombstone in one that could."""
+    catalogue, topic = opened(place, NO_GRACE)
+    for message in (keyed("b"), keyed("a"), keyed("a", kind=TOMBSTONE), keyed("c")):
+        put(topic, message)
+    monkeypatch.setattr(compaction, "neighbours", lambda volumes, _: [volumes[first:2], volumes[2:]])
+    real = topic.log._writer.rewrite
+
+    def rewrite(lane: str, volumes: Sequence[Closed], keeps: Keeps) -> bool:
+        def others_first(record: Record) -> bool:
+            with topic.changed:
+                topic.log.remove_before(1 + first)
+            return keeps(record)
+
+        return real(lane, volumes, others_first)
+
+    monkeypatch.setattr(topic.log._writer, "rewrite", rewrite)
+    assert compact(catalogue) == ""
+    assert values(topic) == {"c": 3}
+    assert (2, "a") in keys(topic)
+
+
 @pytest.mark.parametrize("ends", range(4))
 def test_no_value_comes_back_wherever_a_pass_ends(place: Place, monkeypatch: pytest.MonkeyPatch, ends: int) -> None:
     """The value, its tombstone and the next value lie in volumes of their own."""
@@ -239,6 +268,25 @@ def test_a_topic_with_damage_is_left_as_it_is(place: Place) -> None:
     segment.write_bytes(data)
     assert "'orders' is not compacted: lane" in compact(catalogue)
     assert segment.read_bytes() == data
+
+
+def test_trouble_is_told_once(place: Place) -> None:
+    catalogue, topic = opened(place)
+    put(topic, keyed("a"), keyed("a"), keyed("b"))
+    segment = min((place.directory / topic.log.lane).glob("*.segment"))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:100] + b"?" + whole[101:])
+    compacting = Compacting(catalogue)
+    try:
+        until(lambda: "is not compacted" in compacting.trouble())
+        assert compacting.trouble() == ""
+        segment.write_bytes(whole)
+        with catalogue.lock:
+            catalogue.ask_to_compact("orders")
+        until(lambda: len(keys(topic)) == 2)
+    finally:
+        compacting.close()
+    assert compacting.trouble() == ""
 
 
 # --- passes ---

@@ -164,16 +164,25 @@ def test_nothing_but_what_lies_within_another_volume_is_removed(place: Place) ->
         assert {one: one.read_bytes() for one in place.segments()} == before
 
 
-def test_what_a_killed_writer_left_beside_is_ignored_and_written_over(place: Place) -> None:
+def test_what_a_killed_writer_left_beside_is_ignored_and_removed(place: Place) -> None:
     with place.writer() as writer:
         write(writer, range(4))
         first = place.segments()[0]
         left = first.with_name(temporary_name(first.name))
         left.write_bytes(b"half of a volume")
         assert offsets(place) == [0, 1, 2, 3]
-        rewrite(place, writer, is_even)
-        assert offsets(place) == [0, 2, 3]
+        writer.tidy(place.lane)
         assert not left.exists()
+        assert offsets(place) == [0, 1, 2, 3]
+
+
+def test_a_lane_is_removed_with_what_a_killed_writer_left_beside(place: Place) -> None:
+    with place.writer() as writer:
+        write(writer, range(4))
+        first = place.segments()[0]
+        first.with_name(temporary_name(first.name)).write_bytes(b"half of a volume")
+        writer.remove(SUBJECT)
+        assert not first.parent.exists()
 
 
 def test_volumes_that_others_changed_meanwhile_are_left_to_them(place: Place) -> None:
@@ -185,7 +194,8 @@ def test_volumes_that_others_changed_meanwhile_are_left_to_them(place: Place) ->
             writer.remove_before(lane, 4)  # retention
             return False
 
-        rewrite(place, writer, keeps)
+        closed = writer.closed(lane)
+        assert not writer.rewrite(lane, closed, keeps)
         assert offsets(place, 4) == [4, 5, 6, 7]
         assert [one.name for one in place.segments()] == ["000000000004.segment", "000000000008.segment"]
         assert not any(name.startswith(".tmp") for name in os.listdir(place.directory / lane))
@@ -321,6 +331,7 @@ def test_a_block_ends_at_as_many_bytes_and_records_as_any(monkeypatch: pytest.Mo
     assert len(list(sealed(0, records_at(*range(7)), keys, NonceSource()))) == 3
     monkeypatch.setattr(rewriting, "JOURNAL_BLOCK_BYTES", 50)
     assert len(list(sealed(0, records_at(*range(7)), keys, NonceSource()))) == 4
+    assert list(sealed(0, [], keys, NonceSource())) == []
 
 
 def test_closed_volumes_are_all_but_the_last(place: Place) -> None:

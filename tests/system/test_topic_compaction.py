@@ -94,6 +94,34 @@ def test_a_topic_that_keeps_all_is_not_compacted_for_the_asking(site: TopicSite)
             node.topic("none").compact()
 
 
+def test_a_topic_with_damage_is_left_as_it_is_and_the_log_says_so(site: TopicSite) -> None:
+    with site.node() as node:
+        topic = node.topic("orders")
+        topic.publish_batch(range(10), keys=["a"] * 10)
+        (lane,) = (one for one in (site.root / "topics").iterdir() if (one / "000000000000.segment").exists())
+        segment = lane / "000000000000.segment"
+        data = bytearray(segment.read_bytes())
+        data[100] ^= 1
+        segment.write_bytes(data)
+        topic.compact()
+        line = read_until(site, "topics_not_written")
+        assert "'orders' is not compacted: lane" in line
+        assert segment.read_bytes() == data
+        assert topic.publish("goes on", key="a") == 10
+
+
+def read_until(site: TopicSite, event: str) -> str:
+    """The log of speedd from here to an event."""
+    lines: list[str] = []
+    log = site.started[-1].stderr
+    assert log is not None
+    for line in log:
+        lines.append(line)
+        if json.loads(line)["event"] == event:
+            break
+    return "".join(lines)
+
+
 PUBLISHER = """
 import sys, speed
 root, key, last, keys = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -21,7 +21,7 @@ from speed.spark.source.following import TIMEOUT_SECONDS, Subscription
 from speed.spark.source.options import ReadOptions
 from speed.spark.source.parts import ALWAYS
 from speed.spark.source.topics import TopicBatches
-from speed.topic import Start, asked
+from speed.topic_host import Start, asked
 from speed.wire import names
 
 if TYPE_CHECKING:

@@ -183,6 +183,13 @@ def test_topics_are_read_with_what_single_ones_narrow() -> None:
     assert config.each_topic == (TopicSettings("orders", publish=("shop.1",)),)
 
 
+def test_a_topic_keeps_the_latest_of_each_key_and_tombstones_for_a_time() -> None:
+    config = config_of('[topics]\npublish = ["a"]\n[[topic]]\nname = "b"\nkeep = "latest"\ntombstone_seconds = 60\n')
+    assert config.topics is not None
+    assert (config.topics.keep, config.topics.tombstone_seconds) == ("all", 86400.0)
+    assert config.each_topic == (TopicSettings("b", keep="latest", tombstone_seconds=60.0),)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -191,6 +198,8 @@ def test_topics_are_read_with_what_single_ones_narrow() -> None:
         ('[topics]\npublish = ["a"]\n[[topic]]\n', "[[topic]] has no name"),
         ('[topics]\npublish = ["*"]\n', "'*' would allow everyone"),
         ('[topics]\npublish = ["a"]\nbacklog = "block"\n', "'block' is not possible"),
+        ('[topics]\npublish = ["a"]\nkeep = "newest"\n', "'newest' is not possible"),
+        ('[topics]\npublish = ["a"]\ntombstone_seconds = 0\n', "expected seconds"),
         ('[topics]\npublish = ["a"]\nmax_bytes = 5\n', "expected a whole number"),
         ('[topics]\npublish = ["a"]\n[[topic]]\nname = "../x"\n', "../x"),
         ('[topics]\npublish = ["a"]\n[[topic]]\nname = "x"\n[[topic]]\nname = "x"\n', "already defined on line 4"),
