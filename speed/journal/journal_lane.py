@@ -69,10 +69,14 @@ class JournalLane:
         return sorted(found)
 
     def unfinished(self) -> list[str]:
-        """Names of volumes that were being written beside, and are not in place."""
+        """Names of what was being written beside, and is not in place."""
         found = [entry.name for entry in names_in(self.fd, MAX_FILES)]
-        begin = names.TEMPORARY_PREFIX
-        return [name for name in found if name.startswith(begin) and names.parse_volume(name[len(begin) :]) is not None]
+        return [name for name in found if name.startswith(names.TEMPORARY_PREFIX)]
+
+    def unfinished_volumes(self) -> list[str]:
+        """Those of them that were to be volumes."""
+        begin = len(names.TEMPORARY_PREFIX)
+        return [name for name in self.unfinished() if names.parse_volume(name[begin:]) is not None]
 
     def has(self, name: str) -> bool:
         """Whether anything has this name; OSError if that cannot be found out."""

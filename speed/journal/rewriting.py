@@ -84,7 +84,7 @@ def write_beside(files: JournalLane, first: int, blocks: Iterable[bytes], *, dur
 
 def remove_leftovers(files: JournalLane) -> None:
     """Remove what a crash left: volumes that are not in place, and those that lie wholly within one before. OSError."""
-    for name in files.unfinished():
+    for name in files.unfinished_volumes():
         unlink_quietly(name, files.fd)
     reached = 0
     for first in files.volumes()[:-1]:
