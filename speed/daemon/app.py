@@ -98,7 +98,7 @@ class Daemon:
         self._keys = KeySource(key)
         self._registry = Registry(node.root, self._keys.keyring)
         sources = [kept.reseal for kept in (recording, hosting) if kept is not None]
-        self._resealing = Resealing(sources, self._keys.keyring, log)
+        self._resealing = Resealing(sources, self._keys, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)

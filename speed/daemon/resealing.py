@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 from speed.errors import SpeedError
+from speed.fs.key_source import KeySource
 from speed.journal.reseal import Resealed
-from speed.wire.seal import Keyring, Keys
+from speed.wire.seal import Keys
 
 MOST_TOLD = 20
 """Files that are named because something in them stays as it is; the others are counted."""
@@ -20,45 +22,51 @@ class Resealing:
 
     Args:
         sources: what is sealed anew: each begins a run over its files.
-        keyring: follows the key file.
+        keys: the key file, which somebody else looks at before each look of this one.
     """
 
-    def __init__(self, sources: Sequence[Callable[[], Iterator[Resealed]]], keyring: Keyring, log: Any) -> None:
-        self._sources, self._keyring, self._log = sources, keyring, log
+    def __init__(self, sources: Sequence[Callable[[], Iterator[Resealed]]], keys: KeySource, log: Any) -> None:
+        self._sources, self._keys, self._log = sources, keys, log
         self._done: Keys | None = None
-        """The keys under which everything is sealed."""
+        """The keys under whose first one everything is sealed."""
         self._failed = ""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
-        """Begin a run if keys changed since the last one that ended well, and none is under way."""
+        """Begin if keys changed since everything was sealed anew, and it is not under way."""
         is_running = self._thread is not None and self._thread.is_alive()
-        if self._done is self._keyring.now or is_running or not self._sources:
+        if self._done is self._keys.keyring.now or is_running or not self._sources:
             return
-        self._thread = threading.Thread(target=self._run, args=(self._keyring.now,), name="speed-reseal", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="speed-reseal", daemon=True)
         self._thread.start()
 
-    def _run(self, now: Keys) -> None:
+    def _run(self) -> None:
+        """Walk over everything until the keys are the same before and behind a walk."""
+        counts = Counter(files=0, bytes=0, troubles=0)
         try:
-            if self._resealed():
-                self._done, self._failed = now, ""
+            while self._done is not (now := self._keys.keyring.now):
+                if not self._walked(counts):
+                    return
+                self._keys.look()
+                if now is self._keys.keyring.now:
+                    self._done, self._failed = now, ""
         except SpeedError as error:
             if str(error) != self._failed:  # it is tried again with each look
                 self._log.error("sealing_anew_failed", code=error.code, reason=str(error))
             self._failed = str(error)
+        else:
+            if counts["files"] or counts["troubles"]:
+                self._log.info("sealed_anew", **counts)
 
-    def _resealed(self) -> bool:
-        """Whether the run came to its end."""
-        files = size = troubles = 0
+    def _walked(self, counts: Counter[str]) -> bool:
+        """Whether a walk came to its end."""
         for one in chain.from_iterable(source() for source in self._sources):
             if self._closing.is_set():
                 return False
-            files, size, troubles = files + bool(one.size), size + one.size, troubles + bool(one.trouble)
-            if one.trouble and troubles <= MOST_TOLD:
+            counts.update(files=bool(one.size), bytes=one.size, troubles=bool(one.trouble))
+            if one.trouble and counts["troubles"] <= MOST_TOLD:
                 self._log.warning("not_sealed_anew", file=one.path, reason=one.trouble)
-        if files or troubles:
-            self._log.info("sealed_anew", files=files, bytes=size, troubles=troubles)
         return True
 
     def close(self) -> None:

@@ -179,7 +179,8 @@ class Resealing:
             except WireError as error:
                 fresh, trouble = self._named(data), str(error)
             if fresh != data:
-                os.close(replace_file(small.name, fresh, small.fd, durable=True))
+                is_private = is_state(small.name)  # as its host made it
+                os.close(replace_file(small.name, fresh, small.fd, private=is_private, durable=True))
         return 0 if trouble else len(data), trouble
 
     def _named(self, data: bytes) -> bytes:
@@ -220,7 +221,7 @@ class Resealing:
         fd = create_file(temporary, files.fd, append=False)
         try:
             anew = _Anew(volume, VolumeKeys(self._ring, files.raw_id, volume.first), self._began.ids[0], fd)
-            anew.go_on()
+            anew.begin()
             os.fsync(fd)
             with self._lock:
                 anew.finish()
@@ -246,8 +247,8 @@ class _Anew:
         self.is_changed = False
         self._unknown = ""
 
-    def go_on(self) -> None:
-        """Write what is there so far."""
+    def begin(self) -> None:
+        """Write what is there so far, as far as there are blocks."""
         for header, block in self._volume.sound(self._keys.opens, bodies=True):
             if header.key_id != self._key_id:
                 self._block(header, block)
@@ -267,10 +268,9 @@ class _Anew:
         self.is_changed = True
 
     def finish(self) -> None:
-        """Write the rest, while nothing is recorded."""
+        """Write the rest as it is, while nothing is recorded: what came meanwhile, the first key sealed."""
         if self._volume.size() < self._done:
             raise StorageError("what was just recorded was taken back: the file system fails")
-        self.go_on()
         self._copy(self._volume.size())
         os.ftruncate(self._fd, self._volume.whole_size())  # what lies beyond every bound is looked at by nobody
         os.fsync(self._fd)

@@ -214,7 +214,7 @@ class Catalogue:
         return topic.needed
 
     def reseal(self) -> Iterator[Resealed]:
-        """As ``JournalWriter.reseal``; who wants something of a topic waits for one file at most. Not with ``lock``."""
+        """As ``JournalWriter.reseal``; it takes ``lock`` by itself, for a moment with each file."""
         return self._writer.reseal()
 
     def close(self) -> None:

@@ -228,6 +228,20 @@ def test_state_files_of_topics_are_sealed_anew(place: Place) -> None:
         assert open_state((place.directory / place.lane / name).read_bytes(), lane, name, ring) == value
 
 
+def test_rights_stay_in_the_root_of_a_group(place: Place) -> None:
+    """J-16, R-29: what is the group's, and what is its host's alone."""
+    place.write([0])
+    lane, ring = place.directory / place.lane, load_key_file(str(place.key))
+    (lane / "settings").write_bytes(seal_state({}, bytes.fromhex(lane.name), "settings", ring))
+    lane.chmod(0o2770)
+    rights = {"settings": 0o600, "end": 0o660, "description": 0o660, "000000000000.segment": 0o660}
+    for name, mode in rights.items():
+        (lane / name).chmod(mode)
+    promote(place)
+    assert len(reseal(place)) == 4
+    assert {path.name: path.stat().st_mode & 0o777 for path in lane.iterdir()} == rights
+
+
 def test_removed_lanes_are_remembered(place: Place) -> None:
     """J-16, J-14."""
     place.write([0])
@@ -490,7 +504,9 @@ def test_a_kill_at_any_moment_leaves_everything_readable_and_the_next_run_finish
     assert number > 20
 
 
-def test_a_run_ends_when_the_keys_change_and_puts_nothing_in_place_under_a_key_that_went(place: Place) -> None:
+def test_a_run_ends_when_the_keys_change_and_writes_nothing_under_a_key_that_went(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """J-16: the next run does the rest."""
     write_volumes(place, 3)
     promote(place)
@@ -499,7 +515,9 @@ def test_a_run_ends_when_the_keys_change_and_puts_nothing_in_place_under_a_key_t
         next(run)
         promote(place)
         writer._keys.look()
-        assert list(run) == []
+        with monkeypatch.context() as patched:
+            patched.delattr(os, "write")
+            assert list(run) == []
         assert len(list(writer.reseal())) == 5
     retire(place)
     assert place.numbers() == list(range(15))
@@ -525,11 +543,12 @@ def test_what_retention_removes_meanwhile_does_not_come_back(place: Place, monke
     write_volumes(place, 2)
     promote(place)
     with place.writer() as writer:
-        real = os.fsync
+        removing, real = [5], os.fsync
 
         def remove_before(fd: int) -> None:
             real(fd)
-            writer.remove_before(place.lane, 5)
+            if removing:
+                writer.remove_before(place.lane, removing.pop())
 
         monkeypatch.setattr(os, "fsync", remove_before)
         list(writer.reseal())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,15 +46,16 @@ def held(directory: Path, place: str) -> Held:
 
 
 class Load:
-    """Sends to the inbox and publishes to the topic until it is ended; consumes and acknowledges half of it."""
+    """Sends to the inbox, publishes to the topic, consumes and acknowledges, until it is ended."""
 
     def __init__(self, node: speed.Node) -> None:
         self._node = node
         self._ending = threading.Event()
-        self.sent, self.kept, self.consumed = [], [], []  # type: list[int], list[int], list[int]
-        self._threads = [threading.Thread(target=one) for one in (self._send, self._publish, self._consume)]
-        for thread in self._threads:
-            thread.start()
+        self.sent: list[int] = []
+        self.kept: list[int] = []
+        self.consumed: list[object] = []
+        self._pool = ThreadPoolExecutor(3)
+        self._running = [self._pool.submit(one) for one in (self._send, self._publish, self._consume)]
 
     def _send(self) -> None:
         while not self._ending.is_set():
@@ -77,14 +79,17 @@ class Load:
                     consumer.acknowledge(message)
 
     def end(self) -> None:
+        """Raises what one of them met."""
         self._ending.set()
-        for thread in self._threads:
-            thread.join()
+        for one in self._running:
+            one.result()
+        self._pool.shutdown()
 
 
 def recorded(directory: Path, place: str) -> list[object]:
     journal = Journal(directory / place, directory / "speed.key")
-    return [record for lane in journal.lanes() for record in journal.read(lane.id, 0, journal.end(lane.id))]
+    records = (record for lane in journal.lanes() for record in journal.read(lane.id, 0, journal.end(lane.id)))
+    return [record.view.payload for record in records]
 
 
 @pytest.mark.slow
@@ -112,7 +117,7 @@ def test_keys_are_added_promoted_and_retired_under_load_and_nothing_is_lost(
     assert speedd.stop() == 0
     assert len(read_keys(str(directory / "speed.key"))) == 1
     assert first != read_keys(str(directory / "speed.key"))
-    assert [record.view.payload for record in recorded(directory, "journal")] == load.sent
+    assert recorded(directory, "journal") == load.sent
     assert load.consumed == load.kept[: len(load.consumed)]
     assert len(load.consumed) > 0
     again = start(KEEPS)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from speed.daemon.resealing import MOST_TOLD, Resealing
 from speed.errors import StorageError
+from speed.fs.key_source import KeySource
+from speed.fs.keyfile import write_key_file
 from speed.journal.reseal import Resealed
-from speed.wire.seal import Keyring
 
 ONE, OTHER = bytes(32), bytes([1]) * 32
 
@@ -47,6 +49,18 @@ def log() -> Log:
     return Log()
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = str(tmp_path / "speed.key")
+    write_key_file(path, (ONE,))
+    return path
+
+
+@pytest.fixture
+def keys(file: str) -> KeySource:
+    return KeySource(file)
+
+
 def look(resealing: Resealing) -> None:
     """And wait for what it began."""
     resealing.look()
@@ -54,29 +68,48 @@ def look(resealing: Resealing) -> None:
         resealing._thread.join()
 
 
-def test_it_runs_once_for_the_keys_that_there_are_and_again_when_they_change(log: Log) -> None:
-    source, ring = Source(Resealed("a", 10), Resealed("b", 5, "half")), Keyring((ONE,))
-    resealing = Resealing([source, source], ring, log)
+def test_it_runs_once_for_the_keys_that_there_are_and_again_when_they_change(
+    log: Log, file: str, keys: KeySource
+) -> None:
+    source = Source(Resealed("a", 10), Resealed("b", 5, "half"))
+    resealing = Resealing([source, source], keys, log)
     for _ in range(3):
         look(resealing)
     assert source.runs == 2
     assert log.said[-1] == ("sealed_anew", {"files": 4, "bytes": 30, "troubles": 2})
-    ring.take((OTHER, ONE))
+    write_key_file(file, (OTHER, ONE), replace=True)
+    keys.look()
     look(resealing)
     assert source.runs == 4
 
 
-def test_nothing_is_said_where_nothing_was_to_do(log: Log) -> None:
-    look(Resealing([Source()], Keyring((ONE,)), log))
-    nothing = Resealing([], Keyring((ONE,)), log)
+def test_keys_that_change_meanwhile_make_it_run_again_before_it_says_that_it_is_done(
+    log: Log, file: str, keys: KeySource
+) -> None:
+    runs = []
+
+    def source() -> Iterator[Resealed]:
+        if not runs:
+            write_key_file(file, (OTHER, ONE), replace=True)
+        runs.append(1)
+        yield Resealed("a", 10)
+
+    look(Resealing([source], keys, log))
+    assert len(runs) == 2
+    assert log.said == [("sealed_anew", {"files": 2, "bytes": 20, "troubles": 0})]
+
+
+def test_nothing_is_said_where_nothing_was_to_do(log: Log, keys: KeySource) -> None:
+    look(Resealing([Source()], keys, log))
+    nothing = Resealing([], keys, log)
     look(nothing)
     nothing.close()
     assert log.said == []
 
 
-def test_a_failure_is_said_once_for_each_reason_and_tried_again(log: Log) -> None:
+def test_a_failure_is_said_once_for_each_reason_and_tried_again(log: Log, keys: KeySource) -> None:
     source = Source(Resealed("a", 10))
-    resealing = Resealing([source], Keyring((ONE,)), log)
+    resealing = Resealing([source], keys, log)
     for reason in ("full", "full", "broken", "", ""):
         source.failing = reason
         look(resealing)
@@ -84,13 +117,13 @@ def test_a_failure_is_said_once_for_each_reason_and_tried_again(log: Log) -> Non
     assert source.runs == 4
 
 
-def test_only_so_many_files_are_named_and_the_others_counted(log: Log) -> None:
-    look(Resealing([Source(*[Resealed("a", 0, "damaged")] * 100)], Keyring((ONE,)), log))
+def test_only_so_many_files_are_named_and_the_others_counted(log: Log, keys: KeySource) -> None:
+    look(Resealing([Source(*[Resealed("a", 0, "damaged")] * 100)], keys, log))
     assert len(log.said) == MOST_TOLD + 1
     assert log.said[-1] == ("sealed_anew", {"files": 0, "bytes": 0, "troubles": 100})
 
 
-def test_closing_ends_a_run_and_a_second_one_is_not_begun_beside_it(log: Log) -> None:
+def test_closing_ends_a_run_and_a_second_one_is_not_begun_beside_it(log: Log, file: str, keys: KeySource) -> None:
     runs, begun, going_on = [], threading.Event(), threading.Event()
 
     def endless() -> Iterator[Resealed]:
@@ -100,11 +133,11 @@ def test_closing_ends_a_run_and_a_second_one_is_not_begun_beside_it(log: Log) ->
             assert going_on.wait(30)
             yield Resealed("a", 1)
 
-    ring = Keyring((ONE,))
-    resealing = Resealing([endless], ring, log)
+    resealing = Resealing([endless], keys, log)
     resealing.look()
     assert begun.wait(30)
-    ring.take((OTHER, ONE))
+    write_key_file(file, (OTHER, ONE), replace=True)
+    keys.look()
     resealing.look()
     closing = threading.Thread(target=resealing.close)
     closing.start()
