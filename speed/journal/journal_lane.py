@@ -69,10 +69,8 @@ class JournalLane:
         return sorted(found)
 
     def unfinished(self) -> list[str]:
-        """Names of volumes that were being written beside, and are not in place."""
-        found = [entry.name for entry in names_in(self.fd, MAX_FILES)]
-        begin = names.TEMPORARY_PREFIX
-        return [name for name in found if name.startswith(begin) and names.parse_volume(name[len(begin) :]) is not None]
+        """Names of rewritten volumes that are not in place."""
+        return [entry.name for entry in names_in(self.fd, MAX_FILES) if names.is_rewritten_name(entry.name)]
 
     def has(self, name: str) -> bool:
         """Whether anything has this name; OSError if that cannot be found out."""

@@ -67,7 +67,7 @@ def _block(first: int, records: Sequence[Record], keys: VolumeKeys, nonces: Nonc
 
 def write_beside(files: JournalLane, first: int, blocks: Iterable[bytes], *, durable: bool) -> str:
     """Write a volume under a temporary name, which it returns. OSError: then nothing is left."""
-    temporary = names.temporary_name(names.volume_name(first))
+    temporary = names.rewritten_name(first)
     fd = create_file(temporary, files.fd, append=False)
     try:
         for block in blocks:

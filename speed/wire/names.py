@@ -14,6 +14,7 @@ REGISTRY = "speed_registry"
 CLAIMS = ".claims"
 FLOOR = "floor"
 TEMPORARY_PREFIX = ".tmp-"
+_REWRITTEN = ".rewritten"
 JOURNAL_LOCK = "journal.lock"
 JOURNAL_DESCRIPTION = "description"
 JOURNAL_END = "end"
@@ -297,6 +298,16 @@ def topics_node(daemon: str) -> str:
 
 def volume_name(first: int) -> str:
     return f"{first:012d}.segment"
+
+
+def rewritten_name(first: int) -> str:
+    """What takes the place of a volume, until it does. No other file that is written beside has this name."""
+    return temporary_name(f"{volume_name(first)}{_REWRITTEN}")
+
+
+def is_rewritten_name(filename: str) -> bool:
+    """Whether a name is one of those."""
+    return filename.startswith(TEMPORARY_PREFIX) and filename.endswith(f".segment{_REWRITTEN}")
 
 
 def parse_volume(filename: str) -> int | None:

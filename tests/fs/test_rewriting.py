@@ -19,7 +19,7 @@ from speed.journal.rewriting import kept, sealed
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import VolumeKeys, parse_block_header
-from speed.wire.names import temporary_name
+from speed.wire.names import rewritten_name
 from speed.wire.seal import Keyring, NonceSource
 from tests.fs.journals import SUBJECT, Place, incoming
 
@@ -165,7 +165,7 @@ def test_what_a_killed_writer_left_beside_is_ignored_and_removed(place: Place) -
     with place.writer() as writer:
         write(writer, range(4))
         first = place.segments()[0]
-        left = first.with_name(temporary_name(first.name))
+        left = first.with_name(rewritten_name(0))
         left.write_bytes(b"half of a volume")
         assert offsets(place) == [0, 1, 2, 3]
         writer.tidy(place.lane)
@@ -177,7 +177,7 @@ def test_a_lane_is_removed_with_what_a_killed_writer_left_beside(place: Place) -
     with place.writer() as writer:
         write(writer, range(4))
         first = place.segments()[0]
-        first.with_name(temporary_name(first.name)).write_bytes(b"half of a volume")
+        first.with_name(rewritten_name(0)).write_bytes(b"half of a volume")
         writer.remove(SUBJECT)
         assert not first.parent.exists()
 
@@ -262,7 +262,7 @@ def test_disk_durability_flushes_the_new_volume_before_its_name_and_that_before_
             monkeypatch.setattr(os, name, do)
         rewrite(place, writer, is_even)
     assert steps == [
-        f"flush {temporary_name(first.name)}",
+        f"flush {rewritten_name(0)}",
         f"rename {first.name}",
         f"flush {place.lane}",
         f"remove {second.name}",
