@@ -223,10 +223,12 @@ class Connection(ServerConnection):
         except ConnectionClosed:
             return
 
-    async def tell(self, text: str) -> bool:
-        """Send ``text`` when the client has read what was sent before; False when it is gone."""
+    async def tell(self, *texts: str) -> bool:
+        """Send each text by one write, and wait while the client does not read; False when it is gone."""
         try:
-            await self.send(text)
+            async with self.send_context():
+                for text in texts:
+                    self.protocol.send_text(text.encode())
         except ConnectionClosed:
             return False
         return True

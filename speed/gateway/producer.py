@@ -98,8 +98,8 @@ class Producer:
         try:
             while self._pending or not self._is_closing:
                 size = self._bytes
-                for reply in await self._kept(self._batch()):
-                    is_there = is_there and await connection.tell(reply)
+                replies = await self._kept(self._batch())
+                is_there = is_there and await connection.tell(*replies)
                 connection.weigh(-size)
                 self._went.set()
                 if not self._pending:
