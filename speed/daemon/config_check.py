@@ -37,7 +37,7 @@ REQUIRED = {
     "token_key": ("id", "algorithm", "file"),
 }
 """Tables of which there may be several, and what each must say."""
-OF_FILES = ("directory", "durability", "max_bytes", "max_age_seconds", "keep", "backlog")
+OF_FILES = ("directory", "durability", "max_bytes", "max_age_seconds", "keep", "tombstone_seconds", "backlog")
 """Settings of topics whose messages lie in files."""
 MIN_JOURNAL_BYTES = 1 << 20
 """Less would hold a few volumes only."""
