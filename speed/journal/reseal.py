@@ -246,6 +246,7 @@ class _Anew:
         """Bytes of blocks that were sealed anew."""
         self.is_changed = False
         self._unknown = ""
+        self._damaged_at = -1
 
     def begin(self) -> None:
         """Write what is there so far, as far as there are blocks."""
@@ -262,10 +263,17 @@ class _Anew:
                 self._unknown = self._unknown or str(error)
                 return
             fresh = self._keys.name_anew(header)
-            self._volume.ended = End.DAMAGED
+            self._damaged(header)
         self._copy(self._volume.position)
         self._write(self._volume.position, fresh)
         self.is_changed = True
+
+    def _damaged(self, header: BlockHeader) -> None:
+        """Its length holds if a block begins behind it; else it may be anywhere."""
+        if self._damaged_at < 0:
+            self._damaged_at = self._volume.position
+        if not self._volume.goes_on_behind(header):
+            self._volume.ended = End.DAMAGED
 
     def finish(self) -> None:
         """Write the rest as it is, while nothing is recorded: what came meanwhile, the first key sealed."""
@@ -288,15 +296,15 @@ class _Anew:
     @property
     def trouble(self) -> str:
         """What stays as it is."""
-        at = self._volume.damaged_at
-        return self._unknown or (f"damaged at byte {at}" if at >= 0 else "")
+        at = [place for place in (self._damaged_at, self._volume.damaged_at) if place >= 0]
+        return self._unknown or (f"damaged at byte {min(at)}" if at else "")
 
 
 # --- what keys seal ---
 
 
 def held_by(directory: str, ring: Keyring, key_ids: Collection[bytes]) -> Held:
-    """What names these keys in a journal; nothing where there is no journal. Needs no lock, and opens nothing."""
+    """What names these keys in a journal; nothing where there is no journal. Headers tell; it needs no lock."""
     try:
         sizes = list(filter(None, _held(directory, ring, key_ids)))
     except FileNotFoundError:

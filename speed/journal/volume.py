@@ -87,6 +87,11 @@ class Volume:
             if not self.search(opens):
                 return
 
+    def goes_on_behind(self, header: BlockHeader) -> bool:
+        """Whether the next block seems to follow the one at ``position``, whose header this is."""
+        following = self._header_at(self.position + header.whole_bytes, self.size())
+        return following is not None and following.first == header.end
+
     def raw(self, position: int, end: int) -> Iterator[bytes]:
         """What lies between two places, whatever it is."""
         for start in range(position, end, CHUNK_BYTES):

@@ -316,6 +316,19 @@ def test_a_damaged_block_is_named_and_stays_damaged_when_the_key_is_gone(place: 
         place.numbers()
 
 
+def test_damaged_blocks_side_by_side_hold_no_key_back(place: Place) -> None:
+    """J-15."""
+    place.write([0], [1], [2], [3])
+    damage(place, 1)
+    damage(place, 2)
+    promote(place)
+    reseal(place)
+    assert held(place) == Held(0, 0)
+    assert reseal(place) == []
+    retire(place)
+    assert place.numbers(skip_damaged=True) == [0, 3]
+
+
 def test_a_volume_of_which_no_block_opens_holds_no_key_back(place: Place) -> None:
     """J-16: it is named once, and looked at again only when keys change again."""
     place.write([0])
