@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import uuid
@@ -29,6 +30,8 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.keys = directory, directory / "keys"
+        self.certificate = directory / "server.pem"
+        self.tls = self._with_tls()
         self.start()
         lines = (directory / "addresses").read_text().split()
         self.addresses = dict(line.split("=", 1) for line in lines)
@@ -40,6 +43,20 @@ class Server:
         words = [f"{ROOT}/scripts/pulsar", verb, str(self.directory)]
         done = subprocess.run(words, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, done.stderr
+
+    def _with_tls(self) -> dict[str, str]:
+        """The addresses for TLS, with a certificate that stands for itself."""
+        private, where = self.directory / "server.key", "subjectAltName=DNS:localhost,IP:127.0.0.1"
+        words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"]
+        files = ["-addext", where, "-keyout", str(private), "-out", str(self.certificate)]
+        subprocess.run(["openssl", *words, *files], check=True, capture_output=True)
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+            broker, web = (taken.getsockname()[1] for taken in (one, two))
+        (self.directory / "more.conf").write_text(
+            f"brokerServicePortTls={broker}\nwebServicePortTls={web}\n"
+            f"tlsCertificateFilePath={self.certificate}\ntlsKeyFilePath={private}\n"
+        )
+        return {"broker": f"pulsar+ssl://localhost:{broker}", "admin": f"https://localhost:{web}"}
 
     def _make_key(self, name: str) -> None:
         kind = ["EC", "-pkeyopt", CURVES[name]] if name in CURVES else ["RSA", "-pkeyopt", "rsa_keygen_bits:2048"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -190,6 +191,30 @@ def test_a_topic_keeps_what_all_have_acknowledged(server: Server, topic: speed.T
     place = f"persistent/public/default/{topic.name}/"
     assert server.admin("GET", place + "retention") == {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
     assert server.admin("GET", place + "inactiveTopicPolicies")["deleteWhileInactive"] is False
+
+
+def test_a_host_reaches_its_cluster_by_tls_with_a_token_and_trusts_whom_it_is_told(
+    server: Server, tmp_path: Path
+) -> None:
+    """D-20."""
+    (tmp_path / "token").write_text("no.real.token\n")
+    plain = "".join(f'{name} = "{server.addresses[name]}"\n' for name in ("broker", "admin")).replace(
+        "broker", "backend"
+    )
+    tls = f'backend = "{server.tls["broker"]}"\nadmin = "{server.tls["admin"]}"\ntoken = "token"\n'
+    config = configuration(server)
+    assert plain in config
+    site = TopicSite(tmp_path, config.replace(plain, f'{tls}trusted = "{server.certificate}"\n'))
+    site.start()
+    with site.node() as node:
+        assert node.topic("orders").publish("x") is not None
+    site.kill()
+    site.config.write_text(config.replace(plain, tls))
+    site.start()
+    with site.node() as node, pytest.raises(speed.ApplicationError, match="CERTIFICATE_VERIFY_FAILED") as refused:
+        node.topic("orders").publish("x")
+    assert refused.value.code == "NOT_WRITTEN"
+    site.close()
 
 
 # --- several hosts ---

@@ -98,7 +98,7 @@ class Broker:
         if name in _REFUSALS:
             code, text = _REFUSALS[name]
             return SubscriptionError(code, text)
-        self._note(f"Pulsar does not answer ({name}); try again")
+        self._note(f"Pulsar does not answer, or not to this host ({name}); try again")
         return StorageError(self.trouble)
 
     def _note(self, trouble: str) -> None:
