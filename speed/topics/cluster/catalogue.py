@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from hashlib import sha256
 
 from speed.core.log import logger
-from speed.errors import InvalidNameError, SpeedError, StorageError
+from speed.errors import InvalidNameError
 from speed.topics.cluster.admin import ConflictError, NotThereError
 from speed.topics.cluster.broker import Broker, Cluster
 from speed.topics.cluster.topic import ClusterTopic, Settings
@@ -78,6 +78,8 @@ class ClusterTopics:
                 deduplicates = admin.get(name, "stats").get("deduplicationStatus") == "Enabled"
         except NotThereError:
             return None
+        if not deduplicates:
+            log.warning("topic %s does not recognise repetitions: publishing with a sequence is refused", name)
         lane = said.get("speed.lane") or sha256(f"{admin.namespace}/{name}".encode()).hexdigest()[:32]
         settings = Settings(lane, said.get("speed.parent", ""), deduplicates=deduplicates)
         topic = ClusterTopic(name, self._broker, settings, self._bury, self._tell)
@@ -121,15 +123,15 @@ class ClusterTopics:
         admin.put(name, "properties", {"speed.made": "true"})
 
     def _wait(self, name: str, found: Callable[[], object], wanted: object, ends: float) -> None:
-        """The cluster takes a moment. Raises StorageError if it takes too long."""
+        """The cluster takes a moment. Raises SubscriptionError NOT_WRITTEN if it takes too long."""
         while found() != wanted:
             if time.monotonic() > ends or self._closing.wait(0.02):
-                raise StorageError(f"topic {name!r} does not follow its policies yet; try again")
+                raise SubscriptionError("NOT_WRITTEN", f"topic {name!r} does not follow its policies yet; try again")
 
     def begin(self, wanted: Sequence[str]) -> None:
         """Make these topics, now or when the cluster is there; look after all from now on."""
         self._wanted = list(wanted)
-        self._look()
+        self._look_now()
         self._thread.start()
 
     def remove(self, name: str) -> None:
@@ -149,19 +151,21 @@ class ClusterTopics:
 
     def _look_after(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
+            self._look_now()
+
+    def _look_now(self) -> None:
+        try:
             self._look()
+        except Exception as error:  # a cluster that is away, or answers strangely, is looked at again
+            log.debug("the cluster is looked at again: %s", error)
 
     def _look(self) -> None:
-        """Make what is wanted, forget what is gone, close what rests. A cluster that is away is looked at again."""
-        try:
-            with self._broker.asked():
-                listed = set(self._broker.admin.topics())
-            while self._wanted:
-                self.make(self._wanted[0])
-                del self._wanted[0]
-        except (SpeedError, SubscriptionError, NotThereError) as error:
-            log.debug("the cluster is looked at again: %s", error)
-            return
+        """Make what is wanted, forget what is gone, close what rests."""
+        with self._broker.asked():
+            listed = set(self._broker.admin.topics())
+        while self._wanted:
+            self.make(self._wanted[0])
+            del self._wanted[0]
         for name, topic in list(self._topics.items()):
             if name not in listed and self._is_gone(name):
                 self._topics.pop(name, None)

@@ -118,7 +118,7 @@ class ClusterTopic:
     def subscribe(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
         """Join; the subscription is made at ``start`` if it is not there."""
         with self._opening:
-            feed = self._feeds.get(name) or self._begun(name, self._terms(name) or self._made(name, terms, start))
+            feed = self._live(name) or self._begun(name, self._terms(name) or self._made(name, terms, start))
             with self._changed:
                 if feed.machine.terms.type != terms.type:
                     text = f"subscription {name!r} is of type {feed.machine.terms.type!r}: use that, or another name"
@@ -159,15 +159,24 @@ class ClusterTopic:
     def group(self, name: str) -> Group:
         """Raises SubscriptionError UNKNOWN_SUBSCRIPTION."""
         feed = self._feeds.get(name)
-        if feed is not None:
+        if feed is not None and not feed.is_dead:
             return feed
         with self._opening:
-            if name in self._feeds:
-                return self._feeds[name]
+            feed = self._live(name)
+            if feed is not None:
+                return feed
             terms = self._terms(name)
             if terms is None:
                 raise _unknown(self.name, name)
             return self._begun(name, terms)
+
+    def _live(self, name: str) -> Feed | None:
+        """A feed that is open; one that Pulsar closed is closed here too. ``_opening`` is held."""
+        feed = self._feeds.get(name)
+        if feed is not None and feed.is_dead:
+            self._close(feed)
+            return None
+        return feed
 
     def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer."""
@@ -218,12 +227,15 @@ class ClusterTopic:
             feed = self._feeds.get(name)
             if feed is None or (feed.machine.consumers and not anyway):
                 return
-            with self._changed:
-                feed.end()
-                del self._feeds[name]
-                self._attempts[name] = feed.attempts()
-                self.wake()
-            feed.close()
+            self._close(feed)
+
+    def _close(self, feed: Feed) -> None:
+        with self._changed:
+            feed.end()
+            del self._feeds[feed.name]
+            self._attempts[feed.name] = feed.attempts()
+            self.wake()
+        feed.close()
 
     # --- what a subscription needs of its topic ---
 
