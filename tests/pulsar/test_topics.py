@@ -157,7 +157,7 @@ def test_a_topic_that_another_program_made_is_served_and_refuses_what_it_cannot_
     made.delete()
 
 
-def test_a_topic_with_partitions_is_refused_by_name(server: Server, node: speed.Node) -> None:
+def test_a_topic_with_partitions_is_refused_by_name(server: Server, site: TopicSite, node: speed.Node) -> None:
     """D-20."""
     name = "parts." + uuid.uuid4().hex
     server.admin("PUT", f"persistent/public/default/{name}/partitions", 2)
@@ -165,6 +165,9 @@ def test_a_topic_with_partitions_is_refused_by_name(server: Server, node: speed.
         with pytest.raises(speed.ApplicationError, match="has partitions") as refused:
             call()
         assert refused.value.code == "UNSUPPORTED"
+    with site.node("consumer.1") as other, pytest.raises(speed.ApplicationError) as refused:
+        other.topic(name).publish("x")
+    assert refused.value.code == "DENIED", "who may not publish is not told what there is"
     with pytest.raises(speed.ApplicationError) as refused:
         node.topic(f"{name}-partition-0").publish("x")
     assert refused.value.code == "UNKNOWN_TOPIC"

@@ -59,7 +59,15 @@ class ClusterTopics:
     # --- topics ---
 
     def known(self, name: str) -> ClusterTopic | None:
-        """The topic of a name; None if it is not there. Raises StorageError if the cluster does not say."""
+        """The topic of a name; None if it is not there, or unfit. Raises StorageError if the cluster does not say."""
+        try:
+            return self._found(name)
+        except SubscriptionError as error:
+            if error.code != "UNSUPPORTED":
+                raise
+            return None
+
+    def _found(self, name: str) -> ClusterTopic | None:
         found = self._topics.get(name)
         if found is None and _is_ours(name):
             with self._looking:
@@ -81,14 +89,14 @@ class ClusterTopics:
         if not deduplicates:
             log.warning("topic %s does not recognise repetitions: publishing with a sequence is refused", name)
         lane = said.get("speed.lane") or sha256(f"{admin.namespace}/{name}".encode()).hexdigest()[:32]
-        settings = Settings(lane, said.get("speed.parent", ""), deduplicates=deduplicates)
+        settings = Settings(lane, said.get("speed.parent", ""), deduplicates)
         topic = ClusterTopic(name, self._broker, settings, self._bury, self._tell)
         self._topics[name] = topic
         return topic
 
     def find(self, name: str) -> ClusterTopic:
-        """Raises SubscriptionError UNKNOWN_TOPIC, StorageError."""
-        found = self.known(name)
+        """Raises SubscriptionError UNKNOWN_TOPIC, UNSUPPORTED, StorageError."""
+        found = self._found(name)
         if found is None:
             raise SubscriptionError("UNKNOWN_TOPIC", f"there is no topic {name!r}: `speed topic create` makes one")
         return found

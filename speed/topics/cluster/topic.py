@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from speed.topics.backend import Start
 from speed.topics.cluster.admin import ConflictError, NotThereError
@@ -26,11 +26,12 @@ _LATEST = {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1, "partitionIndex"
 _NUMBERS = ("max_deliveries", "ack_timeout_ms")
 
 
-class Settings:
+class Settings(NamedTuple):
     """What is known of a topic since it was looked up."""
 
-    def __init__(self, lane: str, parent: str, *, deduplicates: bool) -> None:
-        self.lane, self.parent, self.deduplicates = lane, parent, deduplicates
+    lane: str
+    parent: str
+    deduplicates: bool
 
 
 class ClusterTopic:
