@@ -30,6 +30,7 @@ EXTRAS = (
     "tracing",
     "schemas",
     "pulsar",
+    "pulsar-backend",
     "spark",
     "examples",
     "bench",

@@ -22,7 +22,7 @@ def same_process(file: str) -> str | None:
     name = Path(file).stem
     if name in ("test_readme", "test_spark_connect"):
         return "Spark started by others"
-    if name == "test_pulsar":
+    if Path(file).parts[-3:-1] == ("tests", "pulsar"):
         return "one Pulsar"
     if not name.startswith("test_spark"):
         return None

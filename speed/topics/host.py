@@ -315,7 +315,8 @@ class Host:
         """The topic, if the caller has the right. Who has not is not told whether it exists."""
         if not self.access.allows(caller, right, topic):
             known = self._topics.known(topic)
-            self.access.check(caller, right, known.parent if known and known.parent else topic)
+            if not (known and known.parent and self.access.allows(caller, right, known.parent)):
+                self.access.check(caller, right, topic)
         return self._topics.find(topic)
 
     def _group(self, request: Request, right: str, topic: str, subscription: str) -> tuple[HostedTopic, Group]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ class Server:
         for name in held:
             (directory / "keys").mkdir(exist_ok=True)
             make_key(directory / "keys", name)
+        self.certificate = directory / "server.pem"
+        self.tls = self._with_tls()
         self.start()
         lines = (directory / "addresses").read_text().split()
         self.addresses = dict(line.split("=", 1) for line in lines)
@@ -42,6 +45,20 @@ class Server:
         words = [f"{ROOT}/scripts/pulsar", verb, str(self.directory)]
         done = subprocess.run(words, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, done.stderr
+
+    def _with_tls(self) -> dict[str, str]:
+        """The addresses for TLS, with a certificate that stands for itself."""
+        private, where = self.directory / "server.key", "subjectAltName=DNS:localhost,IP:127.0.0.1"
+        words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"]
+        files = ["-addext", where, "-keyout", str(private), "-out", str(self.certificate)]
+        subprocess.run(["openssl", *words, *files], check=True, capture_output=True)
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+            broker, web = (taken.getsockname()[1] for taken in (one, two))
+        (self.directory / "more.conf").write_text(
+            f"brokerServicePortTls={broker}\nwebServicePortTls={web}\n"
+            f"tlsCertificateFilePath={self.certificate}\ntlsKeyFilePath={private}\n"
+        )
+        return {"broker": f"pulsar+ssl://localhost:{broker}", "admin": f"https://localhost:{web}"}
 
     def public(self, *names: str) -> dict[str, bytes]:
         return {name: (self.keys / f"{name}.public.pem").read_bytes() for name in names}

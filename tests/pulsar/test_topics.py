@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -156,7 +157,7 @@ def test_a_topic_that_another_program_made_is_served_and_refuses_what_it_cannot_
     made.delete()
 
 
-def test_a_topic_with_partitions_is_refused_by_name(server: Server, node: speed.Node) -> None:
+def test_a_topic_with_partitions_is_refused_by_name(server: Server, site: TopicSite, node: speed.Node) -> None:
     """D-20."""
     name = "parts." + uuid.uuid4().hex
     server.admin("PUT", f"persistent/public/default/{name}/partitions", 2)
@@ -164,6 +165,9 @@ def test_a_topic_with_partitions_is_refused_by_name(server: Server, node: speed.
         with pytest.raises(speed.ApplicationError, match="has partitions") as refused:
             call()
         assert refused.value.code == "UNSUPPORTED"
+    with site.node("consumer.1") as other, pytest.raises(speed.ApplicationError) as refused:
+        other.topic(name).publish("x")
+    assert refused.value.code == "DENIED", "who may not publish is not told what there is"
     with pytest.raises(speed.ApplicationError) as refused:
         node.topic(f"{name}-partition-0").publish("x")
     assert refused.value.code == "UNKNOWN_TOPIC"
@@ -190,6 +194,30 @@ def test_a_topic_keeps_what_all_have_acknowledged(server: Server, topic: speed.T
     place = f"persistent/public/default/{topic.name}/"
     assert server.admin("GET", place + "retention") == {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
     assert server.admin("GET", place + "inactiveTopicPolicies")["deleteWhileInactive"] is False
+
+
+def test_a_host_reaches_its_cluster_by_tls_with_a_token_and_trusts_whom_it_is_told(
+    server: Server, tmp_path: Path
+) -> None:
+    """D-20."""
+    (tmp_path / "token").write_text("no.real.token\n")
+    plain = "".join(f'{name} = "{server.addresses[name]}"\n' for name in ("broker", "admin")).replace(
+        "broker", "backend"
+    )
+    tls = f'backend = "{server.tls["broker"]}"\nadmin = "{server.tls["admin"]}"\ntoken = "token"\n'
+    config = configuration(server)
+    assert plain in config
+    site = TopicSite(tmp_path, config.replace(plain, f'{tls}trusted = "{server.certificate}"\n'))
+    site.start()
+    with site.node() as node:
+        assert node.topic("orders").publish("x") is not None
+    site.kill()
+    site.config.write_text(config.replace(plain, tls))
+    site.start()
+    with site.node() as node, pytest.raises(speed.ApplicationError, match="CERTIFICATE_VERIFY_FAILED") as refused:
+        node.topic("orders").publish("x")
+    assert refused.value.code == "NOT_WRITTEN"
+    site.close()
 
 
 # --- several hosts ---

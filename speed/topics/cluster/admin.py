@@ -19,12 +19,18 @@ MAX_ANSWER_BYTES = 16 << 20
 MAX_REASON = 300
 
 
-class NotThereError(Exception):
+class NotThereError(SubscriptionError):
     """What was asked for does not exist."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__("UNKNOWN_TOPIC", f"Pulsar has no such thing: {text}")
 
-class ConflictError(Exception):
+
+class ConflictError(SubscriptionError):
     """It is there already, or in use."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("TAKEN", f"Pulsar refuses this now: {text}")
 
 
 class Admin:
@@ -113,7 +119,8 @@ def _refusal(error: HTTPError) -> Exception:
         return ConflictError(reason)
     if error.code in (401, 403):
         return SubscriptionError("DENIED", f"Pulsar refuses the host: {reason}; check its token")
-    return StorageError(f"the admin API of Pulsar answers {error.code}: {reason}; try again")
+    text = f"the admin API of Pulsar answers {error.code}: {reason}; try again"
+    return StorageError(text) if error.code in (502, 503, 504) else SubscriptionError("NOT_WRITTEN", text)
 
 
 def _reason(error: HTTPError) -> str:

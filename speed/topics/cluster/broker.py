@@ -98,7 +98,7 @@ class Broker:
         if name in _REFUSALS:
             code, text = _REFUSALS[name]
             return SubscriptionError(code, text)
-        self._note(f"Pulsar does not answer ({name}); try again")
+        self._note(f"Pulsar does not answer, or not to this host ({name}); try again")
         return StorageError(self.trouble)
 
     def _note(self, trouble: str) -> None:
@@ -119,6 +119,7 @@ _DENIED = "DENIED", "Pulsar refuses the host: check its token, and what its role
 _FULL = "FULL", "the quota of the topic's backlog is used up: consume it, or raise the quota in Pulsar"
 _BUSY = "NOT_WRITTEN", "another host, or another program, publishes under this producer's name now; try again"
 _REFUSALS = {
+    "AlreadyClosed": ("NOT_WRITTEN", "Pulsar closed what this went through; try again"),
     "AuthenticationError": _DENIED,
     "AuthorizationError": _DENIED,
     "ErrorGettingAuthenticationData": _DENIED,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from hashlib import sha256
 
 from speed.core.log import logger
-from speed.errors import InvalidNameError, SpeedError, StorageError
+from speed.errors import InvalidNameError
 from speed.journal.reseal import Resealed
 from speed.topics.cluster.admin import ConflictError, NotThereError
 from speed.topics.cluster.broker import Broker, Cluster
@@ -60,7 +60,15 @@ class ClusterTopics:
     # --- topics ---
 
     def known(self, name: str) -> ClusterTopic | None:
-        """The topic of a name; None if it is not there. Raises StorageError if the cluster does not say."""
+        """The topic of a name; None if it is not there, or unfit. Raises StorageError if the cluster does not say."""
+        try:
+            return self._found(name)
+        except SubscriptionError as error:
+            if error.code != "UNSUPPORTED":
+                raise
+            return None
+
+    def _found(self, name: str) -> ClusterTopic | None:
         found = self._topics.get(name)
         if found is None and _is_ours(name):
             with self._looking:
@@ -79,15 +87,17 @@ class ClusterTopics:
                 deduplicates = admin.get(name, "stats").get("deduplicationStatus") == "Enabled"
         except NotThereError:
             return None
+        if not deduplicates:
+            log.warning("topic %s does not recognise repetitions: publishing with a sequence is refused", name)
         lane = said.get("speed.lane") or sha256(f"{admin.namespace}/{name}".encode()).hexdigest()[:32]
-        settings = Settings(lane, said.get("speed.parent", ""), deduplicates=deduplicates)
+        settings = Settings(lane, said.get("speed.parent", ""), deduplicates)
         topic = ClusterTopic(name, self._broker, settings, self._bury, self._tell)
         self._topics[name] = topic
         return topic
 
     def find(self, name: str) -> ClusterTopic:
-        """Raises SubscriptionError UNKNOWN_TOPIC, StorageError."""
-        found = self.known(name)
+        """Raises SubscriptionError UNKNOWN_TOPIC, UNSUPPORTED, StorageError."""
+        found = self._found(name)
         if found is None:
             raise SubscriptionError("UNKNOWN_TOPIC", f"there is no topic {name!r}: `speed topic create` makes one")
         return found
@@ -122,15 +132,15 @@ class ClusterTopics:
         admin.put(name, "properties", {"speed.made": "true"})
 
     def _wait(self, name: str, found: Callable[[], object], wanted: object, ends: float) -> None:
-        """The cluster takes a moment. Raises StorageError if it takes too long."""
+        """The cluster takes a moment. Raises SubscriptionError NOT_WRITTEN if it takes too long."""
         while found() != wanted:
             if time.monotonic() > ends or self._closing.wait(0.02):
-                raise StorageError(f"topic {name!r} does not follow its policies yet; try again")
+                raise SubscriptionError("NOT_WRITTEN", f"topic {name!r} does not follow its policies yet; try again")
 
     def begin(self, wanted: Sequence[str]) -> None:
         """Make these topics, now or when the cluster is there; look after all from now on."""
         self._wanted = list(wanted)
-        self._look()
+        self._look_now()
         self._thread.start()
 
     def remove(self, name: str) -> None:
@@ -150,19 +160,21 @@ class ClusterTopics:
 
     def _look_after(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
+            self._look_now()
+
+    def _look_now(self) -> None:
+        try:
             self._look()
+        except Exception as error:  # a cluster that is away, or answers strangely, is looked at again
+            log.debug("the cluster is looked at again: %s", error)
 
     def _look(self) -> None:
-        """Make what is wanted, forget what is gone, close what rests. A cluster that is away is looked at again."""
-        try:
-            with self._broker.asked():
-                listed = set(self._broker.admin.topics())
-            while self._wanted:
-                self.make(self._wanted[0])
-                del self._wanted[0]
-        except (SpeedError, SubscriptionError, NotThereError) as error:
-            log.debug("the cluster is looked at again: %s", error)
-            return
+        """Make what is wanted, forget what is gone, close what rests."""
+        with self._broker.asked():
+            listed = set(self._broker.admin.topics())
+        while self._wanted:
+            self.make(self._wanted[0])
+            del self._wanted[0]
         for name, topic in list(self._topics.items()):
             if name not in listed and self._is_gone(name):
                 self._topics.pop(name, None)

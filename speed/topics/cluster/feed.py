@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from speed.core.log import logger
+from speed.errors import StorageError
 from speed.topics.cluster.broker import Broker
 from speed.topics.cluster.dealing import Dealing
 from speed.topics.cluster.messages import received
@@ -51,7 +52,7 @@ class Feed(Group):
         self._held: dict[int, _Held] = {}
         self._bytes = 0
         self._ends = time.monotonic() + LINGER_SECONDS
-        self._is_closing = False
+        self._is_closing = self.is_dead = False
         self.trouble: SubscriptionError | None = None
         """A message that cannot be taken in: nothing behind it comes."""
         with broker.asked():
@@ -79,15 +80,15 @@ class Feed(Group):
         while room := self._room():
             try:
                 messages = self._some(min(room, QUEUE))
-            except Exception as error:
-                if not self._is_closing:
-                    self._broker.refusal(type(error).__name__)
-                    time.sleep(LOOK_SECONDS)
-                continue
-            with self._changed:
-                for message in messages:
-                    self._take(message)
-                self._told()
+            except Exception as error:  # Pulsar took the subscription away: who receives joins again
+                log.warning("subscription %s of topic %s is opened again: %s", self.name, self._topic, error)
+                self.is_dead = True
+                return
+            if messages:
+                with self._changed:
+                    for message in messages:
+                        self._take(message)
+                    self._told()
 
     def _some(self, most: int) -> list[pulsar.Message]:
         """What is at hand, after waiting for the first a little; maybe nothing."""
@@ -118,9 +119,10 @@ class Feed(Group):
             return
         try:
             stored = received(message).stored
-        except SubscriptionError as error:
-            log.error("subscription %s of topic %s stands still: %s", self.name, self._topic, error)
-            self.trouble = error
+        except Exception as error:  # whatever another program published must not end this thread
+            unfit = SubscriptionError("UNSUPPORTED", f"a message cannot be read: {error}")
+            self.trouble = error if isinstance(error, SubscriptionError) else unfit
+            log.error("subscription %s of topic %s stands still: %s", self.name, self._topic, self.trouble)
             return
         if self.machine.is_settled(stored.offset):
             self._native.acknowledge(message)
@@ -145,21 +147,24 @@ class Feed(Group):
         """Acknowledge in Pulsar too; returns how many were not before. Raises StorageError, SubscriptionError."""
         wanted = set(offsets)
         settled = self.machine.acknowledge(wanted)
-        with self._broker.asked():
-            for offset in wanted:
-                if (id_ := self._id(offset)) is not None:
-                    self._native.acknowledge(id_)
+        for offset in wanted:
+            self._tell(self._native.acknowledge, offset)
         self._forget(wanted)
         return settled
 
     def settle_until(self, offset: int) -> int:
         """Likewise, all up to this one."""
         settled = self.machine.acknowledge_until(offset)
-        with self._broker.asked():
-            if (id_ := self._id(offset)) is not None:
-                self._native.acknowledge_cumulative(id_)
+        self._tell(self._native.acknowledge_cumulative, offset)
         self._forget([one for one in self._held if one <= offset])
         return settled
+
+    def _tell(self, acknowledge: Callable[[pulsar.MessageId], object], offset: int) -> None:
+        """Its client takes an acknowledgement at any time, and sends it a moment later: not without a connection."""
+        if not self._native.is_connected():
+            raise StorageError("Pulsar does not answer; try again")
+        if (id_ := self._id(offset)) is not None:
+            acknowledge(id_)
 
     def _id(self, offset: int) -> pulsar.MessageId | None:
         """None of one in a batch that is not held: Pulsar would take it for the whole batch."""

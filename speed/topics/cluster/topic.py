@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from speed.topics.backend import Start
 from speed.topics.cluster.admin import ConflictError, NotThereError
@@ -26,11 +26,12 @@ _LATEST = {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1, "partitionIndex"
 _NUMBERS = ("max_deliveries", "ack_timeout_ms")
 
 
-class Settings:
+class Settings(NamedTuple):
     """What is known of a topic since it was looked up."""
 
-    def __init__(self, lane: str, parent: str, *, deduplicates: bool) -> None:
-        self.lane, self.parent, self.deduplicates = lane, parent, deduplicates
+    lane: str
+    parent: str
+    deduplicates: bool
 
 
 class ClusterTopic:
@@ -120,7 +121,7 @@ class ClusterTopic:
         if not terms.durable:
             raise wrong("topics in a cluster keep their subscriptions: use a durable one, or a reader")
         with self._opening:
-            feed = self._feeds.get(name) or self._begun(name, self._terms(name) or self._made(name, terms, start))
+            feed = self._live(name) or self._begun(name, self._terms(name) or self._made(name, terms, start))
             with self._changed:
                 feed.machine.terms.check_fits(name, terms)
                 feed.machine.join(consumer)
@@ -159,15 +160,24 @@ class ClusterTopic:
     def group(self, name: str) -> Group:
         """Raises SubscriptionError UNKNOWN_SUBSCRIPTION."""
         feed = self._feeds.get(name)
-        if feed is not None:
+        if feed is not None and not feed.is_dead:
             return feed
         with self._opening:
-            if name in self._feeds:
-                return self._feeds[name]
+            feed = self._live(name)
+            if feed is not None:
+                return feed
             terms = self._terms(name)
             if terms is None:
                 raise _unknown(self.name, name)
             return self._begun(name, terms)
+
+    def _live(self, name: str) -> Feed | None:
+        """A feed that is open; one that Pulsar closed is closed here too. ``_opening`` is held."""
+        feed = self._feeds.get(name)
+        if feed is not None and feed.is_dead:
+            self._close(feed)
+            return None
+        return feed
 
     def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer."""
@@ -218,12 +228,15 @@ class ClusterTopic:
             feed = self._feeds.get(name)
             if feed is None or (feed.machine.consumers and not anyway):
                 return
-            with self._changed:
-                feed.end()
-                del self._feeds[name]
-                self._attempts[name] = feed.attempts()
-                self.wake()
-            feed.close()
+            self._close(feed)
+
+    def _close(self, feed: Feed) -> None:
+        with self._changed:
+            feed.end()
+            del self._feeds[feed.name]
+            self._attempts[feed.name] = feed.attempts()
+            self.wake()
+        feed.close()
 
     # --- what a subscription needs of its topic ---
 

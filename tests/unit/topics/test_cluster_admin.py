@@ -90,7 +90,7 @@ def test_topics_of_the_namespace_are_listed_by_their_names(server: Server, admin
         (409, b"", ConflictError, "Conflict"),
         (412, b"[]", ConflictError, "Precondition Failed"),
         (401, b'{"reason": "no token"}', SubscriptionError, "no token; check its token"),
-        (500, b"\xff", StorageError, "answers 500: Internal Server Error; try again"),
+        (500, b"\xff", SubscriptionError, "answers 500: Internal Server Error; try again"),
         (200, b"<html>", StorageError, "does not answer"),
         (503, b'{"reason": "' + b"x" * 5000 + b'"}', StorageError, "x" * 300 + "; try again"),
     ],
