@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from urllib.parse import quote
 
+import msgspec
 import pytest
+from websockets.sync.client import connect
 
+from speed.gateway.encryption import ByGateway
 from speed.pulsar import Consumer, Pulsar, PulsarMessage, PulsarRefusedError, UnreadableError
+from speed.pulsar.crypto import DataKey, load_public
 from tests.pulsar.standalone import Server
 
 pytestmark = [pytest.mark.system, pytest.mark.java, pytest.mark.timeout(400)]
@@ -39,6 +45,18 @@ def test_the_java_client_reads_what_is_published(server: Server, pulsar: Pulsar,
         pulsar.producer(topic, encryption_keys=server.public(key), compression=compression).publish(TEXT)
     shown = server.java("receive", topic, "5").split()
     assert [b64decode(line) for line in shown] == [TEXT] * 5
+
+
+@pytest.mark.parametrize("key", ["rsa", "ec"])
+def test_the_java_client_reads_what_the_gateway_encrypts(server: Server, topic: str, key: str) -> None:
+    public = load_public(key, server.public(key)[key])
+    sealed, context = ByGateway(DataKey({key: public})).seal(TEXT)
+    keys = quote(b64encode(msgspec.json.encode(context.keys)).decode(), safe="")
+    address = f"{server.addresses['websocket']}/ws/v2/producer/persistent/{topic}?encryptionKeys={keys}"
+    with connect(address, proxy=None) as producer:
+        producer.send(json.dumps({"payload": b64encode(sealed).decode(), "encryptionParam": context.param}))
+        assert json.loads(producer.recv(30))["result"] == "ok"
+    assert b64decode(server.java("receive", topic, "1")) == TEXT
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,18 +33,19 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 class Kitchen:
-    """The example on free ports: speedd, the page's server, a browser."""
+    """The example on free ports: a browser, the page's server, speedd; ``ends`` ends them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, ends: ExitStack) -> None:
+        self.browser = ends.enter_context(closing(Browser(path / "browser")))
         (path / "pages").mkdir()
-        self._pages = ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=str(path / "pages")))
-        threading.Thread(target=self._pages.serve_forever, daemon=True).start()
-        self._origin = f"http://localhost:{self._pages.server_port}"
-        self.site = GatewaySite(path, self._config())
+        pages = ends.enter_context(ThreadingHTTPServer(("localhost", 0), partial(Quiet, directory=str(path / "pages"))))
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+        ends.callback(pages.shutdown)
+        self._origin = f"http://localhost:{pages.server_port}"
+        self.site = ends.enter_context(closing(GatewaySite(path, self._config())))
         page = (EXAMPLE / "kitchen.html").read_text()
         assert page.count("localhost:8080") == 1
         (path / "pages/kitchen.html").write_text(page.replace("localhost:8080", f"localhost:{self.site.port}"))
-        self.browser = Browser(path / "browser")
 
     def _config(self) -> str:
         """The example's own; but for ports, the place of the root, and that this test may look into the topic."""
@@ -89,18 +91,11 @@ class Kitchen:
         (of_pages,) = self.site.node.topic("orders").describe()["subscriptions"]
         return int(of_pages["backlog"])
 
-    def close(self) -> None:
-        self.browser.close()
-        self.site.close()
-        self._pages.shutdown()
-        self._pages.server_close()
-
 
 @pytest.fixture
 def kitchen(tmp_path: Path) -> Iterator[Kitchen]:
-    kitchen = Kitchen(tmp_path)
-    yield kitchen
-    kitchen.close()
+    with ExitStack() as ends:
+        yield Kitchen(tmp_path, ends)
 
 
 def order(page: Page, what: str) -> None:

@@ -61,9 +61,11 @@ class Held(GatewaySite):
 
     @staticmethod
     def _written(file: Path, data: bytes) -> Path:
-        file.touch(0o600)
-        file.write_bytes(data)
-        return file
+        """The file, there as a whole or not at all: a provider may look at any time."""
+        whole = file.with_suffix(".new")
+        whole.touch(0o600)
+        whole.write_bytes(data)
+        return whole.replace(file)
 
     def close(self) -> None:
         super().close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,8 +16,9 @@ from speed.gateway.encryption import ByClient, ByGateway, Context, Key, kept, ne
 from speed.gateway.refusal import RefusedError
 from speed.message.errors import CompressionError, EncryptionError
 from speed.pulsar import compression
-from speed.pulsar.crypto import DataKey, Decryptor
+from speed.pulsar.crypto import DataKey, Decryptor, load_private
 
+BY_JAVA = json.loads((Path(__file__).parents[1] / "pulsar/java.json").read_text())
 KEYS = {"anna": Key("eA==", {"v": "1"}), "bert": Key("eQ==", {})}
 
 
@@ -78,6 +80,19 @@ def test_what_the_gateway_encrypts_opens_with_a_key_that_was_named() -> None:
     assert (list(context.keys), context.compression_type) == (["bert"], "NONE")
     assert opened(context, data, DECRYPTOR) == b"one coffee"
     assert sealed(b"one coffee")[0] != data
+
+
+@pytest.mark.parametrize("vector", BY_JAVA["deliveries"], ids=lambda one: one["about"])
+def test_what_pulsars_java_client_encrypted_opens_unless_it_is_a_batch(vector: dict[str, Any]) -> None:
+    decryptor = Decryptor({name: load_private(name, pem) for name, pem in BY_JAVA["keys"].items()})
+    for number, frame in enumerate(vector["frames"]):
+        context, data = kept(json.dumps(frame["encryptionContext"])), b64decode(frame["payload"])
+        assert context is not None
+        if context.batch_size is None:
+            assert opened(context, data, decryptor) == b"message %d of Java, of Java, of Java" % number
+        else:
+            with pytest.raises(EncryptionError, match="batch"):
+                opened(context, data, decryptor)
 
 
 def test_a_message_is_uncompressed_behind_its_decryption_within_a_bound() -> None:
