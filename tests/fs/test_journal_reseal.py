@@ -317,7 +317,7 @@ def test_a_damaged_block_is_named_and_stays_damaged_when_the_key_is_gone(place: 
 
 
 def test_damaged_blocks_side_by_side_hold_no_key_back(place: Place) -> None:
-    """J-15."""
+    """J-16."""
     place.write([0], [1], [2], [3])
     damage(place, 1)
     damage(place, 2)
