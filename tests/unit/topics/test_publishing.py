@@ -1,0 +1,94 @@
+"""Publishing many messages: batches follow each other, and the next one is made while one is written."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from speed.core.topic_messages import BATCH_MESSAGES
+from speed.errors import AccessDeniedError, StorageError, UnserialisableError
+from speed.topic import Topic
+
+DENIED = AccessDeniedError("not yet")
+
+
+class Host:
+    """A node whose host of topics answers what it is told to, in the order of asking."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self._answers = list(answers)
+        self.kept: list[dict[str, Any]] = []
+        self.under_way = 0
+
+    def submit(self, _host: str, _service: str, arguments: dict[str, Any], *, timeout: float) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.under_way += 1
+        future.result = lambda _=None: self._answer(arguments)  # type: ignore[method-assign]
+        return future
+
+    def call(self, _host: str, _service: str, arguments: dict[str, Any], *, timeout: float) -> Any:
+        self.under_way += 1
+        return self._answer(arguments)
+
+    def wait_for(self, _host: str, *, timeout: float) -> None:
+        """It is there."""
+
+    def _answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.under_way -= 1
+        if self._answers and (error := self._answers.pop(0)) is not None:
+            raise error
+        first = len(self.kept)
+        self.kept += arguments["messages"]
+        return {"offsets": list(range(first, len(self.kept)))}
+
+
+class Refusing(Host):
+    """Refuses before anything is sent, once."""
+
+    refused = False
+
+    def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+        if not self.refused:
+            self.refused = True
+            raise DENIED
+        return super().submit(*arguments, **named)
+
+
+def topic(host: Host) -> Topic:
+    return Topic(host, "orders")  # type: ignore[arg-type]
+
+
+def test_the_next_batch_is_made_while_one_is_written_and_sent_behind_it() -> None:
+    host = Host()
+    under_way = []
+
+    def payloads() -> Any:
+        for number in range(2 * BATCH_MESSAGES):
+            under_way.append(host.under_way)
+            yield number
+
+    assert topic(host).publish_batch(payloads()) == list(range(2 * BATCH_MESSAGES))
+    assert under_way[: BATCH_MESSAGES + 1] == [0] * (BATCH_MESSAGES + 1)
+    assert under_way[BATCH_MESSAGES + 1 :] == [1] * (BATCH_MESSAGES - 1)
+
+
+@pytest.mark.parametrize("host", [Host(DENIED, DENIED), Refusing()], ids=["in its answer", "before it is asked"])
+def test_a_host_that_allows_nobody_yet_is_asked_again(host: Host) -> None:
+    assert topic(host).publish_batch("abc") == [0, 1, 2]
+    assert len(host.kept) == 3
+
+
+def test_a_batch_that_fails_ends_it_and_those_before_are_kept() -> None:
+    host = Host(None, StorageError("no room"))
+    with pytest.raises(StorageError, match="no room"):
+        topic(host).publish_batch(range(3 * BATCH_MESSAGES))
+    assert len(host.kept) == BATCH_MESSAGES
+
+
+def test_a_payload_that_is_no_value_is_told_once_what_is_under_way_has_ended() -> None:
+    host = Host()
+    with pytest.raises(UnserialisableError):
+        topic(host).publish_batch([*range(BATCH_MESSAGES + 1), object()])
+    assert (len(host.kept), host.under_way) == (BATCH_MESSAGES, 0)
