@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -470,39 +470,61 @@ def test_a_sparse_giant_costs_no_more_than_its_bound(place: Place) -> None:
 KILLED = """
 import os, signal, sys
 from speed.journal.writer import JournalWriter
-left = int(sys.argv[3])
 
-def dying(real):
-    def call(*args, **kwargs):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*args, **kwargs)
-    return call
+def seal_anew(left):
+    def dying(real):
+        def call(*args, **kwargs):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+        return call
 
-with JournalWriter(sys.argv[1], sys.argv[2]) as writer:
-    for name in ("write", "fsync", "rename", "unlink", "ftruncate"):
-        setattr(os, name, dying(getattr(os, name)))
-    for _ in writer.reseal():
-        pass
+    with JournalWriter(sys.argv[1], sys.argv[2]) as writer:
+        for name in ("write", "fsync", "rename", "unlink", "ftruncate"):
+            setattr(os, name, dying(getattr(os, name)))
+        for _ in writer.reseal():
+            pass
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        seal_anew(int(line))
+        os._exit(0)
+    print(os.WIFSIGNALED(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Seals a journal anew, and is killed at a call that changes files; its number is given."""
+"""Has a process of its own seal a journal anew, which is killed at a call that changes files: its number is read."""
 
 
-def killed_at(place: Place, number: int) -> bool:
-    command = [sys.executable, "-c", KILLED, str(place.directory), str(place.key), str(number)]
-    return subprocess.run(command, check=False, timeout=60).returncode == -signal.SIGKILL
+@pytest.fixture
+def killed_at(place: Place) -> Iterator[Callable[[int], bool]]:
+    """Whether a process that seals anew came to the call of this number, and was killed there."""
+    command = [sys.executable, "-c", KILLED, str(place.directory), str(place.key)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(number: int) -> bool:
+            print(number, file=process.stdin, flush=True)
+            answer = process.stdout.readline() if process.stdout else ""
+            assert answer in ("True\n", "False\n")
+            return answer == "True\n"
+
+        yield ask
+        process.stdin.close()
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_leaves_everything_readable_and_the_next_run_finishes(place: Place) -> None:
+def test_a_kill_at_any_moment_leaves_everything_readable_and_the_next_run_finishes(
+    place: Place, killed_at: Callable[[int], bool]
+) -> None:
     """J-15: with both keys; and nothing is left beside."""
     write_volumes(place, 2)
     promote(place)
     copy = Path(shutil.copytree(place.directory, place.path / "copy"))
     number = 1
-    while killed_at(place, number):
+    while killed_at(number):
         assert place.numbers() == list(range(10))
         reseal(place)
         assert held(place) == Held(0, 0)
