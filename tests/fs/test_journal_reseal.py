@@ -342,19 +342,21 @@ def test_a_volume_of_which_no_block_opens_holds_no_key_back(place: Place) -> Non
 
 
 def test_bytes_that_are_no_block_stay_as_they_are_and_what_is_behind_them_is_sealed_anew(place: Place) -> None:
-    """J-15."""
-    place.write([0], [1], [2])
+    """J-15: the first such place is named."""
+    place.write([0], [1], [2], [3], [4])
     (segment,) = place.segments()
-    data = segment.read_bytes()
-    second = data.find(b"SPJB", 1)
-    noise = data[:second] + b"noise" * 20 + data[second + 100 :]
-    segment.write_bytes(noise)
+    data, noise = bytearray(segment.read_bytes()), b"noise" * 20
+    starts = [at for at in range(len(data)) if data.startswith(b"SPJB", at)]
+    for start in (starts[1], starts[3]):
+        data[start : start + 100] = noise
+    segment.write_bytes(data)
     promote(place)
-    reseal(place)
-    assert segment.read_bytes()[second : second + 100] == b"noise" * 20
+    (found,) = (one for one in reseal(place) if one.trouble)
+    assert found.trouble == f"damaged at byte {starts[1]}"
+    assert [segment.read_bytes()[start : start + 100] for start in (starts[1], starts[3])] == [noise, noise]
     assert held(place) == Held(0, 0)
     retire(place)
-    assert place.numbers(skip_damaged=True) == [0, 2]
+    assert place.numbers(skip_damaged=True) == [0, 2, 4]
 
 
 @pytest.mark.parametrize("shift", [1, 30, 100])
