@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -342,19 +342,21 @@ def test_a_volume_of_which_no_block_opens_holds_no_key_back(place: Place) -> Non
 
 
 def test_bytes_that_are_no_block_stay_as_they_are_and_what_is_behind_them_is_sealed_anew(place: Place) -> None:
-    """J-16."""
-    place.write([0], [1], [2])
+    """J-16: the first such place is named."""
+    place.write([0], [1], [2], [3], [4])
     (segment,) = place.segments()
-    data = segment.read_bytes()
-    second = data.find(b"SPJB", 1)
-    noise = data[:second] + b"noise" * 20 + data[second + 100 :]
-    segment.write_bytes(noise)
+    data, noise = bytearray(segment.read_bytes()), b"noise" * 20
+    starts = [at for at in range(len(data)) if data.startswith(b"SPJB", at)]
+    for start in (starts[1], starts[3]):
+        data[start : start + 100] = noise
+    segment.write_bytes(data)
     promote(place)
-    reseal(place)
-    assert segment.read_bytes()[second : second + 100] == b"noise" * 20
+    (found,) = (one for one in reseal(place) if one.trouble)
+    assert found.trouble == f"damaged at byte {starts[1]}"
+    assert [segment.read_bytes()[start : start + 100] for start in (starts[1], starts[3])] == [noise, noise]
     assert held(place) == Held(0, 0)
     retire(place)
-    assert place.numbers(skip_damaged=True) == [0, 2]
+    assert place.numbers(skip_damaged=True) == [0, 2, 4]
 
 
 @pytest.mark.parametrize("shift", [1, 30, 100])
@@ -470,39 +472,61 @@ def test_a_sparse_giant_costs_no_more_than_its_bound(place: Place) -> None:
 KILLED = """
 import os, signal, sys
 from speed.journal.writer import JournalWriter
-left = int(sys.argv[3])
 
-def dying(real):
-    def call(*args, **kwargs):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*args, **kwargs)
-    return call
+def seal_anew(left):
+    def dying(real):
+        def call(*args, **kwargs):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+        return call
 
-with JournalWriter(sys.argv[1], sys.argv[2]) as writer:
-    for name in ("write", "fsync", "rename", "unlink", "ftruncate"):
-        setattr(os, name, dying(getattr(os, name)))
-    for _ in writer.reseal():
-        pass
+    with JournalWriter(sys.argv[1], sys.argv[2]) as writer:
+        for name in ("write", "fsync", "rename", "unlink", "ftruncate"):
+            setattr(os, name, dying(getattr(os, name)))
+        for _ in writer.reseal():
+            pass
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        seal_anew(int(line))
+        os._exit(0)
+    print(os.WIFSIGNALED(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Seals a journal anew, and is killed at a call that changes files; its number is given."""
+"""Has a process of its own seal a journal anew, which is killed at a call that changes files: its number is read."""
 
 
-def killed_at(place: Place, number: int) -> bool:
-    command = [sys.executable, "-c", KILLED, str(place.directory), str(place.key), str(number)]
-    return subprocess.run(command, check=False, timeout=60).returncode == -signal.SIGKILL
+@pytest.fixture
+def killed_at(place: Place) -> Iterator[Callable[[int], bool]]:
+    """Whether a process that seals anew came to the call of this number, and was killed there."""
+    command = [sys.executable, "-c", KILLED, str(place.directory), str(place.key)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(number: int) -> bool:
+            print(number, file=process.stdin, flush=True)
+            answer = process.stdout.readline() if process.stdout else ""
+            assert answer in ("True\n", "False\n")
+            return answer == "True\n"
+
+        yield ask
+        process.stdin.close()
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_leaves_everything_readable_and_the_next_run_finishes(place: Place) -> None:
+def test_a_kill_at_any_moment_leaves_everything_readable_and_the_next_run_finishes(
+    place: Place, killed_at: Callable[[int], bool]
+) -> None:
     """J-16: with both keys; and nothing is left beside."""
     write_volumes(place, 2)
     promote(place)
     copy = Path(shutil.copytree(place.directory, place.path / "copy"))
     number = 1
-    while killed_at(place, number):
+    while killed_at(number):
         assert place.numbers() == list(range(10))
         reseal(place)
         assert held(place) == Held(0, 0)

@@ -17,7 +17,7 @@ from speed.journal import Journal
 from speed.journal.reseal import Held, held_by
 from speed.journal.writer import JournalWriter
 from tests.fs.journals import SUBJECT, incoming
-from tests.system.daemon.speedds import Speedd, follow
+from tests.system.daemon.speedds import HEAD, Speedd, follow
 
 pytestmark = pytest.mark.system
 
@@ -34,6 +34,10 @@ manage = ["test"]
 [[topic]]
 name = "orders"
 """
+
+
+PATIENT = HEAD.replace("lease_seconds = 2", "lease_seconds = 20")
+"""For a busy machine: a lease that runs out ends speedd."""
 
 
 def change(directory: Path, step: str) -> None:
@@ -97,7 +101,7 @@ def test_keys_are_added_promoted_and_retired_under_load_and_nothing_is_lost(
     start: Callable[..., Speedd], directory: Path
 ) -> None:
     """J-16, W-20, D-2: all that was accepted can be read with the last key alone, also after a restart."""
-    speedd = start(KEEPS)
+    speedd = start(KEEPS, head=PATIENT)
     speedd.until("ready")
     first = read_keys(str(directory / "speed.key"))
     with speed.Node("test", root=directory / "root", key=directory / "speed.key", heartbeat_seconds=0.4) as node:
@@ -120,7 +124,7 @@ def test_keys_are_added_promoted_and_retired_under_load_and_nothing_is_lost(
     assert recorded(directory, "journal") == load.sent
     assert load.consumed == load.kept[: len(load.consumed)]
     assert len(load.consumed) > 0
-    again = start(KEEPS)
+    again = start(KEEPS, head=PATIENT)
     again.until("ready")
     with speed.Node("test", root=directory / "root", key=directory / "speed.key") as node:
         node.wait_for("speedd.topics")
