@@ -1,6 +1,7 @@
 """Reading a journal beside its writer, or after it: lanes, positions, records, the call log.
 
-No node, no thread, no lock: volumes only grow, and a record once given keeps its offset for ever.
+No node, no thread, no lock: the last volume only grows, others are removed or replaced whole, and a record keeps its
+offset for ever.
 """
 
 from __future__ import annotations
@@ -299,8 +300,9 @@ class Journal:
     def read(self, lane_id: str, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[Record]:
         """Records ``start <= offset < end`` in order, as far as they are written.
 
-        Raises JournalExpiredError for a ``start`` that retention removed. Damage raises JournalDamagedError;
-        with ``skip_damaged`` reading goes on behind it, and offsets show what is missing.
+        Offsets that compaction left out are passed. Raises JournalExpiredError for a ``start`` that retention removed.
+        Damage raises JournalDamagedError; with ``skip_damaged`` reading goes on behind it, and offsets show what is
+        missing.
         """
         source = self.lane(lane_id).source
         blocks = self.blocks(lane_id, start, end, skip_damaged=skip_damaged)

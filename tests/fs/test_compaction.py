@@ -6,8 +6,12 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from speed.errors import StorageError
 from speed.journal.record import Record
@@ -199,6 +203,54 @@ def test_no_value_comes_back_wherever_a_pass_ends(place: Place, monkeypatch: pyt
     assert values(topic) == {"b": 3}
 
 
+# --- whatever happens, in whatever order ---
+
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from("abcd")),
+    st.tuples(st.just("delete"), st.sampled_from("abcd")),
+    st.tuples(st.sampled_from(["leave", "compact", "stop", "crash"]), st.integers(0, 5)),
+    st.tuples(st.just("consume"), st.sampled_from([2, 100])),
+)
+
+
+@given(st.lists(STEPS, min_size=20, max_size=50))
+@settings(max_examples=40, deadline=None)
+def test_values_are_those_of_the_log_and_a_subscription_gets_each_message(steps: list[tuple[str, Any]]) -> None:
+    """Against a plain list of all that was published."""
+    with TemporaryDirectory() as directory:
+        place = Place(Path(directory))
+        catalogue, topic = opened(place, NO_GRACE)
+        published: list[tuple[str, int]] = []
+        cursor = 0
+        receive(topic)
+        for what, which in steps:
+            with topic.changed:
+                if what in {"put", "delete"}:
+                    kind = MESSAGE if what == "put" else TOMBSTONE
+                    topic.publish("", [(0, keyed(which, kind=kind))])
+                    published.append((which, kind))
+                elif what == "leave":
+                    topic.log.leave_volume()
+            if what == "compact":
+                compact(catalogue)
+            elif what == "stop":
+                looks = iter(range(which))
+                with catalogue.lock:
+                    catalogue.ask_to_compact("orders")
+                catalogue.compact(lambda looks=looks: next(looks, None) is None)
+            elif what == "crash":
+                catalogue, topic = opened(place, NO_GRACE)
+            elif what == "consume":
+                found = [offset for offset, _ in receive(topic, most=which)]
+                assert found == list(range(cursor, min(cursor + which, len(published))))
+                acknowledge(topic, *found)
+                cursor += len(found)
+        latest = {key: (offset, kind) for offset, (key, kind) in enumerate(published)}
+        assert values(topic) == {key: offset for key, (offset, kind) in latest.items() if kind == MESSAGE}
+        assert [offset for offset, _ in receive(topic)] == list(range(cursor, len(published)))
+        place.close()
+
+
 # --- how far it reaches ---
 
 
@@ -330,17 +382,24 @@ def test_a_pass_notes_no_more_keys_than_it_has_room_for_and_the_next_one_goes_on
     assert len(keys(topic)) == 10, "one volume at a time"
 
 
-def test_a_pass_that_is_stopped_has_removed_nothing_that_is_needed_and_is_begun_again(place: Place) -> None:
+def test_a_pass_that_is_stopped_has_removed_nothing_that_is_needed_and_is_begun_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalogue, topic = opened(place)
+    monkeypatch.setattr(compaction, "neighbours", lambda volumes, _: [[one] for one in volumes])
     for _ in range(4):
         put(topic, keyed("a"), keyed("b"))
+    lane = place.directory / topic.log.lane
+    before = [one.read_bytes() for one in sorted(lane.glob("*.segment"))]
     for most in range(12):
         looks = iter(range(most))
         with catalogue.lock:
             catalogue.ask_to_compact("orders")
         assert catalogue.compact(lambda looks=looks: next(looks, None) is None) == ""
         assert values(topic) == {"a": 6, "b": 7}
-    assert keys(topic) == [(6, "a"), (7, "b")]
+        changed = [one.read_bytes() != was for one, was in zip(sorted(lane.glob("*.segment")), before, strict=True)]
+        assert sum(changed) <= max(0, most - 4), "none behind the one at which it was stopped"
+    assert keys(topic) == [(1, "b"), (3, "b"), (5, "b"), (6, "a"), (7, "b")], "the last one of each volume stays"
 
 
 @pytest.mark.parametrize("content", [b"", b"SPTS" + bytes(100)])

@@ -179,7 +179,7 @@ def test_kills_while_it_compacts_lose_no_present_value_and_nothing_unacknowledge
         upkeep.join()
         expected = {str(number % KEYS): number for number in range(1, count + 1)}
         assert latest(topic) == expected
-    assert not list((site.root / "topics").glob("*/.tmp-*")), "what a kill left was written over"
+    assert not list((site.root / "topics").glob("*/.tmp-*.rewritten")), "what a kill left was removed"
 
 
 @pytest.mark.slow
