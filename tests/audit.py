@@ -29,6 +29,7 @@ EXTRAS = (
     "tokens",
     "tracing",
     "schemas",
+    "gateway",
     "pulsar",
     "pulsar-backend",
     "spark",
