@@ -46,6 +46,12 @@ class Leftovers:
             yield name if is_short_lived else None
 
 
+def written_within(registry: Registry, seconds: float) -> int:
+    """How many entries were written in the last ``seconds``: those of live nodes, and of few others."""
+    paths = (names.entry_path(registry.root, name) for name in registry.names())
+    return sum(_untouched_for(path) < seconds for path in paths)
+
+
 def _untouched_for(path: str) -> float:
     """Seconds since a file was written, by the wall clock: good for a hint only."""
     try:

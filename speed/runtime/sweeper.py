@@ -9,7 +9,7 @@ from time import monotonic
 from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.fs.floor import seal_anew
-from speed.fs.sweep import Leftovers, sweep
+from speed.fs.sweep import Leftovers, sweep, written_within
 from speed.runtime.context import Context
 
 log = logger("speed.registry")
@@ -20,7 +20,7 @@ TURN_SECONDS = 0.1
 UNTOUCHED_SECONDS = 10.0
 """An entry that was written since is left to the next round."""
 CROWD = 32
-"""Each so many nodes make everyone's pause one longer: however many there are, the root is swept as often."""
+"""Each so many live nodes make everyone's pause one longer: however many there are, the root is swept as often."""
 MAX_GONE = 65_536
 
 
@@ -78,7 +78,7 @@ class Sweeper:
         is_first, self._is_first = self._is_first, False
         pause = random.uniform(0.5, 1.0) * self._lease_seconds
         self._next_round = monotonic() + pause  # also if this round fails
-        crowd = sum(1 for _ in self._context.registry.names()) / CROWD
+        crowd = written_within(self._context.registry, self._lease_seconds) / CROWD
         self._next_round += pause * crowd
         self._each_round()
         if is_first and random.uniform(0.0, crowd) > 1.0:

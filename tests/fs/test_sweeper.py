@@ -53,6 +53,7 @@ def test_a_turn_ends_between_names_that_are_left_alone_too(
 ) -> None:
     """However many entries there are, the lease is looked after in time."""
     monkeypatch.setattr("speed.runtime.sweeper.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("speed.runtime.sweeper.written_within", lambda *_: 3)
     looked_at: list[str] = []
     monkeypatch.setattr("speed.fs.sweep._untouched_for", lambda path: looked_at.append(path) or 0.0)
     for number in range(3):
@@ -84,7 +85,8 @@ class Crowd:
         monkeypatch.setattr("speed.runtime.sweeper.monotonic", lambda: self.now)
         monkeypatch.setattr("speed.runtime.sweeper.random.uniform", lambda low, high: low + chance * (high - low))
         monkeypatch.setattr("speed.runtime.sweeper.Leftovers", lambda *_: self)
-        monkeypatch.setattr(registry, "names", lambda: iter([f"n{n}" for n in range(64)]))
+        monkeypatch.setattr("speed.fs.sweep._untouched_for", lambda path: 0.0 if "alive" in path else 3600.0)
+        monkeypatch.setattr(registry, "names", lambda: iter([f"alive{n}" for n in range(64)] + ["dead"] * 1000))
 
     def __iter__(self) -> Iterator[str]:
         self.rounds.append(self.now)
@@ -99,7 +101,7 @@ def rounds(crowd: Crowd, context: Any, seconds: int) -> list[float]:
     return crowd.rounds
 
 
-def test_the_pause_grows_with_the_number_of_nodes(
+def test_the_pause_grows_with_the_number_of_live_nodes_and_not_with_what_the_dead_left(
     registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd = Crowd(monkeypatch, registry, 0.5)

@@ -376,6 +376,14 @@ TEST_F(SweepTest, the_lane_of_an_ephemeral_sender_is_removed_unless_it_changed_l
   EXPECT_EQ(claims("worker").newest(), 1U) << "it was only held";
 }
 
+TEST_F(SweepTest, entries_that_nobody_writes_any_more_are_not_counted_as_live_r_27) {
+  const auto alive = registered("alive");
+  const auto dead = registered("dead");
+  const std::filesystem::path entry = wire::entry_path(root_.path, "dead");
+  std::filesystem::last_write_time(entry, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(written_within(registry_, 30), 1U);
+}
+
 TEST_F(SweepTest, the_lane_of_a_sender_that_may_come_back_stays_l_27) {
   registered("worker")->remove();
   const std::string lane = lane_of("billing", "worker");

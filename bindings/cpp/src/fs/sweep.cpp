@@ -88,6 +88,14 @@ bool has_lanes(const std::string& root, const std::string& name) {
   return found;
 }
 
+std::size_t written_within(const Registry& registry, double seconds) {
+  std::size_t count = 0;
+  registry.for_each([&](const std::string& name) {
+    if (untouched_for(wire::entry_path(registry.root(), name)) < seconds) ++count;
+  });
+  return count;
+}
+
 void Leftovers::begin_round() {
   claims_ = newest_claims(registry_.root());
   entries_.clear();

@@ -21,6 +21,9 @@ bool forget(Registry& registry, const std::string& name);
 // Whether any inbox holds a lane of a name; one that cannot be looked into counts as one that does.
 bool has_lanes(const std::string& root, const std::string& name);
 
+// How many entries were written in the last `seconds`: those of live nodes, and of few others.
+std::size_t written_within(const Registry& registry, double seconds);
+
 // All names of a registry that something may be left of, looked at one at a time and again in each round.
 class Leftovers {
  public:

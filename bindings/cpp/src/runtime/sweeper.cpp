@@ -12,7 +12,7 @@ namespace {
 constexpr double first_seconds = 1.0;
 constexpr double turn_seconds = 0.1;        // how long is swept at most before the lease is looked after again
 constexpr double untouched_seconds = 10.0;  // an entry that was written since is left to the next round
-constexpr double crowd = 32;  // so many nodes make everyone's pause one longer: the root is swept as often
+constexpr double crowd = 32;  // so many live nodes make everyone's pause one longer: the root is swept as often
 constexpr std::size_t max_gone = 65'536;
 
 double uniform(double least, double most) {
@@ -66,9 +66,7 @@ void Sweeper::begin_round_if_due() {
   if (fs::monotonic_seconds() < next_round_) return;
   const double pause = uniform(0.5, 1.0) * lease_seconds_;
   next_round_ = fs::monotonic_seconds() + pause;  // also if this one fails
-  std::size_t published = 0;
-  context_.registry->for_each([&published](const std::string&) { ++published; });
-  const double crowds = static_cast<double>(published) / crowd;
+  const double crowds = static_cast<double>(fs::written_within(*context_.registry, lease_seconds_)) / crowd;
   next_round_ += pause * crowds;
   each_round_();
   // Of many that start together enough look at what the others just wrote.

@@ -126,6 +126,11 @@ public final class Sweep {
         return Stream.concat(stale, bare).iterator();
     }
 
+    /** How many entries were written in the last milliseconds: those of live nodes, and of few others. */
+    public static long writtenWithin(Registry registry, long milliseconds) throws PosixException {
+        return registry.names().stream().filter(name -> untouchedFor(registry, name) < milliseconds).count();
+    }
+
     /** Milliseconds since an entry was written, by the wall clock: good for a hint only. */
     private static long untouchedFor(Registry registry, String name) {
         try {

@@ -89,10 +89,10 @@ final class Sweeper {
         ThreadLocalRandom random = ThreadLocalRandom.current();
         long pause = random.nextLong(lease / 2, lease);
         nextRound = System.nanoTime() + pause; // also if this round fails
-        int published = context.registry.names().size();
-        nextRound += pause / CROWD * published;
+        long live = Sweep.writtenWithin(context.registry, lease / 1_000_000);
+        nextRound += pause / CROWD * live;
         eachRound.run();
-        if (first && random.nextDouble() * published > CROWD) {
+        if (first && random.nextDouble() * live > CROWD) {
             return;
         }
         Sweep.sealFloor(context.registry);

@@ -10,6 +10,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -32,6 +35,7 @@ import speed.errors.NameTakenException;
 import speed.wire.Contract;
 import speed.wire.Entry;
 import speed.wire.Keyring;
+import speed.wire.Names;
 
 /** what is left of names that do not come back is removed, and nothing that anybody may need. */
 @Timeout(60)
@@ -406,6 +410,17 @@ class SweepTest {
         assertEquals(Map.of("left", 1), ordinary);
         assertEquals(Set.of("worker"), leftovers(ordinary, 10_000));
         alive.remove();
+    }
+
+    @Test
+    void entriesThatNobodyWritesAnyMoreAreNotCountedAsLive() throws IOException {
+        Registration alive = register(registry, "alive", false);
+        Registration dead = register(registry, "dead", false);
+        FileTime hourAgo = FileTime.from(Instant.now().minus(Duration.ofHours(1)));
+        Files.setLastModifiedTime(Path.of(Names.entryPath(registry.root(), "dead")), hourAgo);
+        assertEquals(1, Sweep.writtenWithin(registry, 30_000));
+        alive.remove();
+        dead.remove();
     }
 
     @Test
