@@ -15,6 +15,7 @@ import sys
 from tests.interop.harness import Agent, until
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import Agents
+from tests.torture.crowd import TIMEOUT
 from tests.torture.fleet import resident
 from tests.torture.scenario import Report, Scenario
 
@@ -36,6 +37,7 @@ def run(seed: int, count: int, report: Report) -> None:
         starts: list[float] = []
         for round_seed in report.rounds(seed, count):
             starts.append(wave(cast.root, f"s.{round_seed}", size, services, report))
+            check_alive(services, report)
             before = before or [(len(service.descriptors()), resident(service.pid)) for service in services]
         report.note_worst("last wave's starts by the first's", round(starts[-1] / starts[0], 2))
         check_swept(cast.root, report)
@@ -52,7 +54,15 @@ def wave(root: str, family: str, size: int, services: list[Agent], report: Repor
     for line in lines:
         report.check(line.startswith("ok "), line)
     report.add("senders", len(lines))
-    return statistics.median(float(line[3:]) for line in lines if line.startswith("ok "))
+    took = [float(line[3:]) for line in lines if line.startswith("ok ")]
+    return statistics.median(took) if took else TIMEOUT
+
+
+def check_alive(services: list[Agent], report: Report) -> None:
+    """What a service that is gone said last is the only trace of why."""
+    for service in services:
+        code = service.process.poll()
+        report.check(code is None, f"{service!r} ended with {code}; it said: {service.stderr()[-1000:]}")
 
 
 def check_swept(root: str, report: Report) -> None:
