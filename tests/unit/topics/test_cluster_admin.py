@@ -128,3 +128,9 @@ def test_a_token_is_read_anew_each_time(tmp_path: Path) -> None:
         file.write_text(text)
         assert cluster.token() == text.strip()
     assert Cluster("pulsar://a", "http://a").token() == ""
+
+
+def test_the_policies_of_the_namespace_are_asked_for(server: Server, admin: Admin) -> None:
+    server.body = b'{"deduplicationEnabled": true}'
+    assert admin.policies() == {"deduplicationEnabled": True}
+    assert server.asked[0][:2] == ("GET", "/admin/v2/namespaces/shop/orders")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from speed.core.topic_messages import BATCH_MESSAGES
-from speed.errors import AccessDeniedError, StorageError, UnserialisableError
+from speed.core.topic_messages import BATCH_MESSAGES, due_ms, outgoing
+from speed.errors import AccessDeniedError, ConfigurationError, StorageError, UnserialisableError
 from speed.topic import Topic
 
 DENIED = AccessDeniedError("not yet")
@@ -92,3 +92,24 @@ def test_a_payload_that_is_no_value_is_told_once_what_is_under_way_has_ended() -
     with pytest.raises(UnserialisableError):
         topic(host).publish_batch([*range(BATCH_MESSAGES + 1), object()])
     assert (len(host.kept), host.under_way) == (BATCH_MESSAGES, 0)
+
+
+def test_nothing_is_sent_where_there_is_nothing_to_publish() -> None:
+    host = Host()
+    assert topic(host).publish_batch([]) == []
+    assert host.kept == []
+
+
+def test_a_message_says_what_it_was_given_and_nothing_else() -> None:
+    assert outgoing(b"x", None, None, 0, 0) == {"payload": b"x"}
+    told = {"payload": b"x", "key": "k", "properties": {"a": "b"}, "due_ms": 7, "sequence": 3}
+    assert outgoing(b"x", "k", {"a": "b"}, 7, 3) == told
+
+
+def test_a_message_is_due_after_some_seconds_or_at_a_time_and_not_both() -> None:
+    assert due_ms(None, None, 1000) == 0
+    assert due_ms(2.5, None, 1000) == 3500
+    assert due_ms(-1.0, None, 1000) == 1000
+    assert due_ms(None, 1234, 1000) == 1234
+    with pytest.raises(ConfigurationError, match="use one of them"):
+        due_ms(1.0, 1234, 1000)
