@@ -1,4 +1,4 @@
-"""How many examples a property test tries: a part while one works, all of them in CI (``SPEED_EXAMPLES=all``)."""
+"""How many examples a property test tries: a part in chosen tests, all in a whole run (``SPEED_EXAMPLES=all``)."""
 
 from __future__ import annotations
 

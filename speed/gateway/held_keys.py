@@ -13,12 +13,12 @@ from speed.errors import SpeedError
 from speed.gateway import encryption
 from speed.gateway.encryption import ByGateway, Context, Sealing
 from speed.gateway.limits import DATA_KEY_MESSAGES, DATA_KEY_SECONDS
-from speed.gateway.pem import PemFile, PemKey
+from speed.gateway.pem import PemKey, read_pem
 from speed.message.errors import EncryptionError, KeyRefusedError, KeyUnavailableError, NoRecipientKeyError
 from speed.message.keys import MessageKey
 from speed.pulsar.crypto import DataKey, Decryptor, load_private, load_public
 from speed.trust.keystore import KeyStore
-from speed.trust.providers import KeyProvider, path_of, provider_of
+from speed.trust.providers import FileProvider, KeyProvider, path_of, provider_of
 
 NAMESPACE = "default"
 """That of nodes which give none: the ``namespaces`` of a key are asked for it."""
@@ -141,4 +141,4 @@ class HeldSealer(Sealer):
 
 def _provider(uri: str) -> KeyProvider:
     parsed = urlparse(uri)
-    return PemFile(path_of(parsed)) if parsed.scheme == "pem" else provider_of(uri)
+    return FileProvider(path_of(parsed), read_pem) if parsed.scheme == "pem" else provider_of(uri)

@@ -117,8 +117,8 @@ def _lanes(directory: str) -> Iterator[JournalLane]:
 # --- sealing anew ---
 
 
-class Resealing:
-    """One run over a journal, under the keys of its beginning.
+class ResealingRun:
+    """One walk over a journal, under the keys of its beginning.
 
     Args:
         beside: held while a volume is written beside, before ``lock``.

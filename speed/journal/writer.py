@@ -34,7 +34,7 @@ from speed.fs.probe import lies_in_memory
 from speed.fs.root import is_group_root
 from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
-from speed.journal.reseal import Resealed, Resealing
+from speed.journal.reseal import Resealed, ResealingRun
 from speed.journal.retention import Lane, Retention
 from speed.journal.rewriting import Keeps, identities, kept, remove_leftovers, sealed, write_beside
 from speed.journal.volume_writer import Incoming, VolumeWriter
@@ -430,9 +430,9 @@ class JournalWriter:
         with self._lock:
             self._keys.look()
             self._check_open()
-            resealing = Resealing(self.directory, self.keyring, self._beside, self._lock, self._let_go)
+            run = ResealingRun(self.directory, self.keyring, self._beside, self._lock, self._let_go)
         try:
-            yield from resealing.files()
+            yield from run.files()
         except OSError as error:
             raise StorageError(
                 f"the journal {self.directory} cannot be sealed anew: {error.strerror}; make room there"

@@ -47,14 +47,17 @@ def provider_of(uri: str) -> KeyProvider:
 
 
 class FileProvider:
-    """A file of this user or root, which nobody else may write, and with secrets in it nobody else may read."""
+    """A file of this user or root, which nobody else may write, and with secrets in it nobody else may read.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    ``read`` makes keys of its content; it is given the path for what it says.
+    """
+
+    def __init__(self, path: str, read: Callable[[bytes, str], tuple[MessageKey, ...]] | None = None) -> None:
+        self._path, self._read = path, read or parse_set
 
     def fetch(self) -> tuple[MessageKey, ...]:
         text, mode = read_file(self._path, os.O_NOFOLLOW)
-        keys = parse_set(text, self._path)
+        keys = self._read(text, self._path)
         if mode & 0o022 or (mode & 0o077 and any(key.secret is not None for key in keys)):
             raise KeyRefusedError(f"key set {self._path}: others may read or write it: chmod 600 {self._path}")
         return keys

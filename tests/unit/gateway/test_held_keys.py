@@ -16,9 +16,10 @@ from speed.errors import ConfigurationError
 from speed.gateway import held_keys
 from speed.gateway.encryption import ByGateway, Context
 from speed.gateway.held_keys import HeldKeys, HeldSealer, Sealer
-from speed.gateway.pem import PemFile
+from speed.gateway.pem import read_pem
 from speed.message.errors import EncryptionError, KeyRefusedError, KeyUnavailableError, NoRecipientKeyError
 from speed.message.keys import MessageKey, generate_key
+from speed.trust.providers import FileProvider
 
 T = TypeVar("T")
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -81,7 +82,7 @@ def test_a_public_key_encrypts_and_opens_nothing(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_file_that_is_no_private_matter_or_no_key_is_refused(tmp_path: Path, data: bytes, mode: int) -> None:
     with pytest.raises(KeyRefusedError) as error:
-        PemFile(str(file(tmp_path / "a.pem", data, mode))).fetch()
+        FileProvider(str(file(tmp_path / "a.pem", data, mode)), read_pem).fetch()
     assert b"PRIVATE" not in str(error.value).encode()
 
 
@@ -89,9 +90,9 @@ def test_a_link_is_not_followed_and_a_missing_file_is_waited_for(tmp_path: Path)
     file(tmp_path / "a.pem", PEM)
     (tmp_path / "link.pem").symlink_to(tmp_path / "a.pem")
     with pytest.raises(KeyRefusedError):
-        PemFile(str(tmp_path / "link.pem")).fetch()
+        FileProvider(str(tmp_path / "link.pem"), read_pem).fetch()
     with pytest.raises(KeyUnavailableError):
-        PemFile(str(tmp_path / "none.pem")).fetch()
+        FileProvider(str(tmp_path / "none.pem"), read_pem).fetch()
 
 
 @pytest.mark.parametrize("source", ["nowhere:///a", "pem://a/b", "file://a", "a.pem"])
