@@ -11,9 +11,9 @@ from typing import Any
 from speed import Node, Request, Response
 from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
 from speed.topics.backend import Backend, HostedTopic, Start
+from speed.topics.encoder import MAX_TIME_MS, Encoder
 from speed.topics.grants import Access
 from speed.topics.group import Group
-from speed.topics.publisher import MAX_TIME_MS, Publisher
 from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
 from speed.wire import names
 from speed.wire.limits import (
@@ -97,8 +97,8 @@ class Host:
             raise wrong(f"{len(messages)} messages: publish 1 to {MAX_TOPIC_BATCH} at once")
         if producer:
             names.check_node_name(producer)
-        publisher = Publisher(request.caller, producer)
-        records = [publisher.record(one) for one in messages]
+        encoder = Encoder(request.caller, producer)
+        records = [encoder.record(one) for one in messages]
         with self._topics.lock:
             found = self._topic(request, "publish", topic)
             return {"lane": found.lane, "offsets": found.publish(producer, records)}

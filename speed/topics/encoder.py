@@ -15,8 +15,8 @@ MAX_TIME_MS = 1 << 50
 _FIELDS = frozenset({"payload", "key", "properties", "due_ms", "sequence", "tombstone"})
 
 
-class Publisher:
-    """Who publishes. Most messages are a payload and nothing else: what stands before it is made once."""
+class Encoder:
+    """Of one publisher. Most messages are a payload and nothing else: what stands before it is made once."""
 
     def __init__(self, node: str, producer: str) -> None:
         self._said = {"publisher": node, **({"producer": producer} if producer else {})}
