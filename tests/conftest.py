@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests import spark_classes
 from tests.thorough import examples
 
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
+spark_classes.use(os.environ)
 
 
 def same_process(file: str) -> str | None:

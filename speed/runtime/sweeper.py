@@ -31,13 +31,17 @@ class Sweeper:
     """
 
     def __init__(
-        self, context: Context, lease_seconds: float, each_round: Callable[[], None], *, ephemeral: bool
+        self, context: Context, lease_seconds: float, each_lease: Callable[[], None], *, ephemeral: bool
     ) -> None:
-        """An ephemeral node is in no hurry: it may be gone before its first round."""
+        """``each_lease``: what to do once a lease, however many nodes there are.
+
+        An ephemeral node is in no hurry: it may be gone before its first round.
+        """
         self._is_first = True
         self._context = context
-        self._each_round = each_round
+        self._each_lease = each_lease
         self._lease_seconds = lease_seconds
+        self._next_lease = monotonic() + lease_seconds
         first = lease_seconds if ephemeral else min(FIRST_SECONDS, lease_seconds)
         self._next_round = monotonic() + random.uniform(0, first)
         self._leftovers = Leftovers(context.registry, UNTOUCHED_SECONDS)
@@ -51,8 +55,12 @@ class Sweeper:
 
     def turn(self) -> None:
         """Sweep for a short time; what is left is for the next turns."""
-        until = monotonic() + TURN_SECONDS
+        now = monotonic()
+        until = now + TURN_SECONDS
         try:
+            if now >= self._next_lease:
+                self._next_lease = now + self._lease_seconds
+                self._each_lease()
             for name in self._due():
                 if name is not None:
                     sweep(self._context.registry, name)
@@ -80,7 +88,6 @@ class Sweeper:
         self._next_round = monotonic() + pause  # also if this round fails
         crowd = written_within(self._context.registry, self._lease_seconds) / CROWD
         self._next_round += pause * crowd
-        self._each_round()
         if is_first and random.uniform(0.0, crowd) > 1.0:
             return
         seal_anew(self._context.root, self._context.keyring)

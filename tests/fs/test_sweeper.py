@@ -108,6 +108,17 @@ def test_the_pause_grows_with_the_number_of_live_nodes_and_not_with_what_the_dea
     assert rounds(crowd, context, 60) == [1.0, 24.0, 47.0]  # three quarters of a lease, times 1 + 64/32
 
 
+def test_what_a_node_keeps_of_others_is_looked_after_once_a_lease_however_many_nodes_there_are(
+    registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd, looks = Crowd(monkeypatch, registry, 0.5), list[float]()
+    sweeper = Sweeper(context, 10.0, lambda: looks.append(crowd.now), ephemeral=False)
+    for second in range(45):
+        crowd.now = float(second)
+        sweeper.turn()
+    assert looks == [10.0, 20.0, 30.0, 40.0]
+
+
 def test_of_many_nodes_that_start_together_some_leave_out_their_first_round(
     registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

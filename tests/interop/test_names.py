@@ -24,8 +24,8 @@ from tests.interop.languages import CHOSEN, LANGUAGES, pairs
 from tests.interop.pool import Agents
 from tests.interop.racing import race
 
-RACERS = int(os.environ.get("SPEED_RACERS", "64"))
-ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "200"))
+RACERS = int(os.environ.get("SPEED_RACERS", "24"))
+ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "60"))
 
 
 @pytest.fixture

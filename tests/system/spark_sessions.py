@@ -13,13 +13,14 @@ from pathlib import Path
 from queue import Queue
 from typing import Any, NamedTuple
 
+from tests.spark_classes import QUICK
+
 SOURCES = str(Path(__file__).resolve().parents[2])
 ADDRESS = "127.0.0.1"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 ROWS_A_BATCH = 100
-JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Jobs of seconds, on few cores: to compile well does not pay."""
+JAVA = {"JAVA_TOOL_OPTIONS": QUICK}
 
 
 class Place(NamedTuple):

@@ -153,7 +153,7 @@ def test_a_query_killed_and_restarted_neither_loses_nor_repeats(
     """SIGKILL of driver and workers between any two steps, while messages come in; then the counts are exact."""
     sources = [f"p{number}" for number in range(3)]
     for source in sources:
-        recorded.topic("t", source, 5000)
+        recorded.topic("t", source, 1500)
     query = child(QUERY, recorded.root, str(tmp_path))
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (tmp_path / "point" / "commits" / "1").exists():

@@ -22,10 +22,11 @@ double uniform(double least, double most) {
 
 }  // namespace
 
-Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_round)
+Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_lease)
     : context_(context),
       lease_seconds_(lease_seconds),
-      each_round_(std::move(each_round)),
+      each_lease_(std::move(each_lease)),
+      next_lease_(fs::monotonic_seconds() + lease_seconds),
       next_round_(fs::monotonic_seconds() + uniform(0, ephemeral ? lease_seconds : std::min(first_seconds, lease_seconds))),
       leftovers_(*context.registry, untouched_seconds) {}
 
@@ -35,15 +36,22 @@ void Sweeper::heard(const std::string& name) {
 }
 
 void Sweeper::turn() {
-  const double until = fs::monotonic_seconds() + turn_seconds;
+  const double now = fs::monotonic_seconds();
   try {
-    while (sweep_one() && fs::monotonic_seconds() < until) {
+    look_after_own(now);
+    while (sweep_one() && fs::monotonic_seconds() < now + turn_seconds) {
     }
   } catch (const std::exception& error) {
     context_.stats.count("sweeps_failed");
     context_.log.rarely(LogLevel::warning, "speed.registry", "sweeps_failed",
                         std::string("sweeping the root failed: ") + error.what());
   }
+}
+
+void Sweeper::look_after_own(double now) {
+  if (now < next_lease_) return;
+  next_lease_ = now + lease_seconds_;
+  each_lease_();
 }
 
 // False if there is nothing to look at for now.
@@ -68,7 +76,6 @@ void Sweeper::begin_round_if_due() {
   next_round_ = fs::monotonic_seconds() + pause;  // also if this one fails
   const double crowds = static_cast<double>(fs::written_within(*context_.registry, lease_seconds_)) / crowd;
   next_round_ += pause * crowds;
-  each_round_();
   // Of many that start together enough look at what the others just wrote.
   if (std::exchange(is_first_, false) && uniform(0, crowds) > 1) return;
   fs::seal_floor_anew(context_.root, context_.keyring());

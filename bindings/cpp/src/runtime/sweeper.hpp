@@ -14,21 +14,24 @@ namespace speed::runtime {
 // Looks through the registry about once a lease, and soon at names that are said to be gone.
 class Sweeper {
  public:
-  // An ephemeral node is in no hurry: it may be gone before its first round.
-  Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_round);
+  // `each_lease`: what to do once a lease, however many nodes there are. An ephemeral node is in no hurry: it may be gone
+  // before its first round.
+  Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_lease);
 
   // A node is gone, or its lane is: if its name does not come back, it is forgotten soon.
   void heard(const std::string& name);
   void turn();  // sweeps for a short time; what is left is for the next turns
 
  private:
+  void look_after_own(double now);
   bool sweep_one();
   std::optional<std::string> next_gone();
   void begin_round_if_due();
 
   Context& context_;
   const double lease_seconds_;
-  std::function<void()> each_round_;
+  std::function<void()> each_lease_;
+  double next_lease_;
   double next_round_;
   bool is_first_ = true;
   fs::Leftovers leftovers_;

@@ -100,7 +100,7 @@ final class Runtime {
         context.onUnheard(protocol::nobodyHears);
         context.onLaneRemoved(sweeper::heard);
         links.onOpen(protocol::watchReader);
-        sweeper.onRound(links::letGoOfGone);
+        sweeper.onLease(links::letGoOfGone);
         if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
             dispatch.segments();
         }

@@ -36,17 +36,20 @@ final class Sweeper {
     private Iterator<String> round = Collections.emptyIterator();
     private long nextRound;
     private boolean isFirst = true;
-    private volatile Runnable eachRound = () -> { };
+    private long nextLease;
+    private volatile Runnable eachLease = () -> { };
 
     Sweeper(Context context) {
         this.context = context;
         lease = context.options.lease().toNanos();
         long first = context.options.ephemeral() ? lease : Math.min(FIRST_NANOS, lease); // it may be gone before
         nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(first);
+        nextLease = System.nanoTime() + lease;
     }
 
-    void onRound(Runnable also) {
-        eachRound = also;
+    /** What to do once a lease, however many nodes there are. */
+    void onLease(Runnable also) {
+        eachLease = also;
     }
 
     /** A node is gone, or its lane is: if its name does not come back, it is forgotten soon. */
@@ -58,8 +61,13 @@ final class Sweeper {
 
     /** Sweeps for a short time; what is left is for the next turns. */
     void turn() {
-        long until = System.nanoTime() + TURN_NANOS;
+        long now = System.nanoTime();
+        long until = now + TURN_NANOS;
         try {
+            if (now - nextLease >= 0) {
+                nextLease = now + lease;
+                eachLease.run();
+            }
             String name = next();
             while (name != null && !context.isStopping()) {
                 Sweep.sweep(context.registry, name);
@@ -91,7 +99,6 @@ final class Sweeper {
         nextRound = System.nanoTime() + pause; // also if this round fails
         long live = Sweep.writtenWithin(context.registry, lease / 1_000_000);
         nextRound += pause / CROWD * live;
-        eachRound.run();
         if (first && random.nextDouble() * live > CROWD) {
             return;
         }
