@@ -48,7 +48,7 @@ class SpeedDataSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     def schema(self) -> str:
         """What reading gives if the program asks for no schema. Raises ConfigurationError."""
-        return default_schema(read_options(self.options))
+        return default_schema(read_options(self.options, streaming=None))
 
     def reader(self, schema: StructType) -> BatchReader | HostedReader:
         """For ``spark.read``. Raises ConfigurationError."""

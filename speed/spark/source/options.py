@@ -183,10 +183,14 @@ def _host(options: _Given) -> str:
     return names.check_node_name(options.text("host") or HOST)
 
 
-def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOptions:
-    """Raises ConfigurationError, which names the option and what there is."""
+def read_options(given: Mapping[str, str], *, streaming: bool | None = True) -> ReadOptions:
+    """``streaming``: whether a stream reads; None while Spark has not said.
+
+    Raises ConfigurationError, which names the option and what there is.
+    """
     options = _Given(given, _READ, "reading")
-    unfit = [name for name in (_BATCH_ONLY if streaming else _STREAM_ONLY) if options.text(name)]
+    of_others = () if streaming is None else _BATCH_ONLY if streaming else _STREAM_ONLY
+    unfit = [name for name in of_others if options.text(name)]
     if unfit:
         here, there = ("a stream", "read") if streaming else ("a batch", "readStream")
         raise ConfigurationError(f"{unfit[0]} is given for {here}: it is for {there}")

@@ -88,6 +88,11 @@ def test_what_is_for_streams_only_is_refused_for_a_batch() -> None:
         read_options({"root": "/r", "maxMessagesPerTrigger": "5"}, streaming=False)
 
 
+@pytest.mark.parametrize("option", [{"endingOffsets": "{}"}, {"maxMessagesPerTrigger": "5"}])
+def test_the_schema_is_told_before_it_is_known_whether_a_batch_or_a_stream_reads(option: dict[str, str]) -> None:
+    assert "payload" in SpeedDataSource({"root": "/r", **option}).schema()
+
+
 @pytest.mark.parametrize("given", [{"node": "../x"}, {"topic": "a..b"}, {"node": "a", "prefix": "a/b"}])
 def test_names_are_checked_before_anything_runs(given: dict[str, str]) -> None:
     with pytest.raises(InvalidNameError):
