@@ -326,6 +326,8 @@ def _cursor(registry: Registry, name: str, sender: str) -> Iterator[Finding]:
         listing = lane.list()
         found = [(generation, lane.read_cursor(generation)) for generation in listing.cursors]
         sizes = {one: lane.file_bytes(*one) for one in listing.files}
+        # What the node removed since it was listed has no size.
+        sizes = {one: size for one, size in sizes.items() if size or lane.has_file(*one)}
     finally:
         lane.close()
     if not found:

@@ -18,6 +18,7 @@ from speed.cli.options import Settings
 from speed.fs import claim
 from speed.fs.identity import identity
 from speed.fs.keyfile import load_key_file
+from speed.fs.lane_files import LaneFiles
 from speed.wire import names
 from speed.wire.cursor import Cursor, encode_cursor
 from speed.wire.entry import Entry, encode_entry, entry_mac
@@ -255,6 +256,25 @@ def test_a_wrong_cursor_is_named(outsider: Outsider, key: bytes | None, offset: 
     mac = key or outsider.ring.lane_key(names.node_id(READER), names.node_id(NODE))
     (lane / "cursor.000001").write_bytes(encode_cursor(Cursor(1, 1, 1, offset, 0), mac))
     assert says in outsider.wrong("cursor")
+
+
+def test_a_segment_that_is_removed_meanwhile_makes_no_cursor_wrong(
+    outsider: Outsider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outsider.publish()
+    lane = Path(names.lane_dir(str(outsider.root), NODE, READER))
+    lane.mkdir(mode=0o700)
+    (lane / "000001-00000001.lane").write_bytes(b"x" * 105)
+    mac = outsider.ring.lane_key(names.node_id(READER), names.node_id(NODE))
+    (lane / "cursor.000001").write_bytes(encode_cursor(Cursor(1, 1, 1, 105, 0), mac))
+    read = LaneFiles.read_cursor
+
+    def read_and_remove(files: LaneFiles, generation: int) -> Cursor | None:
+        (lane / "000001-00000001.lane").unlink(missing_ok=True)
+        return read(files, generation)
+
+    monkeypatch.setattr(LaneFiles, "read_cursor", read_and_remove)
+    assert {one.state for one in outsider.findings() if one.check == "cursor"} == {"ok"}
 
 
 # --- quarantine ---
