@@ -1,4 +1,7 @@
-"""How many examples a property test tries: a part in chosen tests, all in a whole run (``SPEED_EXAMPLES=all``)."""
+"""How many examples a property test tries: a part in chosen tests, all in a whole run (``SPEED_EXAMPLES=all``).
+
+Any other value is a part, for a step of a whole run to which a part is enough.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.interop.languages import CHOSEN, LANGUAGES, pairs
 from tests.interop.pool import Agents
 from tests.interop.racing import race
 
-RACERS = int(os.environ.get("SPEED_RACERS", "24"))
+RACERS = int(os.environ.get("SPEED_RACERS", "64"))
 ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "60"))
 
 
