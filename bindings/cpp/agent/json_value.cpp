@@ -77,6 +77,7 @@ struct ToJson {
   Json operator()(double value) const { return float_of(value); }
   Json operator()(const std::string& value) const { return value; }
   Json operator()(const speed::Bytes& value) const { return {{"$bytes", speed::wire::to_base64(value)}}; }
+  Json operator()(const speed::LentBytes& value) const { return {{"$bytes", speed::wire::to_base64(value.bytes)}}; }
   Json operator()(const speed::Array& items) const {
     Json list = Json::array();
     for (const Value& item : items) list.push_back(json_of(item));

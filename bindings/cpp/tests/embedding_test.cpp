@@ -31,6 +31,54 @@ TEST_F(EmbeddingTest, a_call_returns_what_the_service_answers) {
   EXPECT_EQ(client.call("server", "echo", {{"data", 7}}, {}, never), Value(7));
 }
 
+// Returns the argument `data` as it was given.
+class Returns : public Service {
+ public:
+  explicit Returns(bool in_place) : in_place_(in_place) {}
+  Response invoke(const Request& request) override {
+    was_lent = request.arguments["data"].get_if<LentBytes>() != nullptr;
+    return request.arguments["data"];
+  }
+  bool reads_in_place() const override { return in_place_; }
+
+  std::atomic<bool> was_lent = false;
+
+ private:
+  bool in_place_;
+};
+
+TEST_F(EmbeddingTest, large_bytes_are_lent_to_a_service_that_reads_in_place_and_to_no_other) {
+  const Bytes data(3 << 20, std::byte{7});
+  const auto reading = std::make_shared<Returns>(true);
+  const auto copying = std::make_shared<Returns>(false);
+  Node server("server", root_.options({"client"}));
+  EmbeddedNode client("client", root_.options());
+  server.serve("reading", reading);
+  server.serve("copying", copying);
+  const Value answer = client.call("server", "reading", {{"data", LentBytes{data}}}, {}, never);
+  EXPECT_NE(answer.get_if<LentBytes>(), nullptr);
+  EXPECT_EQ(answer.as<Bytes>(), data);
+  EXPECT_EQ(client.call("server", "copying", {{"data", data}}, {}, never).as<Bytes>(), data);
+  EXPECT_TRUE(reading->was_lent);
+  EXPECT_FALSE(copying->was_lent);
+}
+
+// Each stays what it was while others arrive: no buffer is used again before its time.
+TEST_F(EmbeddingTest, lent_answers_outlive_those_that_come_after_them) {
+  Node server("server", root_.options({"client"}));
+  EmbeddedNode client("client", root_.options());
+  server.serve("echo", std::make_shared<Returns>(true));
+  std::vector<Value> answers;
+  for (int number = 0; number < 20; ++number) {
+    const Bytes data((40 << 10) << (number % 8), static_cast<std::byte>(number));
+    answers.push_back(client.call("server", "echo", {{"data", LentBytes{data}}}, {}, never));
+  }
+  for (int number = 0; number < 20; ++number) {
+    EXPECT_EQ(answers[static_cast<std::size_t>(number)].as<Bytes>(),
+              Bytes((40 << 10) << (number % 8), static_cast<std::byte>(number)));
+  }
+}
+
 TEST_F(EmbeddingTest, a_call_that_its_caller_interrupts_is_withdrawn) {
   std::atomic<bool> withdrawn = false;
   Node server("server", root_.options({"client"}));

@@ -30,6 +30,42 @@ TEST(Values, are_taken_as_what_they_are_and_as_nothing_else) {
   EXPECT_THROW(Value().as<bool>(), InvalidArgumentsError);
 }
 
+Bytes counted(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t at = 0; at < size; ++at) bytes[at] = static_cast<std::byte>(at * 7);
+  return bytes;
+}
+
+TEST(Values, lent_bytes_travel_as_bytes_do) {
+  const Bytes own = counted(100'000);
+  const Value lent = LentBytes{own};
+  EXPECT_EQ(wire::pack(lent), wire::pack(Value(own)));
+  EXPECT_EQ(wire::media_type_of(lent), wire::media_type_of(Value(own)));
+  EXPECT_EQ(lent.as<Bytes>(), own);
+  EXPECT_EQ(lent.kind(), "bytes");
+}
+
+TEST(Values, only_large_bytes_are_lent_and_only_to_whoever_says_who_keeps_them) {
+  const Bytes large = counted(100'000);
+  const auto payload = std::make_shared<const Bytes>(wire::pack(Value(Map{{"large", large}, {"small", counted(9)}})));
+  const Map copied = wire::unpack_map(*payload);
+  EXPECT_NE(copied["large"].get_if<Bytes>(), nullptr);
+  const Map lent = wire::unpack_map(*payload, "payload", payload);
+  EXPECT_NE(lent["small"].get_if<Bytes>(), nullptr);
+  const auto* const bytes = lent["large"].get_if<LentBytes>();
+  ASSERT_NE(bytes, nullptr);
+  EXPECT_GE(bytes->bytes.data(), payload->data());
+  EXPECT_LE(bytes->bytes.data() + bytes->bytes.size(), payload->data() + payload->size());
+  EXPECT_EQ(lent["large"].as<Bytes>(), large);
+}
+
+TEST(Values, lent_bytes_outlive_who_else_held_their_payload) {
+  auto payload = std::make_shared<const Bytes>(wire::pack(Value(counted(100'000))));
+  const Value lent = wire::unpack(*payload, "payload", 0, payload);
+  payload.reset();
+  EXPECT_EQ(lent.as<Bytes>(), counted(100'000));
+}
+
 // Above 16 members equal keys are found by hash: a peer must not make reading quadratic.
 TEST(Values, of_equal_keys_the_last_one_counts_in_small_maps_and_in_large_ones) {
   for (const int others : {1, 40}) {

@@ -40,6 +40,7 @@ class PythonService : public Service {
  public:
   PythonService(Kept answer, bool is_plain) : answer_(std::move(answer)), is_plain_(is_plain) {}
   Response invoke(const Request& request) override;
+  bool reads_in_place() const override { return true; }
 
  private:
   nb::tuple arguments_of(const Request& request) const;

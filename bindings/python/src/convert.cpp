@@ -3,6 +3,7 @@
 #include <datetime.h>
 #include <nanobind/stl/string.h>
 
+#include "gil.hpp"
 #include "speed/error.hpp"
 
 namespace speed::python {
@@ -11,6 +12,8 @@ namespace {
 
 PyObject* epoch = nullptr;        // 1970-01-01 UTC; lives as long as the process
 PyObject* column_type = nullptr;  // speed.Column; likewise
+
+constexpr std::size_t lent_bytes = 32 << 10;  // to hold less in place costs more than a copy
 
 // The path to a part, made into text only when something is refused.
 struct Path {
@@ -55,13 +58,29 @@ Value text(PyObject* object, const Path& path, const char* of) {
   throw UnserialisableError(of + path.text() + " is text with a lone surrogate");
 }
 
+// A buffer of Python's, which stays where it is for as long as this lives; the lock is held when it is made.
+class Held {
+ public:
+  explicit Held(PyObject* object) {
+    if (PyObject_GetBuffer(object, &view_, PyBUF_CONTIG_RO) != 0) failed();
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    if (is_finalizing()) return;
+    const Taken taken;
+    PyBuffer_Release(&view_);
+  }
+  ByteView bytes() const { return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)}; }
+
+ private:
+  Py_buffer view_;
+};
+
 Value bytes(PyObject* object) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(object, &view, PyBUF_CONTIG_RO) != 0) failed();
-  const auto* const data = static_cast<const std::byte*>(view.buf);
-  Bytes copy(data, data + view.len);
-  PyBuffer_Release(&view);
-  return copy;
+  if (const Held held(object); held.bytes().size() < lent_bytes) return Bytes(held.bytes().begin(), held.bytes().end());
+  const auto held = std::make_shared<Held>(object);
+  return LentBytes{held->bytes(), held};
 }
 
 Value instant(PyObject* object, const Path& path) {
@@ -77,7 +96,7 @@ Value instant(PyObject* object, const Path& path) {
 // A column travels as its body: what it says is checked once more on this side, at no cost worth sparing.
 Value column(PyObject* object) {
   const nb::object body = nb::module_::import_("speed.wire.column").attr("encode")(nb::handle(object));
-  return Column::parse(std::get<Bytes>(bytes(body.ptr()).storage()));
+  return Column::parse(Held(body.ptr()).bytes());
 }
 
 Value value_of(PyObject* object, const Path& path, std::size_t depth);
@@ -141,10 +160,12 @@ nb::object made(double value) { return checked(PyFloat_FromDouble(value)); }
 nb::object made(const std::string& value) {
   return checked(PyUnicode_FromStringAndSize(value.data(), static_cast<Py_ssize_t>(value.size())));
 }
-nb::object made(const Bytes& value) {
+nb::object made(ByteView value) {
   const auto* const data = reinterpret_cast<const char*>(value.data());
   return checked(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(value.size())));
 }
+nb::object made(const Bytes& value) { return made(ByteView(value)); }
+nb::object made(const LentBytes& value) { return made(value.bytes); }
 nb::object made(const Array& items) {
   nb::object list = checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
   Py_ssize_t at = 0;
@@ -162,9 +183,7 @@ nb::object made(Instant instant) {
   return checked(PyNumber_Add(epoch, delta.ptr()));
 }
 nb::object made(const Column& column) {
-  const auto* const data = reinterpret_cast<const char*>(column.body().data());
-  const nb::object body = checked(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(column.body().size())));
-  return nb::module_::import_("speed.wire.column").attr("decode")(body);
+  return nb::module_::import_("speed.wire.column").attr("decode")(made(column.body()));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,17 @@ using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 using Array = std::vector<Value>;
 using Instant = std::chrono::sys_time<std::chrono::microseconds>;  // years 1 to 9999, which nanoseconds would not hold
+
+// Bytes that lie elsewhere: a large payload is sent from where it is, and read where it arrived, instead of being copied.
+// `owner` keeps them there; without one whoever lends them does, for as long as the value lives. Nobody changes them
+// meanwhile. They travel as Bytes do. A program is given some only where it asks for them (Service::reads_in_place).
+struct LentBytes {
+  // No aggregate: std::variant would try whether a Map makes one.
+  explicit LentBytes(ByteView lent, std::shared_ptr<const void> kept_by = nullptr) : bytes(lent), owner(std::move(kept_by)) {}
+  ByteView bytes;
+  std::shared_ptr<const void> owner;
+  friend bool operator==(const LentBytes& one, const LentBytes& other);
+};
 
 namespace detail {
 
@@ -80,7 +92,7 @@ class Map {
 class Value {
  public:
   using Storage = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array, Map,
-                               Instant, Column>;
+                               Instant, Column, LentBytes>;
 
   Value() = default;  // nil
   Value(std::nullptr_t) {}
@@ -93,6 +105,7 @@ class Value {
   Value(std::string_view text) : storage_(std::string(text)) {}
   Value(std::string text) : storage_(std::move(text)) {}
   Value(Bytes bytes) : storage_(std::move(bytes)) {}
+  Value(LentBytes bytes) : storage_(std::move(bytes)) {}
   Value(Array items) : storage_(std::move(items)) {}
   Value(Map map) : storage_(std::move(map)) {}
   Value(Instant instant) : storage_(instant) {}

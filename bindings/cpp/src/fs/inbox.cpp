@@ -34,14 +34,15 @@ std::int64_t changed_in(int directory, const std::string& sender) {
 }  // namespace
 
 Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
-             bool ephemeral, std::size_t max_lanes)
+             bool ephemeral, std::size_t max_lanes, wire::Buffers buffers)
     : root_(std::move(root)),
       name_(std::move(name)),
       generation_(generation),
       keyring_(keyring),
       ephemeral_(ephemeral),
       max_lanes_(max_lanes),
-      quarantine_(root_, name_) {}
+      quarantine_(root_, name_),
+      buffers_(std::move(buffers)) {}
 
 void Inbox::prepare(const std::string& root, const std::string& name) {
   ensure_directory(wire::node_dir(root, name));
@@ -115,7 +116,7 @@ bool Inbox::remove_lane(const std::string& sender, std::int64_t changed_at, Regi
 }
 
 std::unique_ptr<LaneReader> Inbox::lane(const std::string& sender) {
-  return std::make_unique<LaneReader>(Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_, buffer_}, sender);
+  return std::make_unique<LaneReader>(Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_, buffer_, buffers_}, sender);
 }
 
 }  // namespace speed::fs

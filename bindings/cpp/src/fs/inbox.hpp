@@ -15,7 +15,7 @@ namespace speed::fs {
 class Inbox {
  public:
   Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
-        bool ephemeral = false, std::size_t max_lanes = wire::limits::max_lanes);
+        bool ephemeral = false, std::size_t max_lanes = wire::limits::max_lanes, wire::Buffers buffers = {});
 
   double late_seconds = 0;  // how old a listing may be that the filesystem gives
 
@@ -57,6 +57,7 @@ class Inbox {
   std::size_t max_lanes_;
   Quarantine quarantine_;
   wire::Buffer buffer_;
+  wire::Buffers buffers_;
   std::int64_t change_ = -1;  // the change that was seen last, in ns
   double seen_ = 0;           // since when, in monotonic seconds
   std::int64_t listed_at_ = -1;  // when the directory that was listed last was changed, in ns

@@ -14,6 +14,7 @@ using wire::Refusal;
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
+constexpr std::size_t large_bytes = 32 << 10;  // to copy less costs less than to hand it over
 constexpr std::size_t kept_bytes = 4 << 20;
 constexpr std::size_t slice_bytes = 4 << 20;   // of one envelope, read in one turn
 constexpr std::uint64_t read_bytes = 4 << 20;  // passed at once without an envelope, at most
@@ -57,6 +58,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
       generation_(around.generation),
       quarantine_(around.quarantine),
       buffer_(around.buffer),
+      buffers_(around.buffers),
       opener_(around.keyring, wire::node_id(source), wire::node_id(around.target),
               around.ephemeral ? around.generation : 0),
       decoder_(wire::node_id(source), wire::node_id(around.target), opener_),
@@ -242,18 +244,19 @@ std::optional<std::size_t> LaneReader::fill_window(std::size_t want, bool last) 
   const std::uint64_t offset = position_.offset;
   if (want > slice_bytes && file_bytes(fd) >= offset + want) {
     if (!gather(want)) return std::nullopt;
-    buffer_ = std::move(giant_);
+    buffers_.give(std::exchange(buffer_, std::move(giant_)));
     return buffer_.size();
   }
-  giant_.trim(0);
+  buffers_.give(std::move(giant_));
   // A torn rest is dropped for good: that nothing follows it is asked twice.
   if (last) return fill(fd, offset, want);
-  buffer_.clear();
+  make_room(want);
   return read_now(fd, buffer_.extend(want), offset);
 }
 
 // Reads a giant slice by slice, so that other lanes have their turns between; true once it is whole.
 bool LaneReader::gather(std::size_t want) {
+  if (giant_.size() == 0) giant_ = buffers_.take(want);
   giant_.reserve(want);
   const std::size_t size = std::min(slice_bytes, want - giant_.size());
   const std::span<std::byte> room(giant_.data() + giant_.size(), size);
@@ -263,8 +266,15 @@ bool LaneReader::gather(std::size_t want) {
 }
 
 std::size_t LaneReader::fill(int fd, std::uint64_t offset, std::size_t want) {
-  buffer_.clear();
+  make_room(want);
   return read_at(fd, buffer_.extend(want), offset);
+}
+
+void LaneReader::make_room(std::size_t want) {
+  buffer_.clear();
+  if (want <= chunk_bytes || buffer_.capacity() >= want) return;
+  buffers_.give(std::move(buffer_));
+  buffer_ = buffers_.take(want);
 }
 
 // Moves the position past what was settled, and puts damage aside while its bytes are at hand.
@@ -308,10 +318,11 @@ void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std:
   }
 }
 
-// The memory of a rare giant is kept by what was read of it, if anything was.
+// A large envelope stays where it was read, for as long as anybody needs it; so does all that came with a giant.
 void LaneReader::hand_over(std::vector<Received>& received) {
-  if (buffer_.capacity() <= kept_bytes) return;
-  const auto owner = std::make_shared<const wire::Buffer>(std::move(buffer_));
+  const bool is_large = received.size() == 1 && received.front().payload.size() >= large_bytes;
+  if (!is_large && buffer_.capacity() <= kept_bytes) return;
+  const auto owner = buffers_.share(std::move(buffer_));
   for (Received& one : received) one.owner = owner;
 }
 

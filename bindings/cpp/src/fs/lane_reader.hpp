@@ -13,6 +13,7 @@
 #include "core/link_receiver.hpp"
 #include "core/progress.hpp"
 #include "fs/lane_files.hpp"
+#include "wire/buffers.hpp"
 
 namespace speed::fs {
 
@@ -40,6 +41,7 @@ struct Surroundings {
   Quarantine& quarantine;
   bool ephemeral;        // the node says that its name will not come back
   wire::Buffer& buffer;  // one for all lanes of a node: fresh memory would page-fault at each read
+  wire::Buffers& buffers;  // for what is large, which is kept where it was read
 };
 
 class LaneReader {
@@ -89,6 +91,7 @@ class LaneReader {
   bool is_as_it_was() const;
   std::size_t window_bytes(bool whole) const;
   std::size_t fill(int fd, std::uint64_t offset, std::size_t want);
+  void make_room(std::size_t want);
   std::optional<std::size_t> fill_window(std::size_t want, bool last);
   bool gather(std::size_t want);
   void take(const core::Scan& scan, bool ended);
@@ -117,6 +120,7 @@ class LaneReader {
   std::uint32_t generation_;
   Quarantine& quarantine_;
   wire::Buffer& buffer_;
+  wire::Buffers& buffers_;
   wire::Buffer giant_;  // what was read so far of the envelope at the position
   wire::LinkOpener opener_;
   core::LaneDecoder decoder_;

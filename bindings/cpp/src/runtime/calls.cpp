@@ -95,7 +95,7 @@ core::Completion Waiter::completion() {
   };
 }
 
-Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted) {
+Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted, bool in_place) {
   std::optional<Workers::Away> away;
   if (!state_->done) away.emplace();
   if (!state_->done) workers.read_until(state_->done, interrupted);
@@ -108,16 +108,16 @@ Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted)
   // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
   core::Outcome outcome = std::exchange(state_->outcome, Value());
   guard.unlock();
-  outcome = read(std::move(outcome));
+  outcome = read(std::move(outcome), in_place);
   if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*error);
   return std::move(std::get<Value>(outcome));
 }
 
-core::Outcome read(core::Outcome outcome) {
+core::Outcome read(core::Outcome outcome, bool in_place) {
   const auto* const unread = std::get_if<core::Unread>(&outcome);
   if (unread == nullptr) return outcome;
   try {
-    wire::WireResponse response = wire::decode_response(unread->payload.bytes);
+    wire::WireResponse response = wire::decode_response(unread->payload.bytes, in_place ? unread->payload.owner : nullptr);
     if (response.ok) return std::move(response.result);
     return call_error(response.error_code, unread->source + ": " + response.error_message, response.details);
   } catch (const std::exception& error) {

@@ -22,7 +22,8 @@ class Waiter {
   bool done() const { return state_->done; }
   // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). Throws Interrupted
   // when `interrupted`, which is asked now and then, says so: the answer is then nobody's.
-  Value result(Workers& workers, const IsInterrupted& interrupted = {});
+  // `in_place`: what is large in it is lent.
+  Value result(Workers& workers, const IsInterrupted& interrupted = {}, bool in_place = false);
 
  private:
   struct State {
@@ -36,7 +37,7 @@ class Waiter {
 };
 
 // An outcome that is decoded; one that cannot be is an InternalError.
-core::Outcome read(core::Outcome outcome);
+core::Outcome read(core::Outcome outcome, bool in_place = false);
 
 // What many sequences lead to: the first outcome counts.
 core::Completion answered_once(core::Completion completion);

@@ -21,12 +21,12 @@
 #include "fs/key_source.hpp"
 #include "fs/registration.hpp"
 #include "message/guard.hpp"
-#include "runtime/buffers.hpp"
 #include "runtime/log.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
 #include "speed/node.hpp"
 #include "speed/segment.hpp"
+#include "wire/buffers.hpp"
 
 namespace speed::runtime {
 
@@ -105,7 +105,7 @@ struct Context {
   AccessPolicy policy;
   Stats stats;
   Log log;
-  Buffers buffers;
+  wire::Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
   // Told of a sender that will not come back, and of which this node has no lane any more.

@@ -22,7 +22,7 @@ struct Answer::State {
 };
 
 Value Answer::value() const {
-  core::Outcome outcome = runtime::read(std::move(state_->outcome));
+  core::Outcome outcome = runtime::read(std::move(state_->outcome), true);
   if (const auto* const failure = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*failure);
   return std::get<Value>(std::move(outcome));
 }
@@ -61,7 +61,7 @@ Value EmbeddedNode::call(const std::string& target, const std::string& service, 
   const std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
                                           waiter.completion());
   try {
-    return waiter.result(node.workers, interrupted);
+    return waiter.result(node.workers, interrupted, true);
   } catch (const Interrupted&) {
     withdraw(target, id);
     throw;

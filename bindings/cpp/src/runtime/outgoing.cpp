@@ -15,7 +15,7 @@ namespace speed::runtime {
 namespace {
 
 constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
-constexpr std::size_t kept_bytes = 4 << 20;
+constexpr std::size_t kept_bytes = 256 << 10;  // by each link
 constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)
 
 // Says why the node ended: it may have lost its name.
@@ -161,21 +161,25 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   context_.registration->check_held();
   const auto now = static_cast<std::uint64_t>(fs::unix_ms());
   std::uint64_t counter = counter_;
-  sealed_.trim(kept_bytes);
+  wire::Buffer large;
+  const bool is_large = total > kept_bytes;
+  wire::Buffer& sealed = is_large ? (large = context_.buffers.take(total)) : sealed_;
+  sealed.clear();
   ends_.clear();
   for (const ByteView payload : outgoing.payloads) {
-    sealer_.seal(outgoing.type, outgoing.flags, ++counter, now, payload, nonces_.draw(), sealed_);
-    ends_.push_back(sealed_.size());
+    sealer_.seal(outgoing.type, outgoing.flags, ++counter, now, payload, nonces_.draw(), sealed);
+    ends_.push_back(sealed.size());
   }
   const Appended appended{wire::make_sequence(context_.generation, counter), writer_.failed_flushes()};
   if (outgoing.track) outgoing.track(appended.sequence);
   try {
-    writer_.append(sealed_.view(), ends_);
+    writer_.append(sealed.view(), ends_);
   } catch (const StorageError& error) {
     counter_ += error.envelopes_written();
     throw;
   }
   counter_ = counter;
+  if (is_large) context_.buffers.give(std::move(large));
   return appended;
 }
 

@@ -113,6 +113,7 @@ void Registrar::guarded(const char* what, Part part) {
 
 // One heartbeat; false once the name is lost. A failed write is tried again until the lease ends.
 bool Registrar::renew() {
+  context_.buffers.tidy();
   look_at_keys();
   try {
     context_.registration->heartbeat();

@@ -114,7 +114,8 @@ void Runtime::claim(const NodeOptions& options) {
   std::unique_ptr<fs::Inbox> inbox;
   const auto before_publish = [&](const fs::Won& won) {
     fs::Inbox::prepare(context.root, context.name);
-    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(), won.claimant.ephemeral);
+    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(), won.claimant.ephemeral,
+                                        wire::limits::max_lanes, context.buffers);
     inbox->late_seconds = static_cast<double>(context.registry->late_ms) / 1000;
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
 constexpr std::size_t large_payload_bytes = 1 << 20;
+const wire::Owner nowhere;
 
 Response never_begun(std::string_view code, const std::string& text) {
   return Response::error(code, text, {{"phase", "queued"}});
@@ -185,7 +186,8 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
                   head.traceparent, found.idempotent && asked->redelivered, asked->cancellation.get_token()};
   if (asked->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
-    request.arguments = wire::decode_arguments(asked->payload.bytes, head);  // 5 and 6
+    const wire::Owner& owner = found.service->reads_in_place() ? asked->payload.owner : nowhere;
+    request.arguments = wire::decode_arguments(asked->payload.bytes, head, owner);  // 5 and 6
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
     return Response::error("INVALID_ARGUMENTS", error.what());

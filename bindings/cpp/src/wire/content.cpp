@@ -53,11 +53,11 @@ Value decode_msgpack(ByteView data) {
 
 std::string_view media_type_of(const Value& payload) {
   if (payload.get_if<std::string>() != nullptr) return text_type;
-  return payload.get_if<Bytes>() != nullptr ? bytes_type : msgpack_type;
+  return bytes_in(payload) ? bytes_type : msgpack_type;
 }
 
 void encode_content(const Value& payload, Buffer& out) {
-  if (const auto* bytes = payload.get_if<Bytes>()) {
+  if (const auto bytes = bytes_in(payload)) {
     out.append(*bytes);
   } else if (const auto* characters = payload.get_if<std::string>()) {
     if (!is_utf8(*characters)) throw UnserialisableError("payload is text that is not UTF-8: use Bytes");

@@ -172,7 +172,7 @@ void encode_message(const Value& payload, const MessageFields& fields, Buffer& o
   Writer writer{out};
   put_head(media_type_of(payload), fields, writer);
   // The payload's length stands before it, so it is written aside first, unless it is bytes already.
-  if (const auto* const bytes = payload.get_if<Bytes>()) return put_payload(*bytes, writer);
+  if (const auto bytes = bytes_in(payload)) return put_payload(*bytes, writer);
   Buffer packed;
   encode_content(payload, packed);
   put_payload(packed.view(), writer);

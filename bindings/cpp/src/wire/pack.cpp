@@ -66,7 +66,10 @@ class Writer {
     packer_.pack_str_body(value.data(), static_cast<std::uint32_t>(value.size()));
   }
 
-  void put(const Bytes& value, const Path& path, std::size_t) {
+  void put(const LentBytes& value, const Path& path, std::size_t) { put_bytes(value.bytes, path); }
+  void put(const Bytes& value, const Path& path, std::size_t) { put_bytes(value, path); }
+
+  void put_bytes(ByteView value, const Path& path) {
     packer_.pack_bin(count(value.size(), path));
     packer_.pack_bin_body(text(value).data(), static_cast<std::uint32_t>(value.size()));
   }
@@ -146,6 +149,12 @@ Bytes pack(const Value& value, std::string_view what) {
   Buffer out;
   pack(value, out, what);
   return {out.view().begin(), out.view().end()};
+}
+
+std::optional<ByteView> bytes_in(const Value& value) {
+  if (const auto* const own = value.get_if<Bytes>()) return *own;
+  if (const auto* const lent = value.get_if<LentBytes>()) return lent->bytes;
+  return std::nullopt;
 }
 
 void pack_map_header(std::uint32_t members, Buffer& out) {

@@ -66,8 +66,8 @@ void encode_request(const std::string& request_id, const std::string& service, c
   pack(arguments, out, "arguments");
 }
 
-Map decode_arguments(ByteView payload, const RequestHead& head) {
-  Value value = unpack(payload.subspan(head.arguments_at), "arguments", 1);
+Map decode_arguments(ByteView payload, const RequestHead& head, const Owner& owner) {
+  Value value = unpack(payload.subspan(head.arguments_at), "arguments", 1, owner);
   auto* const arguments = std::get_if<Map>(&value.storage());
   if (arguments == nullptr || !has_text_keys(*arguments)) refuse("arguments is no map with text keys");
   return std::move(*arguments);
@@ -155,10 +155,10 @@ void encode_error(const std::string& request_id, std::string_view code, std::str
   out.append(detailed);
 }
 
-WireResponse decode_response(ByteView payload) {
+WireResponse decode_response(ByteView payload, const Owner& owner) {
   const std::optional<std::string> id = id_at_front(payload);
   if (!id) refuse("a response does not begin with a requestId of 1 to 64 bytes");
-  Map members = unpack_map(payload, "response");
+  Map members = unpack_map(payload, "response", owner);
   WireResponse response;
   response.request_id = *id;
   const std::string* const status = text_in(members, "status");

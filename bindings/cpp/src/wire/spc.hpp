@@ -56,10 +56,10 @@ std::optional<std::string> application_code(std::string_view travelled);
 void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,
                   Buffer& out);
 
-// These throw WireError BAD_PAYLOAD that names the field.
+// These throw WireError BAD_PAYLOAD that names the field. `owner` of the payload: what is large in it is lent.
 RequestHead decode_head(ByteView payload);
-Map decode_arguments(ByteView payload, const RequestHead& head);
-WireResponse decode_response(ByteView payload);
+Map decode_arguments(ByteView payload, const RequestHead& head, const Owner& owner = nullptr);
+WireResponse decode_response(ByteView payload, const Owner& owner = nullptr);
 
 // The id that a request or response begins with; null if it begins with anything else.
 std::optional<std::string> id_at_front(ByteView payload);

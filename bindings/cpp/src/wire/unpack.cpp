@@ -9,12 +9,13 @@ namespace speed::wire {
 namespace {
 
 constexpr std::size_t reserved = 16;  // members
+constexpr std::size_t lent_bytes = 32 << 10;
 constexpr std::uint64_t nanoseconds = 1'000'000'000;
 
 // Builds a Value while msgpack walks the bytes; memory grows only with the bytes at hand (W-16).
 class Builder : public msgpack::null_visitor {
  public:
-  Builder(std::size_t bytes, std::size_t depth) : bytes_(bytes), depth_(depth) {}
+  Builder(std::size_t bytes, std::size_t depth, const Owner& owner) : bytes_(bytes), depth_(depth), owner_(owner) {}
 
   bool visit_nil() { return put({}); }
   bool visit_boolean(bool value) { return put(value); }
@@ -24,6 +25,7 @@ class Builder : public msgpack::null_visitor {
   bool visit_float64(double value) { return put(value); }
   bool visit_bin(const char* data, std::uint32_t size) {
     const ByteView content = view({data, size});
+    if (owner_ != nullptr && content.size() >= lent_bytes) return put(LentBytes{content, owner_});
     return put(Bytes(content.begin(), content.end()));
   }
   bool visit_str(const char* data, std::uint32_t size) {
@@ -64,6 +66,7 @@ class Builder : public msgpack::null_visitor {
   std::size_t bytes_;
   std::size_t depth_;      // of containers that the value lies in
   std::size_t items_ = 0;  // of all containers so far
+  const Owner& owner_;     // of the bytes; null: what is built holds copies
   std::vector<Level> levels_;
 };
 
@@ -144,23 +147,23 @@ bool Builder::visit_column(ByteView body) {
 
 }  // namespace
 
-Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth) {
-  Builder builder(data.size() - at, depth);
+Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth, const Owner& owner) {
+  Builder builder(data.size() - at, depth, owner);
   const bool whole = msgpack::parse(text(data).data(), data.size(), at, builder);
   if (!whole && builder.problem == nullptr) builder.problem = "is no msgpack";
   if (builder.problem != nullptr) throw WireError("BAD_PAYLOAD", std::string(what) + " " + builder.problem);
   return std::move(builder.result);
 }
 
-Value unpack(ByteView data, std::string_view what, std::size_t depth) {
+Value unpack(ByteView data, std::string_view what, std::size_t depth, const Owner& owner) {
   std::size_t at = 0;
-  Value value = unpack_next(data, at, what, depth);
+  Value value = unpack_next(data, at, what, depth, owner);
   if (at != data.size()) throw WireError("BAD_PAYLOAD", std::string(what) + " has bytes after its value");
   return value;
 }
 
-Map unpack_map(ByteView data, std::string_view what) {
-  Value value = unpack(data, what);
+Map unpack_map(ByteView data, std::string_view what, const Owner& owner) {
+  Value value = unpack(data, what, 0, owner);
   auto* const map = std::get_if<Map>(&value.storage());
   if (map == nullptr) throw WireError("BAD_PAYLOAD", std::string(what) + " is no map");
   return std::move(*map);

@@ -11,8 +11,8 @@ namespace speed {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kinds{"nil",   "boolean", "integer", "integer", "float", "text",
-                                                 "bytes", "array",   "map",     "instant", "column"};
+constexpr std::array<std::string_view, 12> kinds{"nil",   "boolean", "integer", "integer", "float", "text",
+                                                 "bytes", "array",   "map",     "instant", "column", "bytes"};
 
 // Above this many members equal keys are found by hash: a peer must not make reading quadratic.
 constexpr std::size_t few = 16;
@@ -138,6 +138,8 @@ std::size_t Value::size() const {
 
 bool Value::contains(std::string_view key) const { return members().contains(key); }
 
+bool operator==(const LentBytes& one, const LentBytes& other) { return std::ranges::equal(one.bytes, other.bytes); }
+
 std::string_view Value::kind() const noexcept { return kinds[storage_.index()]; }
 
 template <>
@@ -165,6 +167,7 @@ std::string Value::as<std::string>() const {
 
 template <>
 Bytes Value::as<Bytes>() const {
+  if (const auto* lent = get_if<LentBytes>()) return {lent->bytes.begin(), lent->bytes.end()};
   return expect<Bytes>(*this, "bytes");
 }
 

@@ -6,6 +6,8 @@
 
 namespace speed::wire {
 
+using Owner = std::shared_ptr<const void>;  // keeps bytes where they are
+
 // Appends the msgpack of a value; UnserialisableError names the path to what has no representation.
 void pack(const Value& value, Buffer& out, std::string_view what = "value");
 void pack(const Map& map, Buffer& out, std::string_view what);  // as a Value it would be copied first
@@ -17,11 +19,15 @@ void pack_text(std::string_view text, Buffer& out);  // not checked: only for te
 void pack_integer(std::uint64_t number, Buffer& out);
 
 // The value in `data`; WireError BAD_PAYLOAD for anything but one value within the limits. `depth`: how many containers
-// it lies in already.
-Value unpack(ByteView data, std::string_view what = "payload", std::size_t depth = 0);
+// it lies in already; `owner` of `data`: bytes of 32 KiB and more are then lent, not copied.
+Value unpack(ByteView data, std::string_view what = "payload", std::size_t depth = 0, const Owner& owner = nullptr);
 // The value at `at`, which is moved behind it.
-Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth);
-Map unpack_map(ByteView data, std::string_view what = "payload");
+Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth,
+                  const Owner& owner = nullptr);
+Map unpack_map(ByteView data, std::string_view what = "payload", const Owner& owner = nullptr);
+
+// The bytes of a value that is bytes, lent or its own.
+std::optional<ByteView> bytes_in(const Value& value);
 
 // Bytes of the character that begins at `at`, 0 if there is none (RFC 3629: no overlong forms, no surrogates).
 std::size_t character_bytes(std::string_view text, std::size_t at);
