@@ -24,6 +24,7 @@ from scripts.vectors.rows import rows
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
+from scripts.vectors.slots import slots
 from scripts.vectors.topics import topics
 from scripts.vectors.transcript import page, transcript
 from scripts.vectors.trust import trust
@@ -39,6 +40,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         claims,
         cursors,
         lanes,
+        slots,
         floors,
         values,
         columns,

@@ -7,9 +7,10 @@ from typing import Any
 from scripts.vectors.claims import claim_file
 from scripts.vectors.files import named
 from scripts.vectors.fixed import KEY, LANE_KEY, OTHER, RING, SOURCE, TARGET, TIME, flipped
+from scripts.vectors.slots import head, pattern, slot
 from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_fence
-from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType, make_sequence
-from speed.wire.names import cursor_name, fence_name, lane_file_name, node_id
+from speed.wire.envelope import FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, make_sequence
+from speed.wire.names import cursor_name, fence_name, lane_file_name, node_id, slot_name
 from speed.wire.seal import LinkSealer
 
 SIZE = 105
@@ -104,14 +105,14 @@ def seen(cursor: Cursor) -> dict[str, Any]:
 def lanes() -> dict[str, Any]:
     """All cases."""
     return {
-        "about": "L-12 to L-18. `files` lie in the lane analytics -> billing, and `claims` in the registry, when a "
+        "about": "L-12 to L-18, L-30. `files` lie in the lane analytics -> billing, and `claims` in the registry, when a "
         "receiver of `generation` begins. It reads to the end, finishes what `finished` names, and scans twice. "
         "`dispatched` is what it hands out, in order; `cursor` what its cursor file says then, `left` which files of "
         "the lane are there, `quarantine` the reasons (codes.json) of what was put aside.",
         "source": SOURCE,
         "target": TARGET,
         "key": KEY.hex(),
-        "cases": [*beginnings(), *crashes(), *sequences(), *damages(), *fences()],
+        "cases": [*beginnings(), *crashes(), *sequences(), *damages(), *fences(), *slotted()],
         "replaced": [
             {
                 "name": "a cursor above the own generation",
@@ -424,5 +425,104 @@ def fences() -> list[dict[str, Any]]:
             [*given(1, 2, 3), *given(1, generation=2)],
             after,
             left,
+        ),
+    ]
+
+
+SLOTTED_SIZE = 104 + 48
+PAYLOAD = pattern(100)
+FIRST, SECOND = slot_name(1, 1), slot_name(1, 2)
+
+
+def in_slot(counter: int, plaintext: bytes | None = None, generation: int = 1) -> bytes:
+    """An envelope whose payload, ``PAYLOAD``, lies in the first slot."""
+    sealer = LinkSealer(RING, node_id(SOURCE), node_id(TARGET), generation)
+    nonce = bytes([generation, MESSAGE, FLAG_SLOTTED, 1]) + counter.to_bytes(8, "big")
+    return sealer.seal(MESSAGE, FLAG_SLOTTED, counter, TIME, head(1, 100) if plaintext is None else plaintext, nonce)
+
+
+def slotted() -> list[dict[str, Any]]:
+    """There is no entry of the sender: nobody writes any more."""
+    whole = {FIRST: slot(PAYLOAD)}
+    behind = at(1, receiver=1, offset=SLOTTED_SIZE)
+    followed = segment(in_slot(1) + envelope(2))
+    after = at(2, receiver=1, offset=SLOTTED_SIZE + SIZE)
+    twice = SLOTTED_SIZE + SIZE
+    return [
+        case("a payload in a slot", "the head taken for the payload", {**segment(in_slot(1)), **whole}, given(1), behind, [ONE, FIRST]),
+        case(
+            "a slot before others",
+            "what follows overtakes it",
+            {**followed, **whole},
+            given(1, 2),
+            after,
+            [ONE, FIRST],
+        ),
+        case(
+            "a slot that is longer",
+            "the length of the file believed",
+            {**segment(in_slot(1)), FIRST: whole[FIRST] + bytes(1000)},
+            given(1),
+            behind,
+            [ONE, FIRST],
+        ),
+        case("a slot that was never written", "a wait without end", segment(in_slot(1)), [], behind, [ONE]),
+        case(
+            "a slot that was cut",
+            "a wait for bytes that never come",
+            {**followed, FIRST: whole[FIRST][:-1]},
+            given(2),
+            after,
+            [ONE, FIRST],
+        ),
+        case(
+            "a piece that was not written, of a sender that is gone",
+            "a wait without end",
+            {**segment(in_slot(1)), FIRST: bytes(116)},
+            [],
+            behind,
+            [ONE, FIRST],
+        ),
+        case(
+            "an altered piece",
+            "tag unchecked",
+            {**followed, FIRST: flipped(whole[FIRST], 7)},
+            given(2),
+            after,
+            [ONE, FIRST],
+            quarantine=("BAD_SLOT",),
+        ),
+        case(
+            "a slot that does not exist",
+            "files without bound",
+            {**segment(in_slot(1, head(17, 100)) + envelope(2)), **whole},
+            given(2),
+            after,
+            [ONE, FIRST],
+            quarantine=("BAD_SLOT",),
+        ),
+        case(
+            "a slotted duplicate",
+            "the slot opened before the sequence is judged",
+            {**segment(in_slot(1) + envelope(2) + in_slot(1)), **whole},
+            given(1, 2),
+            at(2, receiver=1, offset=twice + SLOTTED_SIZE),
+            [ONE, FIRST],
+        ),
+        case(
+            "an unfinished payload in a slot",
+            "a slot lost by a restart",
+            {**followed, **whole, cursor_name(1): encode_cursor(Cursor(1, 1, 1, twice, make_sequence(1, 2), (Unfinished(make_sequence(1, 1), 1, 1, 0),)), LANE_KEY)},
+            given(1, again=(1,)),
+            at(2, receiver=2, offset=twice),
+            [ONE, FIRST],
+        ),
+        case(
+            "a slot of an earlier life",
+            "slots that stay for ever",
+            {**segment(in_slot(1)), **whole, SECOND: b"", **segment(envelope(1, 2), 1, 2)},
+            [*given(1), *given(1, generation=2)],
+            at(1, receiver=1, generation=2),
+            [lane_file_name(2, 1)],
         ),
     ]

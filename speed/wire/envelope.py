@@ -38,7 +38,8 @@ class EnvelopeType(IntEnum):
 FLAG_ACK_REQUESTED: Final = 1
 FLAG_SEGMENT: Final = 2
 FLAG_REPLY: Final = 4
-_FLAGS_OF_TYPE: Final = (0, 3, 2, 6, 3, 4, 4, 4, 4)
+FLAG_SLOTTED: Final = 8
+_FLAGS_OF_TYPE: Final = (0, 11, 10, 14, 11, 4, 4, 4, 4)
 """Which flags each type may carry (W-6): REPLY, which passes without a grant, only on what answers."""
 ENVELOPE_OVERHEAD: Final = AAD_BYTES + TAG_BYTES
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from speed.errors import InvalidNameError
-from speed.wire.limits import GENERATION_BITS, MAX_NAME_BYTES, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
+from speed.wire.limits import GENERATION_BITS, MAX_NAME_BYTES, MAX_SLOTS, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
 
 RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
 REGISTRY = "speed_registry"
@@ -25,6 +25,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_SLOT = re.compile(r"(\d{6,8})-(\d{2,3})\.slot", re.ASCII)
 _DELIVERIES = re.compile(r"deliveries\.(\d{6,8})", re.ASCII)
 _LETTER = re.compile(r"(\d{8,18})\.(letter|retry|trying)", re.ASCII)
 _JOURNAL_LANE = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -251,6 +252,21 @@ def parse_lane_file(filename: str) -> tuple[int, int] | None:
     if generation is None or not 1 <= file <= _MAX_FILE or f"{file:08d}" != match[2]:
         return None
     return generation, file
+
+
+def slot_name(generation: int, number: int) -> str:
+    return f"{generation:06d}-{number:02d}.slot"
+
+
+def parse_slot(filename: str) -> tuple[int, int] | None:
+    """(generation, number) of a slot, None for anything else."""
+    match = _SLOT.fullmatch(filename)
+    if match is None:
+        return None
+    generation, number = _generation(match[1]), int(match[2])
+    if generation is None or not 1 <= number <= MAX_SLOTS or f"{number:02d}" != match[2]:
+        return None
+    return generation, number
 
 
 def cursor_name(generation: int) -> str:

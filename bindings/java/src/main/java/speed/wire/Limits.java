@@ -44,6 +44,9 @@ public final class Limits {
     public static final int LANES_AT_REST_A_SCAN = 64;
     public static final int MAX_JUNK_A_SCAN = 256;
     public static final int MAX_LANE_SEGMENTS = 32_768;
+    public static final int SLOT_HEAD_BYTES = 48;
+    public static final int SLOT_PIECE_BYTES = 65_536;
+    public static final int MAX_SLOTS = 16;
     public static final int MAX_UNFINISHED = 64;
     public static final int MAX_UNFINISHED_BYTES = 134_217_728;
     public static final int MAX_IN_HAND = 16_384;
