@@ -40,6 +40,7 @@ class OneLane {
 
   std::unique_ptr<fs::LaneReader> reader(std::uint32_t generation = 1) {
     inboxes_.push_back(std::make_unique<fs::Inbox>(root.path, "billing", generation, ring));
+    inboxes_.back()->is_live = [this](const auto&, auto) { return sender_lives; };
     return inboxes_.back()->lane("analytics");
   }
 
@@ -66,6 +67,7 @@ class OneLane {
 
   TestRoot root;
   wire::Keyring ring{{wire::Key{}}};
+  bool sender_lives = true;
 
  private:
   std::vector<std::unique_ptr<fs::Inbox>> inboxes_;
@@ -76,6 +78,7 @@ class Sender {
  public:
   explicit Sender(const OneLane& lane, std::uint32_t generation = 1, const fs::LaneSettings& settings = {})
       : writer(lane.root.path, "analytics", "billing", generation, lane.lane_keys(), settings),
+        generation_(generation),
         sealer_(lane.ring, wire::node_id("analytics"), wire::node_id("billing"), generation) {}
 
   void send(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message, std::uint16_t flags = 0) {
@@ -92,10 +95,34 @@ class Sender {
     return {envelope.view().begin(), envelope.view().end()};
   }
 
+  // What a link does with a large payload, up to where its pieces would be written; 0: no slot is free.
+  std::uint32_t announce(const std::string& payload) {
+    wire::SlotHead head{0, payload.size(), {}};
+    head.key[0] = static_cast<std::byte>(counter);
+    pieces = std::make_unique<wire::SlotPieces>(head, wire::Aead::Direction::seal);
+    head.number = writer.take_slot(*pieces);
+    if (head.number == 0) return 0;
+    const wire::SlotHeadBytes told = wire::encode_slot_head(head);
+    send(std::string(wire::text(told)), wire::EnvelopeType::message, wire::flag_slotted);
+    return head.number;
+  }
+
+  void write(std::uint32_t slot, const std::string& payload) {
+    writer.write_slot(slot, wire::make_sequence(generation_, counter - 1), *pieces, wire::view(payload));
+  }
+
+  std::uint32_t send_in_slot(const std::string& payload) {
+    const std::uint32_t slot = announce(payload);
+    if (slot != 0) write(slot, payload);
+    return slot;
+  }
+
   fs::LaneWriter writer;
+  std::unique_ptr<wire::SlotPieces> pieces;  // of the payload that was announced last
   std::uint64_t counter = 1;  // of the next envelope
 
  private:
+  std::uint32_t generation_;
   wire::LinkSealer sealer_;
 };
 

@@ -87,8 +87,8 @@ TEST(Names, topics_patterns_and_grants_follow_w_2_and_a_2) {
 }
 
 Json parsed(const std::string& kind, const std::string& file) {
-  if (kind == "segment") {
-    const auto found = parse_lane_file(file);
+  if (kind == "segment" || kind == "slot") {
+    const auto found = kind == "slot" ? parse_slot(file) : parse_lane_file(file);
     return found ? Json{found->generation, found->number} : Json(nullptr);
   }
   if (kind == "claim") {

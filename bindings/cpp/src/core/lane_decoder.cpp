@@ -51,6 +51,9 @@ Scan LaneDecoder::scan(const Window& window, std::size_t limit) {
     if (found.kind == Look::Kind::whole) {
       at = static_cast<std::size_t>(found.item.end - window.base);
       scan.items.push_back(found.item);
+      // Its payload is waited for before anything behind it counts.
+      scan.more = (found.item.header.flags & wire::flag_slotted) != 0;
+      if (scan.more) break;
       continue;
     }
     const bool incomplete = found.kind == Look::Kind::incomplete;

@@ -5,7 +5,7 @@
 namespace speed::core {
 
 void Progress::redispatched(const wire::Unfinished& entry) {
-  pending_.push_back({entry.sequence, entry.start, entry.start.offset, 0});
+  pending_.push_back({entry.sequence, entry.start, entry.start.offset, 0, 0});
 }
 
 // Most are finished in order: the first place is looked at first.
@@ -19,16 +19,18 @@ bool Progress::holds(std::uint64_t sequence) const {
   return std::ranges::binary_search(pending_, sequence, {}, &Pending::sequence);
 }
 
-void Progress::found_again(std::uint64_t sequence, std::uint64_t end) {
+void Progress::found_again(std::uint64_t sequence, std::uint64_t end, std::uint64_t in_slot) {
   const auto found = find(sequence);
   if (found == pending_.end()) return;
   found->end = end;
-  bytes_ += end - found->start.offset;
+  found->in_slot = in_slot;
+  bytes_ += found->bytes();
 }
 
-void Progress::dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end) {
-  pending_.push_back({sequence, start, end, tail_sequence_});
-  bytes_ += end - start.offset;
+void Progress::dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end,
+                          std::uint64_t in_slot) {
+  pending_.push_back({sequence, start, end, tail_sequence_, in_slot});
+  bytes_ += pending_.back().bytes();
   tail_ = start;
   tail_.offset = end;
   tail_sequence_ = sequence;
@@ -44,9 +46,8 @@ std::uint64_t Progress::finish(std::uint64_t sequence) {
     done_ = done.start;
     done_.offset = done.end;
   }
-  const std::uint64_t bytes = done.end - done.start.offset;
-  bytes_ -= bytes;
-  return bytes;
+  bytes_ -= done.bytes();
+  return done.bytes();
 }
 
 wire::Cursor Progress::cursor(std::uint32_t receiver_generation, bool clean) const {

@@ -19,10 +19,10 @@ class Progress {
 
   // Takes over an envelope that the predecessor's cursor lists as unfinished; its end is known once it is read.
   void redispatched(const wire::Unfinished& entry);
-  void found_again(std::uint64_t sequence, std::uint64_t end);
+  void found_again(std::uint64_t sequence, std::uint64_t end, std::uint64_t in_slot = 0);
 
-  // The envelope from `start` to the offset `end` was handed out; sequences rise.
-  void dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end);
+  // The envelope from `start` to the offset `end` was handed out; sequences rise. So many bytes more lie in a slot.
+  void dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end, std::uint64_t in_slot = 0);
 
   // The bytes before `position` hold nothing more to dispatch (damage, duplicates).
   void skip_to(const wire::Position& position) { tail_ = position; }
@@ -45,6 +45,9 @@ class Progress {
     wire::Position start;
     std::uint64_t end = 0;
     std::uint64_t previous = 0;  // sequence of the envelope before it
+    std::uint64_t in_slot = 0;   // bytes of its payload
+
+    std::uint64_t bytes() const { return end - start.offset + in_slot; }
   };
 
   std::deque<Pending>::iterator find(std::uint64_t sequence);

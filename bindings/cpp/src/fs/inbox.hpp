@@ -17,6 +17,9 @@ class Inbox {
   Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
         bool ephemeral = false, std::size_t max_lanes = wire::limits::max_lanes, wire::Buffers buffers = {});
 
+  // Whether a node has a live entry of a generation, as its lanes ask.
+  std::function<bool(const std::string& name, std::uint32_t generation)> is_live = [](const auto&, auto) { return false; };
+
   double late_seconds = 0;  // how old a listing may be that the filesystem gives
 
   // Makes the node's directories; RootError if something else is in their place.

@@ -25,6 +25,8 @@ void sort_in(Listing& listing, const std::string& filename) {
     listing.fences.push_back(*fence);
   } else if (const auto deliveries = wire::parse_deliveries(filename)) {
     listing.deliveries.push_back(*deliveries);
+  } else if (const auto slot = wire::parse_slot(filename)) {
+    listing.slots.push_back(*slot);
   } else if (!wire::is_temporary(filename)) {
     listing.foreign.push_back(filename);
   }
@@ -86,6 +88,10 @@ Listing LaneFiles::list() {
 
 Fd LaneFiles::open_file(wire::LaneFileName file) const {
   return open_regular(directory(), wire::lane_file_name(file), owners_);
+}
+
+Fd LaneFiles::open_slot(wire::LaneFileName slot) const {
+  return open_regular(directory(), wire::slot_name(slot), owners_);
 }
 
 std::uint64_t LaneFiles::size_of(wire::LaneFileName file) const {

@@ -15,6 +15,7 @@ struct Listing {
   std::vector<std::uint32_t> fences;
   std::vector<std::uint32_t> cursors;
   std::vector<std::uint32_t> deliveries;
+  std::vector<wire::LaneFileName> slots;
   std::vector<std::string> foreign;
 };
 
@@ -33,6 +34,7 @@ class LaneFiles {
   bool changed() const;  // whether a file came or went since the last listing, as far as time stamps tell
 
   Fd open_file(wire::LaneFileName file) const;
+  Fd open_slot(wire::LaneFileName slot) const;
   std::uint64_t size_of(wire::LaneFileName file) const;  // 0 if there is none
   bool has_file(wire::LaneFileName file) const;             // it can be opened now, whatever was listed
   void remove(const std::string& filename);  // if it is there

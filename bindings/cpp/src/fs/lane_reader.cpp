@@ -59,6 +59,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
       quarantine_(around.quarantine),
       buffer_(around.buffer),
       buffers_(around.buffers),
+      is_live_(around.is_live),
       opener_(around.keyring, wire::node_id(source), wire::node_id(around.target),
               around.ephemeral ? around.generation : 0),
       decoder_(wire::node_id(source), wire::node_id(around.target), opener_),
@@ -124,7 +125,7 @@ wire::Position LaneReader::lane_end() const {
 
 // Redelivers the next envelope that a former process had begun and not finished.
 void LaneReader::read_again(std::vector<Received>& received) {
-  while (!again_.empty() && received.empty()) {
+  while (!again_.empty() && received.empty() && !awaited_) {
     const wire::Unfinished entry = again_.front();
     again_.pop_front();
     if (find_again(entry, received)) continue;
@@ -148,6 +149,10 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
     throw;
   }
   if (scan.items.empty() || scan.items[0].is_damage() || scan.items[0].header.sequence != entry.sequence) return false;
+  if (is_slotted(scan.items[0].header)) {
+    await(scan.items[0], {scan.items[0].header, {}, true, false}, entry.start, true);
+    return true;
+  }
   progress_.found_again(entry.sequence, scan.items[0].end);
   received.push_back({scan.items[0].header, scan.items[0].payload, true, false});
   hand_over(received);
@@ -158,7 +163,7 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
 
 bool LaneReader::read(std::vector<Received>& received, std::size_t most, double now, bool scan) {
   received.clear();
-  if (!again_.empty()) {
+  if (!again_.empty() && !awaited_) {
     read_again(received);
     if (!received.empty()) return true;
   }
@@ -171,7 +176,7 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
     }
   }
   std::uint64_t taken = 0;
-  while (received.empty() && taken < read_bytes) {
+  while (received.empty() && !awaited_ && taken < read_bytes) {
     if (!file_ && !open_next(now)) return false;
     const bool final = successor().has_value();
     const Passed passed = read_window(received, most, now, scan, final);
@@ -182,10 +187,11 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
       return false;
     }
   }
-  return true;
+  return received.empty() && awaited_ ? read_slot(received, scan) : true;
 }
 
 bool LaneReader::grew() const {
+  if (awaited_) return awaited_->slot.has_changed();
   if (!file_) return false;
   const std::uint64_t end = end_of(file_.get());
   return end > seen_ && end >= position_.offset + needed_;
@@ -309,8 +315,13 @@ void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std:
     if (verdict != core::SequenceVerdict::next) count(name_of(verdict));
     if (verdict > core::SequenceVerdict::gap) continue;
     const wire::Position start{from.generation, from.number, item.start};
+    Received one{item.header, item.payload, may_be_repeated(item.header, start), is_doubtful(start)};
+    if (is_slotted(item.header)) {
+      await(item, one, start, false);
+      continue;
+    }
     progress_.dispatched(item.header.sequence, start, item.end);
-    received.push_back({item.header, item.payload, may_be_repeated(item.header, start), is_doubtful(start)});
+    received.push_back(std::move(one));
   }
   if (scan.consumed > 0 && progress_.tail() != position_) {
     progress_.skip_to(position_);
@@ -340,7 +351,8 @@ bool LaneReader::may_be_repeated(const wire::Header& header, const wire::Positio
 void LaneReader::finish(std::uint64_t sequence, bool lazy) {
   const std::uint64_t bytes = progress_.finish(sequence);
   if (deliveries_.erase(sequence) != 0 && deliveries_.empty()) files_.remove(wire::deliveries_name(generation_));
-  if (lazy) {
+  const bool was_in_slot = in_slots_.erase(sequence) != 0;  // its sender may be out of slots
+  if (lazy && !was_in_slot) {
     dirty_ += bytes;
     if (dirty_ < lazy_bytes) return;
   }
@@ -348,6 +360,7 @@ void LaneReader::finish(std::uint64_t sequence, bool lazy) {
 }
 
 bool LaneReader::begin(std::uint64_t sequence) {
+  in_slots_.erase(sequence);
   progress_.finish(sequence);
   return commit();
 }
@@ -356,6 +369,7 @@ bool LaneReader::begin(std::uint64_t sequence) {
 bool LaneReader::commit() {
   const wire::Cursor cursor = progress_.cursor(generation_);
   const bool written = write_cursor(cursor);
+  if (written) remove_passed_slots(cursor);
   if (listing_.files.empty() || listing_.files.front() >= cursor.position.file()) return written;
   if (!written && unfinished() > 0) return false;
   // Without space for a cursor only this frees some; the next start begins at what is left.

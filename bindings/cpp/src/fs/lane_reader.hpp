@@ -6,13 +6,15 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "core/lane_decoder.hpp"
 #include "core/link_receiver.hpp"
 #include "core/progress.hpp"
-#include "fs/lane_files.hpp"
+#include "fs/slot_reader.hpp"
 #include "wire/buffers.hpp"
 
 namespace speed::fs {
@@ -42,6 +44,8 @@ struct Surroundings {
   bool ephemeral;        // the node says that its name will not come back
   wire::Buffer& buffer;  // one for all lanes of a node: fresh memory would page-fault at each read
   wire::Buffers& buffers;  // for what is large, which is kept where it was read
+  // Whether a node has a live entry of a generation.
+  const std::function<bool(const std::string& name, std::uint32_t generation)>& is_live;
 };
 
 class LaneReader {
@@ -68,6 +72,7 @@ class LaneReader {
 
   void rest();           // commits what is not yet, and holds nothing open until the next use
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
+  void remove_slots();   // of a sender that is gone, once everything is finished
 
   std::size_t unfinished() const { return progress_.unfinished(); }
   bool is_full() const { return progress_.is_full(); }  // more is unfinished than a lane may have in hand (L-19)
@@ -76,6 +81,14 @@ class LaneReader {
   const std::map<std::string, std::uint64_t>& counts() const { return counts_; }
 
  private:
+  // A payload in a slot that is not wholly there yet: what follows waits behind it.
+  struct Awaited {
+    Received envelope;
+    wire::Position start;
+    std::uint64_t end;  // of the envelope, in its file
+    SlotReader slot;
+  };
+
   struct Passed {
     std::uint64_t cost = 0;
     bool at_end = false;
@@ -98,6 +111,15 @@ class LaneReader {
   void put_aside(const core::Item& damage, std::uint64_t base, bool torn);
   void accept(const core::Scan& scan, const wire::Position& from, std::vector<Received>& received);
   void hand_over(std::vector<Received>& received);
+  void await(const core::Item& item, const Received& envelope, const wire::Position& start, bool again);
+  void refuse_head(const core::Item& item, const wire::Position& start);
+  bool is_slotted(const wire::Header& header) const { return (header.flags & wire::flag_slotted) != 0; }
+  bool read_slot(std::vector<Received>& received, bool scan);
+  SlotReader::State read_pieces();
+  bool is_followed(const Awaited& awaited);
+  void hand_out(Awaited& awaited, std::vector<Received>& received);
+  void give_up(const Awaited& awaited, bool is_altered);
+  void remove_passed_slots(const wire::Cursor& cursor);
   bool may_be_repeated(const wire::Header& header, const wire::Position& start);
   bool is_doubtful(const wire::Position& start) const { return lost_track_ && start < suspect_until_; }
 
@@ -121,6 +143,9 @@ class LaneReader {
   Quarantine& quarantine_;
   wire::Buffer& buffer_;
   wire::Buffers& buffers_;
+  const std::function<bool(const std::string&, std::uint32_t)>& is_live_;
+  std::optional<Awaited> awaited_;
+  std::set<std::uint64_t> in_slots_;  // unfinished envelopes whose slots are needed until they are finished
   wire::Buffer giant_;  // what was read so far of the envelope at the position
   wire::LinkOpener opener_;
   core::LaneDecoder decoder_;

@@ -39,7 +39,8 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
       path_(wire::lane_dir(root, target, source)),
       generation_(generation),
       keys_(std::move(lane_keys)),
-      settings_(settings) {}
+      settings_(settings),
+      slots_(generation) {}
 
 void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
   if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
@@ -113,11 +114,11 @@ bool LaneWriter::has_room(std::uint64_t size) {
   if (fits(size)) return true;
   verify();
   try {
-    if (const auto cursor = newest_cursor(lane_.get(), keys_)) outstanding_.commit(cursor->position);
+    look_at_cursor();
   } catch (const std::system_error& error) {
     fail(error, 0);
   }
-  if (outstanding_.bytes() == 0 || fits(size)) return true;
+  if (outstanding_.bytes() + slots_.bytes() == 0 || fits(size)) return true;
   // Only behind a successor does the reader pass what was torn (L-17), which may be what takes the room.
   if (!file_ && !settings_.publish_whole && outstanding_.files() < wire::limits::max_lane_segments) {
     open_file();
@@ -126,8 +127,56 @@ bool LaneWriter::has_room(std::uint64_t size) {
 }
 
 bool LaneWriter::fits(std::uint64_t size) const {
-  return outstanding_.bytes() + size <= settings_.window_bytes &&
+  return outstanding_.bytes() + slots_.bytes() + size <= settings_.window_bytes &&
          outstanding_.files() < wire::limits::max_lane_segments;
+}
+
+// The one that was read last is there nearly always; a list of the directory costs several times as much.
+void LaneWriter::look_at_cursor() {
+  auto cursor = read_cursor(lane_.get(), receiver_generation_, keys_);
+  if (!cursor) cursor = newest_cursor(lane_.get(), keys_);
+  if (!cursor) return;
+  receiver_generation_ = cursor->receiver_generation;
+  outstanding_.commit(cursor->position);
+  slots_.commit(*cursor);
+}
+
+std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
+  if (settings_.publish_whole) return 0;
+  if (!lane_) verify();
+  try {
+    if (slots_.bytes() > 0) look_at_cursor();
+    return slots_.take(lane_.get(), pieces);
+  } catch (const std::system_error& error) {
+    fail(error, 0);
+  }
+}
+
+void LaneWriter::write_slot(std::uint32_t number, std::uint64_t sequence, wire::SlotPieces& pieces, ByteView payload) {
+  slots_.use(number, sequence, payload.size());
+  try {
+    slots_.write(lane_.get(), number, pieces, payload, settings_.durable);
+  } catch (const std::system_error& error) {
+    fail(error, 0);
+  }
+}
+
+void LaneWriter::tidy_slots() { remove_slots(false); }
+
+// A lane that is not there any more took its slots along; it is not made again for that.
+void LaneWriter::remove_slots(bool all) {
+  if (!slots_.has_any()) return;
+  const bool rests = !lane_;
+  struct stat status {};
+  if (rests && (lstat(path_.c_str(), &status) != 0 || status.st_ino != lane_inode_)) return slots_.forget();
+  try {
+    if (rests) open_lane();
+    look_at_cursor();
+    slots_.tidy(lane_.get(), all);
+  } catch (const std::system_error&) {
+    // The next time tries again.
+  }
+  if (rests) close();
 }
 
 Flush::Flush(Fd file, Fd lane, std::string inbox)
@@ -180,6 +229,7 @@ void LaneWriter::open_lane() {
   const struct stat status = status_of(lane.get());
   if (status.st_uid != geteuid() && !core::is_shared(status.st_mode)) throw std::system_error(EACCES, std::generic_category(), "foreign lane");
   lane_ = std::move(lane);
+  if (lane_inode_ != status.st_ino) slots_.forget();
   lane_inode_ = status.st_ino;
   outstanding_ = {};
   for (const LaneFileSize& one : lane_files_in(lane_.get())) {
@@ -198,6 +248,11 @@ void LaneWriter::close() {
   if (file_) leave_file();
   if (settings_.durable && created_ && lane_) sync_created();
   lane_.close();
+}
+
+void LaneWriter::end() {
+  remove_slots(true);
+  close();
 }
 
 // Whoever appended, and waits for a flush, finds no descriptor any more.

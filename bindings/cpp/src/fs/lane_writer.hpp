@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "fs/committed.hpp"
+#include "fs/slot_writer.hpp"
 
 namespace speed::fs {
 
@@ -41,6 +42,12 @@ class LaneWriter {
   // An empty lane takes an envelope of any size. StorageError where that cannot be found out.
   bool has_room(std::uint64_t size);
 
+  // The number of a slot for the payload (L-29), its space reserved; 0: it goes into the lane itself. After its envelope was
+  // appended, under `sequence`, the payload is written. StorageError.
+  std::uint32_t take_slot(const wire::SlotPieces& pieces);
+  void write_slot(std::uint32_t number, std::uint64_t sequence, wire::SlotPieces& pieces, ByteView payload);
+  void tidy_slots();  // removes those that are free and were not used since the last time
+
   Flush begin_flush();
   void flush_failed(std::error_code error);
   // Flushes that failed so far: what was appended before each may be lost in a power cut. StorageError says that.
@@ -48,9 +55,12 @@ class LaneWriter {
   [[noreturn]] void refuse_flush() const;
 
   void close();  // the next append begins a new file
+  void end();    // closes for good: no slot stays that nobody reads
 
  private:
   bool fits(std::uint64_t size) const;
+  void look_at_cursor();
+  void remove_slots(bool all);
   void verify();
   void open_lane();
   void open_file();
@@ -73,6 +83,8 @@ class LaneWriter {
   std::uint32_t number_ = 0;
   std::uint64_t file_size_ = 0;
   Outstanding outstanding_;
+  SlotWriter slots_;
+  std::uint32_t receiver_generation_ = 0;  // of the cursor that was read last
   bool created_ = false;  // a file came since the last flush
   std::uint64_t failed_flushes_ = 0;
   std::error_code flush_error_;

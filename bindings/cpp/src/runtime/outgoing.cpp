@@ -16,6 +16,7 @@ namespace {
 
 constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 256 << 10;  // by each link
+constexpr std::size_t least_in_slot = 128 << 10;  // less is sooner written into the lane than into a file of its own
 constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)
 
 // Says why the node ended: it may have lost its name.
@@ -159,19 +160,46 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   if (!writer_.has_room(total)) wait_for_room(guard, total, outgoing);
   check_open(outgoing);
   context_.registration->check_held();
+  const std::uint64_t failed_flushes = writer_.failed_flushes();
+  const std::uint64_t last = counter_ + outgoing.payloads.size();
+  if (outgoing.track) outgoing.track(wire::make_sequence(context_.generation, last));
+  append_all(outgoing, total);
+  return {wire::make_sequence(context_.generation, counter_), failed_flushes};
+}
+
+// What goes into slots stands between what does not, as the sequence says.
+void OutgoingLink::append_all(const Outgoing& outgoing, std::uint64_t total) {
+  const std::uint64_t first = counter_;
+  std::span<const ByteView> rest = outgoing.payloads;
+  try {
+    while (!rest.empty()) {
+      const auto large = std::ranges::find_if(rest, [&](ByteView payload) { return goes_into_slot(payload); });
+      const auto before = static_cast<std::size_t>(large - rest.begin());
+      if (before > 0) append_sealed(outgoing, rest.first(before), total);
+      if (before < rest.size()) append_slotted(outgoing, rest[before]);
+      rest = rest.subspan(std::min(before + 1, rest.size()));
+    }
+  } catch (const StorageError& error) {
+    throw StorageError(error.what(), counter_ - first);
+  }
+}
+
+bool OutgoingLink::goes_into_slot(ByteView payload) const {
+  return takes_slots_ && payload.size() >= least_in_slot && payload.size() <= wire::limits::max_payload_bytes;
+}
+
+void OutgoingLink::append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room) {
   const auto now = static_cast<std::uint64_t>(fs::unix_ms());
   std::uint64_t counter = counter_;
   wire::Buffer large;
-  const bool is_large = total > kept_bytes;
-  wire::Buffer& sealed = is_large ? (large = context_.buffers.take(total)) : sealed_;
+  const bool is_large = room > kept_bytes;
+  wire::Buffer& sealed = is_large ? (large = context_.buffers.take(room)) : sealed_;
   sealed.clear();
   ends_.clear();
-  for (const ByteView payload : outgoing.payloads) {
+  for (const ByteView payload : payloads) {
     sealer_.seal(outgoing.type, outgoing.flags, ++counter, now, payload, nonces_.draw(), sealed);
     ends_.push_back(sealed.size());
   }
-  const Appended appended{wire::make_sequence(context_.generation, counter), writer_.failed_flushes()};
-  if (outgoing.track) outgoing.track(appended.sequence);
   try {
     writer_.append(sealed.view(), ends_);
   } catch (const StorageError& error) {
@@ -180,7 +208,22 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   }
   counter_ = counter;
   if (is_large) context_.buffers.give(std::move(large));
-  return appended;
+}
+
+// The receiver is rung for before the pieces are written: it opens the first while the last are sealed (L-29).
+void OutgoingLink::append_slotted(const Outgoing& outgoing, ByteView payload) {
+  wire::SlotHead head{0, payload.size(), {}};
+  fill_random(head.key);
+  wire::SlotPieces pieces(head, wire::Aead::Direction::seal);
+  head.number = writer_.take_slot(pieces);
+  if (head.number == 0) return append_sealed(outgoing, {&payload, 1}, payload.size() + wire::envelope_overhead);
+  const wire::SlotHeadBytes told = wire::encode_slot_head(head);
+  const ByteView one = told;
+  Outgoing envelope = outgoing;
+  envelope.flags |= wire::flag_slotted;
+  append_sealed(envelope, {&one, 1}, 0);
+  ring_once();
+  writer_.write_slot(head.number, wire::make_sequence(context_.generation, counter_), pieces, payload);
 }
 
 // Another sender waits for room; whoever comes later overtakes it with nothing, and waits for its own deadline only.
@@ -239,14 +282,15 @@ void OutgoingLink::flush() {
   }
 }
 
+fs::RingResult OutgoingLink::ring_once() {
+  const std::lock_guard guard(ring_lock_);
+  const fs::RingResult result = ringer_.ring(context_.id);
+  if (rests_) ringer_.close();
+  return result;
+}
+
 void OutgoingLink::ring() {
-  if (context_.polling) return;
-  {
-    const std::lock_guard guard(ring_lock_);
-    const fs::RingResult result = ringer_.ring(context_.id);
-    if (rests_) ringer_.close();
-    if (result != fs::RingResult::nobody) return;
-  }
+  if (context_.polling || ring_once() != fs::RingResult::nobody) return;
   context_.stats.count("rings_unheard");
   context_.unheard(target_);
 }
@@ -266,6 +310,11 @@ void OutgoingLink::renew(std::uint32_t target_life) {
   sealer_.seal_for(target_life);
 }
 
+void OutgoingLink::tidy() {
+  const std::lock_guard guard(lock_);
+  writer_.tidy_slots();
+}
+
 void OutgoingLink::end() {
   const std::lock_guard guard(lock_);
   has_ended_ = true;
@@ -274,7 +323,7 @@ void OutgoingLink::end() {
 void OutgoingLink::shut() {
   const std::scoped_lock guard(lock_, ring_lock_);
   is_shut_ = true;
-  writer_.close();
+  writer_.end();
   ringer_.shut();
 }
 
@@ -311,12 +360,14 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
     if (known == nullptr) {
       known = make(target);
       known->reaches(generation);
+      known->take_slots(takes_slots(target));
     }
     link = known;
     if (awake_.contains(link.get())) awake_.use(link.get(), context_.most_links());
     if (link->generation() >= generation) return link;
   }
   link->renew(life_of(target));  // takes the locks of the link, so the table is not locked
+  link->take_slots(takes_slots(target));
   const std::lock_guard guard(lock_);
   link->reaches(generation);
   return link;
@@ -360,6 +411,7 @@ bool left_nothing(const std::string& root, const std::string& name) {
 
 void Links::let_go_of_gone() {
   for (const LinkPtr& link : opened()) {
+    link->tidy();
     if (context_.registry->live(link->target()) != nullptr) continue;
     {
       const std::lock_guard guard(lock_);
@@ -409,6 +461,11 @@ bool Links::is_cut(const std::string& target) const {
 bool Links::takes_segments(const std::string& target) const {
   const fs::EntryPtr entry = context_.registry->live(target);
   return entry != nullptr && wire::has_feature(*entry, "segments");
+}
+
+bool Links::takes_slots(const std::string& target) const {
+  const fs::EntryPtr entry = context_.registry->live(target);
+  return !context_.polling && entry != nullptr && wire::has_feature(*entry, "slots");
 }
 
 segment::Splitter fitting_splitter(std::size_t payload_bytes) {

@@ -53,6 +53,8 @@ class OutgoingLink {
   void rest();       // the next envelope begins a new lane file and opens the bell again
   // Likewise, sealed for this life of an ephemeral target; 0 for one that is not.
   void renew(std::uint32_t target_life);
+  void tidy();       // removes slots that are no longer used
+  void take_slots(bool takes) { takes_slots_ = takes; }  // whether the target does
   void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
   void shut();       // for good: nothing is written or opened any more
   int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
@@ -70,11 +72,16 @@ class OutgoingLink {
   std::uint64_t send_cut(const segment::Splitter& splitter, const Outgoing& outgoing);
   using Guard = std::unique_lock<std::mutex>;
   Appended append(const Outgoing& outgoing);
+  void append_all(const Outgoing& outgoing, std::uint64_t total);
+  void append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room);
+  void append_slotted(const Outgoing& outgoing, ByteView payload);
+  bool goes_into_slot(ByteView payload) const;
   void wait_for_turn(Guard& guard, const Outgoing& outgoing);
   void wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing);
   void sync(const Appended& appended);
   void flush();
   void ring();
+  fs::RingResult ring_once();
   void check_open(const Outgoing& outgoing) const;
   [[noreturn]] void refuse_full() const;
 
@@ -87,6 +94,7 @@ class OutgoingLink {
   std::mutex sync_lock_;
   fs::Ringer ringer_;
   std::atomic<bool> is_of_one_life_;
+  std::atomic<bool> takes_slots_ = false;  // as the entry of the target's newest life says
   std::atomic<std::uint32_t> generation_ = 0;
   std::uint64_t counter_ = 0;
   bool has_ended_ = false;
@@ -129,8 +137,9 @@ class Links {
   // PayloadTooLargeError for a request or response of so many bytes that cannot go there (G-18).
   void check_size(const std::string& target, std::size_t bytes) const;
   bool takes_segments(const std::string& target) const;  // as its entry says
+  bool takes_slots(const std::string& target) const;     // likewise
 
-  // Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
+  // Removes slots that are no longer used, and closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
   // forgotten, once the cursors of that life are gone with its directory: should the name come back, another key begins
   // with it, and a sequence that begins anew.
   void let_go_of_gone();

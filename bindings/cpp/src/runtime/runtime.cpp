@@ -116,13 +116,17 @@ void Runtime::claim(const NodeOptions& options) {
     fs::Inbox::prepare(context.root, context.name);
     inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(), won.claimant.ephemeral,
                                         wire::limits::max_lanes, context.buffers);
+    inbox->is_live = [this](const std::string& name, std::uint32_t generation) {
+      const fs::EntryPtr entry = context.registry->live(name);
+      return entry != nullptr && static_cast<std::uint32_t>(entry->generation) == generation;
+    };
     inbox->late_seconds = static_cast<double>(context.registry->late_ms) / 1000;
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
   const fs::Registration::Wish wish{context.name, to_ms(options.lease.count()), to_ms(options.heartbeat.count()),
                                     options.fabrics, context.policy.allowed(), options.language,
-                                    {"segments", "withdraw"},
+                                    {"segments", "withdraw", "slots"},
                                     [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
                                     options.ephemeral};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);

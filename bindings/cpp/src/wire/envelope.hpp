@@ -24,6 +24,7 @@ enum class EnvelopeType : std::uint8_t {
 inline constexpr std::uint16_t flag_ack_requested = 1;
 inline constexpr std::uint16_t flag_segment = 2;
 inline constexpr std::uint16_t flag_reply = 4;
+inline constexpr std::uint16_t flag_slotted = 8;
 inline constexpr std::size_t envelope_overhead = limits::aad_bytes + limits::tag_bytes;
 
 using KeyId = Block<limits::key_id_bytes>;
@@ -66,6 +67,7 @@ enum class Refusal : std::uint8_t {
   wrong_target,
   unknown_key,
   bad_tag,
+  bad_slot,
 };
 
 // The `wire` code of codes.json, such as "BAD_TAG".

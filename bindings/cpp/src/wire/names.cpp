@@ -205,6 +205,7 @@ std::optional<LetterName> parse_letter(std::string_view filename) {
 
 std::string cursor_name(std::uint32_t generation) { return "cursor." + padded(generation, 6); }
 std::string fence_name(std::uint32_t generation) { return padded(generation, 6) + ".fence"; }
+std::string slot_name(LaneFileName slot) { return padded(slot.generation, 6) + "-" + padded(slot.number, 2) + ".slot"; }
 
 std::optional<std::string> parse_entry_file(std::string_view filename) {
   if (!filename.ends_with(".node")) return {};
@@ -220,15 +221,29 @@ std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_vie
   return std::pair(std::string(filename.substr(0, dot)), *generation);
 }
 
-std::optional<LaneFileName> parse_lane_file(std::string_view filename) {
+namespace {
+
+// <generation>-<number><ending>, the number of `width` digits at least.
+std::optional<LaneFileName> parse_numbered(std::string_view filename, std::string_view ending, std::size_t width,
+                                           std::uint32_t most) {
   const std::size_t dash = filename.find('-');
-  if (dash == std::string_view::npos || !filename.ends_with(".lane")) return {};
+  if (dash == std::string_view::npos || !filename.ends_with(ending)) return {};
+  filename.remove_suffix(ending.size());
+  if (filename.size() < dash + 1) return {};
   const auto generation = parse_generation(filename.substr(0, dash));
-  if (filename.size() < dash + 6) return {};
-  const auto number =
-      parse_number<std::uint32_t>(filename.substr(dash + 1, filename.size() - dash - 6), 8, UINT32_MAX);
+  const auto number = parse_number<std::uint32_t>(filename.substr(dash + 1), width, most);
   if (!generation || !number) return {};
   return LaneFileName{*generation, *number};
+}
+
+}  // namespace
+
+std::optional<LaneFileName> parse_lane_file(std::string_view filename) {
+  return parse_numbered(filename, ".lane", 8, UINT32_MAX);
+}
+
+std::optional<LaneFileName> parse_slot(std::string_view filename) {
+  return parse_numbered(filename, ".slot", 2, limits::max_slots);
 }
 
 std::optional<std::uint32_t> parse_cursor(std::string_view filename) {

@@ -71,6 +71,7 @@ std::string temporary_name(std::string_view token);
 std::string lane_file_name(LaneFileName file);
 std::string cursor_name(std::uint32_t generation);
 std::string fence_name(std::uint32_t generation);
+std::string slot_name(LaneFileName slot);
 std::string deliveries_name(std::uint32_t generation);
 std::optional<std::uint32_t> parse_deliveries(std::string_view filename);
 
@@ -94,5 +95,6 @@ std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_vie
 std::optional<LaneFileName> parse_lane_file(std::string_view filename);
 std::optional<std::uint32_t> parse_cursor(std::string_view filename);
 std::optional<std::uint32_t> parse_fence(std::string_view filename);
+std::optional<LaneFileName> parse_slot(std::string_view filename);
 
 }  // namespace speed::wire

@@ -1,0 +1,54 @@
+// A sender's slots of one lane: files that large payloads are written into again and again (L-29).
+// Threads: not thread-safe; the link's lock guards it.
+#pragma once
+
+#include <vector>
+
+#include "fs/files.hpp"
+#include "wire/cursor.hpp"
+#include "wire/slot.hpp"
+
+namespace speed::fs {
+
+class SlotWriter {
+ public:
+  explicit SlotWriter(std::uint32_t generation) : generation_(generation) {}
+
+  // Slots that an envelope before the cursor named are free again.
+  void commit(const wire::Cursor& cursor);
+  // A free slot that has room for the pieces of a payload, its space reserved; 0: all are in use. It stays open until it
+  // was written. std::system_error where the filesystem refuses.
+  std::uint32_t take(int lane, const wire::SlotPieces& pieces);
+  // An envelope that names the slot is in the lane.
+  void use(std::uint32_t number, std::uint64_t sequence, std::uint64_t payload_bytes);
+  // Writes the pieces in their order; `durable`: they survive a power cut then. std::system_error: the payload is lost,
+  // and its reader will see that.
+  void write(int lane, std::uint32_t number, wire::SlotPieces& pieces, ByteView payload, bool durable);
+
+  bool has_any() const { return !slots_.empty(); }
+  std::uint64_t bytes() const;  // of payloads in slots that are in use
+  // Removes the free ones that were not used since the last time, or all that are free.
+  void tidy(int lane, bool also_new);
+  void forget() { slots_.clear(); }  // another directory stands in the lane's place
+
+ private:
+  struct Slot {
+    std::uint32_t number;
+    std::uint64_t capacity = 0;       // bytes of the file
+    std::uint64_t sequence = 0;       // of the envelope that names it; 0: it is free
+    std::uint64_t payload_bytes = 0;  // while it is in use
+    bool is_idle = false;
+  };
+
+  Slot* free_slot(std::uint64_t bytes);
+  Slot* make(int lane);
+  bool reopen(int lane, const Slot& slot);
+  std::string name_of(std::uint32_t number) const { return wire::slot_name({generation_, number}); }
+
+  std::uint32_t generation_;
+  std::vector<Slot> slots_;
+  Fd file_;  // of the slot that was taken
+  wire::Buffer sealed_;
+};
+
+}  // namespace speed::fs
