@@ -67,7 +67,7 @@ TEST(SlotPiecesOfAPayload, are_sealed_and_put_together_l_28) {
     }
     EXPECT_EQ(slot.size(), item.at("slot_bytes").get<std::size_t>());
     Bytes hash(crypto_hash_sha256_BYTES);
-    crypto_hash_sha256(wire::raw(std::span(hash)), wire::raw(slot), slot.size());
+    crypto_hash_sha256(wire::raw(std::span<std::byte>(hash)), wire::raw(ByteView(slot)), slot.size());
     EXPECT_EQ(wire::to_hex(hash), item.at("slot_sha256").get<std::string>());
     EXPECT_EQ(read, payload);
   }
@@ -84,6 +84,8 @@ TEST(SlotPiecesOfAPayload, nothing_else_passes_for_one_l_28) {
 
 class Slots : public testing::Test {
  protected:
+  Slots() { fs::make_directory(lane.place()); }
+
   std::string slot(std::uint32_t number, std::uint32_t generation = 1) const {
     return wire::child_path(lane.place(), wire::slot_name({generation, number}));
   }

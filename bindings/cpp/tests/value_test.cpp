@@ -9,6 +9,7 @@
 #include "wire/buffer.hpp"
 #include "wire/bytes.hpp"
 #include "wire/content.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed {
 namespace {

@@ -25,19 +25,21 @@ bool SlotReader::find(const LaneFiles& files) {
     if (is_gone(error)) return false;
     throw;
   }
-  if (file_bytes(file_.get()) < pieces_.slot_bytes()) return false;
+  if (is_cut()) return false;
   payload_ = buffers_.take(head_bytes_);
   payload_.extend(head_bytes_);
   sealed_ = buffers_.take(wire::SlotPieces::max_sealed_bytes);
   return true;
 }
 
+bool SlotReader::is_cut() const { return file_bytes(file_.get()) < pieces_.slot_bytes(); }
+
 SlotReader::State SlotReader::read(const LaneFiles& files, std::size_t most_bytes, bool sure) {
   if (!file_ && !find(files)) return State::absent;
   for (std::size_t taken = 0; next_ < pieces_.count(); taken += wire::limits::slot_piece_bytes) {
     if (taken >= most_bytes) return State::unread;
-    if (is_refused_ && !sure && !has_changed()) return State::missing;
-    if (!read_piece()) return file_bytes(file_.get()) < pieces_.slot_bytes() ? State::absent : State::missing;
+    const bool is_as_it_was = is_refused_ && !sure && !has_changed();
+    if (is_as_it_was || !read_piece()) return is_cut() ? State::absent : State::missing;
   }
   return State::whole;
 }

@@ -35,6 +35,7 @@ class SlotReader {
 
  private:
   bool find(const LaneFiles& files);
+  bool is_cut() const;  // shorter than the payload needs
   bool read_piece();
   wire::Block<wire::limits::tag_bytes> tag_of_next() const;
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fs/files.hpp"
+#include "wire/buffer.hpp"
 #include "wire/cursor.hpp"
 #include "wire/slot.hpp"
 

@@ -35,12 +35,16 @@ fs::LaneSettings settings_of(const Context& context) {
   return settings;
 }
 
+// Whether it carries what a program sends, which may be large (W-4).
+bool is_programs(const Outgoing& outgoing) {
+  using wire::EnvelopeType;
+  return outgoing.type == EnvelopeType::message || outgoing.type == EnvelopeType::event ||
+         outgoing.type == EnvelopeType::spc_request || outgoing.type == EnvelopeType::spc_response;
+}
+
 // Whether it is cut on a link with a segment size (G-17).
 bool is_segmented(const Outgoing& outgoing) {
-  using wire::EnvelopeType;
-  const bool may_be = outgoing.type == EnvelopeType::message || outgoing.type == EnvelopeType::event ||
-                      outgoing.type == EnvelopeType::spc_request || outgoing.type == EnvelopeType::spc_response;
-  return may_be && (outgoing.flags & wire::flag_segment) == 0;
+  return is_programs(outgoing) && (outgoing.flags & wire::flag_segment) == 0;
 }
 
 // A sender waits for room; however that ends, the others go on. Made and dropped under the link's lock.
@@ -173,7 +177,7 @@ void OutgoingLink::append_all(const Outgoing& outgoing, std::uint64_t total) {
   std::span<const ByteView> rest = outgoing.payloads;
   try {
     while (!rest.empty()) {
-      const auto large = std::ranges::find_if(rest, [&](ByteView payload) { return goes_into_slot(payload); });
+      const auto large = std::ranges::find_if(rest, [&](ByteView payload) { return goes_into_slot(outgoing, payload); });
       const auto before = static_cast<std::size_t>(large - rest.begin());
       if (before > 0) append_sealed(outgoing, rest.first(before), total);
       if (before < rest.size()) append_slotted(outgoing, rest[before]);
@@ -184,8 +188,8 @@ void OutgoingLink::append_all(const Outgoing& outgoing, std::uint64_t total) {
   }
 }
 
-bool OutgoingLink::goes_into_slot(ByteView payload) const {
-  return takes_slots_ && payload.size() >= least_in_slot && payload.size() <= wire::limits::max_payload_bytes;
+bool OutgoingLink::goes_into_slot(const Outgoing& outgoing, ByteView payload) const {
+  return takes_slots_ && payload.size() >= least_in_slot && is_programs(outgoing);
 }
 
 void OutgoingLink::append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room) {

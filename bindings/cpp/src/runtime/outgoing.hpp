@@ -75,7 +75,7 @@ class OutgoingLink {
   void append_all(const Outgoing& outgoing, std::uint64_t total);
   void append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room);
   void append_slotted(const Outgoing& outgoing, ByteView payload);
-  bool goes_into_slot(ByteView payload) const;
+  bool goes_into_slot(const Outgoing& outgoing, ByteView payload) const;
   void wait_for_turn(Guard& guard, const Outgoing& outgoing);
   void wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing);
   void sync(const Appended& appended);
