@@ -43,6 +43,8 @@ public record Entry(
     public static final String SEGMENTS = "segments";
     /** Feature of a node that knows what withdrawing a request is. */
     public static final String WITHDRAW = "withdraw";
+    /** Feature of a node that takes large payloads in slots. */
+    public static final String SLOTS = "slots";
     private static final Set<String> STATUSES = Set.of(ONLINE, LEAVING);
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 

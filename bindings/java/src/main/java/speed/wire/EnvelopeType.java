@@ -2,10 +2,10 @@ package speed.wire;
 
 /** What a payload is, and which flags it may carry. */
 public enum EnvelopeType {
-    MESSAGE(3),
-    SPC_REQUEST(2),
-    SPC_RESPONSE(6),
-    EVENT(3),
+    MESSAGE(11),
+    SPC_REQUEST(10),
+    SPC_RESPONSE(14),
+    EVENT(11),
     DISCOVERY(4),
     HEARTBEAT(4),
     ERROR(4),
@@ -15,6 +15,8 @@ public enum EnvelopeType {
     public static final int SEGMENT = 2;
     /** Passes without a grant, so no MESSAGE, EVENT or SPC_REQUEST may carry it. */
     public static final int REPLY = 4;
+    /** The payload lies in a slot; the envelope holds its head. */
+    public static final int SLOTTED = 8;
 
     private static final EnvelopeType[] ALL = values();
 

@@ -32,6 +32,11 @@ public record Header(
         return Sequence.generation(sequence);
     }
 
+    /** The same of a payload of another size, which lies elsewhere. */
+    public Header with(int otherBytes) {
+        return new Header(type, flags, sequence, timestampMs, otherBytes, source, target, keyId);
+    }
+
     /** Bytes of the whole envelope. */
     public int envelopeBytes() {
         return OVERHEAD + payloadBytes;

@@ -15,7 +15,7 @@ public final class Names {
     public static final String SEGMENT_INDEX = "index.sqlite";
 
     private static final Set<String> RESERVED = Set.of(REGISTRY, "bell", "inbox", "quarantine");
-    private static final Pattern DIGITS = Pattern.compile("[0-9]{6,10}");
+    private static final Pattern DIGITS = Pattern.compile("[0-9]{2,10}");
     private static final Set<String> LETTER_STATES = Set.of("letter", "retry", "trying");
     private static final Pattern SHARDS = Pattern.compile("[0-9a-f]{32}\\.shards");
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
@@ -253,6 +253,10 @@ public final class Names {
         return six(generation) + "-" + padded(segment, 8) + ".lane";
     }
 
+    public static String slotName(SlotId slot) {
+        return six(slot.generation()) + "-" + padded(slot.number(), 2) + ".slot";
+    }
+
     public static String cursorName(int generation) {
         return "cursor." + six(generation);
     }
@@ -274,6 +278,17 @@ public final class Names {
         int generation = generation(filename.substring(0, dash));
         long segment = number(filename.substring(dash + 1, filename.length() - 5), 8, MAX_SEGMENT);
         return generation == 0 || segment == 0 ? null : new SegmentId(generation, segment);
+    }
+
+    /** The slot that a lane file's name says, null for anything else. */
+    public static SlotId parseSlot(String filename) {
+        int dash = filename.indexOf('-');
+        if (dash < 0 || !filename.endsWith(".slot") || dash > filename.length() - 6) {
+            return null;
+        }
+        int generation = generation(filename.substring(0, dash));
+        int number = (int) number(filename.substring(dash + 1, filename.length() - 5), 2, Limits.MAX_SLOTS);
+        return generation == 0 || number == 0 ? null : new SlotId(generation, number);
     }
 
     /** The generation of a cursor's file name, 0 for anything else. */

@@ -74,12 +74,14 @@ class NamesTest {
     private static Object parsed(Contract one) {
         String file = one.text("file");
         SegmentId segment = Names.parseSegment(file);
+        SlotId slot = Names.parseSlot(file);
         int generation = switch (one.text("kind")) {
             case "cursor" -> Names.parseCursor(file);
             case "fence" -> Names.parseFence(file);
             default -> 0;
         };
         return switch (one.text("kind")) {
+            case "slot" -> slot == null ? null : List.of(slot.generation(), slot.number());
             case "segment" -> segment == null ? null : List.of(segment.generation(), segment.segment());
             case "claim" -> parsedClaim(file);
             case "entry" -> Names.parseEntry(file);
