@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import speed.errors.WireException;
 import speed.wire.Block;
+import speed.wire.EnvelopeType;
 import speed.wire.Header;
 import speed.wire.Limits;
 import speed.wire.NodeId;
@@ -78,7 +79,7 @@ public final class LaneDecoder {
         this.opener = opener;
     }
 
-    /** Decodes a window; at most {@code limit} items are returned. */
+    /** Decodes a window; at most {@code limit} items are returned, and nothing behind an envelope whose payload lies in a slot. */
     public Scan scan(Window window, int limit) {
         try {
             return scanned(window, limit);
@@ -99,6 +100,9 @@ public final class LaneDecoder {
             if (found.envelope != null) {
                 items.add(found.envelope);
                 at = (int) (found.envelope.end - window.base);
+                if (found.envelope.header().has(EnvelopeType.SLOTTED)) { // its payload comes before all that follows
+                    return new Scan(items, at, 0, true);
+                }
                 continue;
             }
             boolean incomplete = found.reason == null;

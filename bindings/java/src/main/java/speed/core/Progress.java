@@ -68,6 +68,12 @@ public final class Progress {
         return token;
     }
 
+    /** Notes that the payload of an envelope lies in a slot. */
+    public void slotted(Token token, int payloadBytes) {
+        token.slotted = payloadBytes;
+        pendingBytes += payloadBytes;
+    }
+
     /** Notes that the bytes before a position hold nothing more to dispatch (damage, duplicates). */
     public void skipTo(Position position) {
         tail = position;

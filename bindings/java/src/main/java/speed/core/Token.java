@@ -8,6 +8,8 @@ public final class Token {
     public final SegmentId segment;
     public final long start;
     long end;
+    /** Bytes of its payload that lie in a slot. */
+    long slotted;
     final long previous;
     boolean finished;
 
@@ -19,8 +21,18 @@ public final class Token {
         this.previous = previous;
     }
 
-    /** Bytes of its envelope. */
+    /** Bytes of its envelope, and of its payload where that lies in a slot. */
     public long bytes() {
-        return end - start;
+        return end - start + slotted;
+    }
+
+    /** Where its envelope ends. */
+    public Position end() {
+        return new Position(segment, end);
+    }
+
+    /** Whether its payload lies in a slot. */
+    public boolean isSlotted() {
+        return slotted > 0;
     }
 }

@@ -7,6 +7,7 @@ import speed.core.Progress;
 import speed.core.Token;
 import speed.wire.Cursor;
 import speed.wire.SegmentId;
+import speed.wire.SlotId;
 
 /** Which envelopes of a lane are done, on disk: the cursor, and segments removed behind it. Not thread-safe. */
 final class Commits {
@@ -61,11 +62,11 @@ final class Commits {
         return dirty > 0;
     }
 
-    /** Marks an envelope as done; it is committed with the next ones, with the next scan, or after 1 MiB. */
+    /** Marks an envelope as done; it is committed with the next ones, with the next scan, or after 1 MiB; a slotted one at once. */
     void finishLazily(Token token) {
         progress.finish(token);
         dirty += Math.max(1, token.bytes());
-        if (dirty >= LAZY_BYTES) {
+        if (dirty >= LAZY_BYTES || token.isSlotted()) { // the sender may be out of slots
             commit();
         }
     }
@@ -82,6 +83,9 @@ final class Commits {
             if (!written) {
                 written = write(cursor);
             }
+        }
+        if (written) {
+            removePassedSlots(cursor);
         }
         return written;
     }
@@ -113,6 +117,23 @@ final class Commits {
             boolean passed = segment.isBefore(cursor.segment()) && !wanted.contains(segment);
             if (passed) {
                 files.removeSegment(segment);
+            }
+            return passed;
+        });
+    }
+
+    /** Unlinks the slots of passed generations, but for those where an unfinished envelope may name one. */
+    private void removePassedSlots(Cursor cursor) {
+        List<SlotId> slots = files.listing().slots();
+        if (slots.isEmpty()) {
+            return;
+        }
+        Set<Integer> wanted = new HashSet<>();
+        cursor.unfinished().forEach(entry -> wanted.add(entry.segment().generation()));
+        slots.removeIf(slot -> {
+            boolean passed = slot.generation() < cursor.segment().generation() && !wanted.contains(slot.generation());
+            if (passed) {
+                files.removeSlot(slot);
             }
             return passed;
         });

@@ -5,6 +5,7 @@ import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BiPredicate;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import speed.errors.SpeedException;
@@ -31,6 +32,7 @@ public final class Inbox {
     private final ReadBuffer buffer = new ReadBuffer();
     private Quarantine quarantine;
     private long lateNanos;
+    private BiPredicate<String, Integer> isLive = (sender, ofGeneration) -> false;
     private long listedAt = UNSETTLED;
     /** The change that was seen last, and since when (monotonic). */
     private long change = UNSETTLED;
@@ -54,6 +56,11 @@ public final class Inbox {
     /** How old a listing may be that the filesystem gives. */
     public void late(double seconds) {
         lateNanos = (long) (seconds * 1e9);
+    }
+
+    /** What says whether a node has a live entry of a generation; without it none has. */
+    public void judgeSenders(BiPredicate<String, Integer> senderIsLive) {
+        isLive = senderIsLive;
     }
 
     /** Makes the node's directories; RootException if something else is in their place. */
@@ -137,7 +144,7 @@ public final class Inbox {
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
         Link link = new Link(root, sender, name, generation, keyring, isEphemeral);
-        return LaneReader.open(link, quarantine, buffer);
+        return LaneReader.open(link, quarantine, buffer, ofGeneration -> isLive.test(sender, ofGeneration));
     }
 
     /**

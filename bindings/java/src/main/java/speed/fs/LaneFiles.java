@@ -12,6 +12,7 @@ import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.Names;
 import speed.wire.SegmentId;
+import speed.wire.SlotId;
 
 /**
  * One lane directory as its receiver sees it: listing, segments, fences, the own cursor. Not thread-safe.
@@ -142,6 +143,15 @@ final class LaneFiles {
         remove(nameOf(segment));
     }
 
+    /** The same as of a segment. */
+    int openSlot(SlotId slot) throws PosixException {
+        return directory().openRegular(Names.slotName(slot));
+    }
+
+    void removeSlot(SlotId slot) {
+        remove(Names.slotName(slot));
+    }
+
     void removeFence(int generation) {
         remove(Names.fenceName(generation));
     }
@@ -170,6 +180,15 @@ final class LaneFiles {
 
     void putAside(SegmentId segment, String reason) throws PosixException {
         putAside(nameOf(segment), reason);
+    }
+
+    void putAside(SlotId slot, String reason) throws PosixException {
+        putAside(Names.slotName(slot), reason);
+    }
+
+    /** Keeps damaged bytes of a slot. */
+    void keep(byte[] sample, String sender, SlotId slot, String reason, long offset) {
+        quarantine.put(sample, sender + " " + Names.slotName(slot), reason, offset);
     }
 
     /** Keeps damaged bytes. */

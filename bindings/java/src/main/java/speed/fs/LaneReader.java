@@ -2,12 +2,14 @@ package speed.fs;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.IntPredicate;
 import speed.core.LaneDecoder;
 import speed.core.LinkReceiver;
 import speed.core.Position;
 import speed.core.Progress;
 import speed.core.Token;
 import speed.wire.Block;
+import speed.wire.EnvelopeType;
 import speed.wire.Header;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
@@ -42,11 +44,12 @@ public final class LaneReader {
     private final Commits commits;
     private final Redelivery redelivery;
     private final Deliveries deliveries;
+    private final SlotReader slots;
     private int needed;
     /** Size of the segment when all that it held of an incomplete envelope was looked at. */
     private long lookedAt = NOTHING;
 
-    private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) throws PosixException {
+    private LaneReader(Link link, LaneFiles files, ReadBuffer buffer, IntPredicate isLive) throws PosixException {
         NodeId sender = NodeId.of(link.source());
         NodeId receiver = NodeId.of(link.target());
         source = link.source();
@@ -63,17 +66,23 @@ public final class LaneReader {
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
         redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
+        slots = new SlotReader(link, files, counts, buffer, walk, progress, isLive);
         deliveries = new Deliveries(files, counts, link.generation(), former.cursor());
         commits.takeOver(former.cursor());
     }
 
-    /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out. */
-    static LaneReader open(Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
+    /**
+     * Opens a lane where a former process stopped; an own cursor is published before anything is handed out.
+     *
+     * @param isLive whether the sender has a live entry of a generation
+     */
+    static LaneReader open(Link link, Quarantine quarantine, ReadBuffer buffer, IntPredicate isLive)
+            throws PosixException {
         LaneMac mac = new LaneMac(link.keyring(), NodeId.of(link.source()), NodeId.of(link.target()));
         String path = Names.laneDirectory(link.root(), link.target(), link.source());
         LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
-            return new LaneReader(link, files, buffer);
+            return new LaneReader(link, files, buffer, isLive);
         } catch (PosixException | RuntimeException failure) {
             files.rest();
             throw failure;
@@ -84,9 +93,9 @@ public final class LaneReader {
         return counts;
     }
 
-    /** Whether more is handed out and not finished than a lane may have in hand. */
+    /** Whether more is handed out and not finished than a lane may have in hand; a payload that was begun is read on. */
     public boolean isFull() {
-        return progress.isFull();
+        return progress.isFull() && !slots.isWaiting();
     }
 
     /** Whether nothing is in anybody's hands. */
@@ -96,7 +105,7 @@ public final class LaneReader {
 
     private byte[] open(Header header, Block data, int at) {
         return ReadBuffer.isGiant(header) ? opener.openInPlace(header, data, at)
-                : opener.open(header, data, at, buffer.opened(header));
+                : opener.open(header, data, at, buffer.opened(header.payloadBytes()));
     }
 
     // --- reading ---
@@ -109,33 +118,87 @@ public final class LaneReader {
     public Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
         List<Received> received = new ArrayList<>();
         long taken = 0;
-        if (!redelivery.isEmpty()) {
-            taken = redelivery.read(received, maxEnvelopes, maxBytes);
-            commits.touch();
-        }
         if (scan) {
-            walk.look(now);
-            if (files.hasNewKeys()) { // nothing is left under a key that will be retired
-                deliveries.rewrite();
-                commits.commit();
-            } else if (commits.isDue()) {
-                commits.commit();
-            }
+            look(now);
         }
         while (received.size() < maxEnvelopes && taken < maxBytes) {
-            if (!walk.isOpen() && !openSegment(now)) {
-                return new Batch(received, false);
-            }
-            boolean last = walk.successor() != null;
-            Taken window = readWindow(received, maxEnvelopes - received.size(), now, scan, last);
-            taken += window.bytes;
-            if (window.atEnd && last) {
-                leaveSegment();
-            } else if (window.atEnd && walk.successor() == null) {
+            Taken next = take(received, maxEnvelopes - received.size(), now, scan);
+            taken += next.bytes;
+            if (next.atEnd) {
                 return new Batch(received, false);
             }
         }
         return new Batch(received, true);
+    }
+
+    private void look(long now) throws PosixException {
+        walk.look(now);
+        if (files.hasNewKeys()) { // nothing is left under a key that will be retired
+            deliveries.rewrite();
+            commits.commit();
+        } else if (commits.isDue()) {
+            commits.commit();
+        }
+    }
+
+    /** What is waited for, then what a former process had begun, then what one window brings: nothing overtakes another. */
+    private Taken take(List<Received> received, int limit, long now, boolean scan) throws PosixException {
+        if (slots.isWaiting()) {
+            return takeSlotted(received, now, scan);
+        }
+        if (!redelivery.isEmpty()) {
+            return takeAgain(received);
+        }
+        if (!walk.isOpen() && !openSegment(now)) {
+            return new Taken(0, true);
+        }
+        boolean last = walk.successor() != null;
+        Taken window = readWindow(received, limit, now, scan, last);
+        if (window.atEnd && last) {
+            leaveSegment();
+        }
+        return new Taken(window.bytes, window.atEnd && !last && walk.successor() == null);
+    }
+
+    private Taken takeSlotted(List<Received> received, long now, boolean scan) throws PosixException {
+        SlotReader.State state = slots.read(now, scan);
+        if (state == SlotReader.State.MISSING) {
+            return new Taken(0, true);
+        }
+        Token token = slots.awaited();
+        Received whole = slots.end(state);
+        if (whole == null) {
+            drop(token);
+            return new Taken(0, false);
+        }
+        received.add(whole);
+        return new Taken(whole.header().payloadBytes(), false);
+    }
+
+    private Taken takeAgain(List<Received> received) throws PosixException {
+        Received again = redelivery.next();
+        commits.touch();
+        if (again == null) {
+            commits.commit();
+            return new Taken(0, false);
+        }
+        handOut(again, 0, received);
+        return new Taken((int) again.token().bytes(), false);
+    }
+
+    /** One whose payload lies in a slot is handed out when that is whole. */
+    private void handOut(Received envelope, int at, List<Received> received) {
+        if (!envelope.header().has(EnvelopeType.SLOTTED)) {
+            received.add(envelope);
+        } else if (!slots.await(envelope, at)) {
+            drop(envelope.token());
+        }
+    }
+
+    /** Nothing of it is handed out. */
+    private void drop(Token token) {
+        finish(token);
+        commits.commit();
     }
 
     /**
@@ -232,9 +295,10 @@ public final class LaneReader {
 
     /** Applies the sequence rules and hands out what they let through. */
     private void accept(LaneDecoder.Scan scanned, List<Received> received) {
+        long base = walk.position().offset() - scanned.consumed();
         for (LaneDecoder.Item item : scanned.items()) {
             if (item instanceof LaneDecoder.Opened opened) {
-                accept(opened, received);
+                accept(opened, (int) (opened.start() - base), received);
             }
         }
         if (scanned.consumed() > 0 && progress.tail().offset() != walk.position().offset()) {
@@ -244,7 +308,7 @@ public final class LaneReader {
         buffer.trim();
     }
 
-    private void accept(LaneDecoder.Opened opened, List<Received> received) {
+    private void accept(LaneDecoder.Opened opened, int at, List<Received> received) {
         Header header = opened.header();
         LinkReceiver.Verdict verdict = sequences.judge(header.sequence());
         if (verdict.counted != null) {
@@ -254,7 +318,7 @@ public final class LaneReader {
             Position start = new Position(walk.position().segment(), opened.start());
             Token token = progress.dispatched(header.sequence(), start, opened.end());
             boolean redelivered = repeats.mayBeRepeated(header, token);
-            received.add(new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token));
+            handOut(new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token), at, received);
         }
     }
 

@@ -8,19 +8,20 @@ import speed.wire.Cursor;
 import speed.wire.LaneMac;
 import speed.wire.Names;
 import speed.wire.SegmentId;
+import speed.wire.SlotId;
 
 /**
- * What lies in a lane directory: segments in order, fences, cursors and deliveries with the newest first, foreign
- * names.
+ * What lies in a lane directory: segments in order, slots, fences, cursors and deliveries with the newest first,
+ * foreign names.
  */
-record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cursors, List<Integer> deliveries,
+record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fences, List<Integer> cursors, List<Integer> deliveries,
         List<String> foreign) {
     private static final int MAX_FILES = 65536;
     private static final int TORN_READS = 3;
 
     static Listing of(Directory lane) throws PosixException {
         Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>(),
-                new ArrayList<>());
+                new ArrayList<>(), new ArrayList<>());
         lane.names(MAX_FILES).forEach(file -> listing.sortIn(file.name()));
         listing.segments.sort(null);
         listing.fences.sort(Comparator.reverseOrder());
@@ -33,6 +34,8 @@ record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cur
         SegmentId segment = Names.parseSegment(name);
         if (segment != null) {
             segments.add(segment);
+        } else if (Names.parseSlot(name) != null) {
+            slots.add(Names.parseSlot(name));
         } else if (Names.parseCursor(name) > 0) {
             cursors.add(Names.parseCursor(name));
         } else if (Names.parseDeliveries(name) > 0) {

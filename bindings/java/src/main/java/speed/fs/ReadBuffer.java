@@ -1,6 +1,7 @@
 package speed.fs;
 
 import speed.wire.Block;
+import speed.wire.EnvelopeType;
 import speed.wire.Header;
 
 /**
@@ -14,9 +15,9 @@ public final class ReadBuffer {
     private Block data = new Block(CHUNK_BYTES);
     private Block opened = new Block(CHUNK_BYTES);
 
-    /** Whether a payload is so large that no second block is filled with it. */
+    /** Whether a payload is so large that no second block is filled with it; one that damage may be found in is not. */
     static boolean isGiant(Header header) {
-        return header.payloadBytes() > KEPT_BYTES;
+        return header.payloadBytes() > KEPT_BYTES && !header.has(EnvelopeType.SLOTTED);
     }
 
     Block data() {
@@ -24,9 +25,9 @@ public final class ReadBuffer {
     }
 
     /** Room for an opened payload, valid until the next call. */
-    Block opened(Header header) {
-        if (header.payloadBytes() > opened.size) {
-            opened = new Block(header.payloadBytes());
+    Block opened(int payloadBytes) {
+        if (payloadBytes > opened.size) {
+            opened = new Block(payloadBytes);
         }
         return opened;
     }

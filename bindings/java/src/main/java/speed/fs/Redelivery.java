@@ -38,22 +38,17 @@ final class Redelivery {
         return waiting.isEmpty();
     }
 
-    /** Hands out up to the given number of envelopes and bytes; returns the bytes. */
-    long read(List<Received> received, int maxEnvelopes, int maxBytes) throws PosixException {
-        long taken = 0;
-        while (!waiting.isEmpty() && received.size() < maxEnvelopes && taken < maxBytes) {
-            Again next = waiting.remove();
-            LaneDecoder.Opened found = envelopeAt(next.entry);
-            if (found == null || found.header().sequence() != next.entry.sequence()) {
-                progress.finish(next.token);
-                counts.count("redeliveries_lost");
-                continue;
-            }
-            taken += found.end() - found.start();
-            progress.foundAgain(next.token, found.end());
-            received.add(new Received(found.header(), found.payload(), true, uncertain, next.token));
+    /** The next one, which then stands at the beginning of the buffer; null if it is lost. */
+    Received next() throws PosixException {
+        Again next = waiting.remove();
+        LaneDecoder.Opened found = envelopeAt(next.entry);
+        if (found == null || found.header().sequence() != next.entry.sequence()) {
+            progress.finish(next.token);
+            counts.count("redeliveries_lost");
+            return null;
         }
-        return taken;
+        progress.foundAgain(next.token, found.end());
+        return new Received(found.header(), found.payload(), true, uncertain, next.token);
     }
 
     /** The envelope that begins at a listed place, null if it is not there any more. */

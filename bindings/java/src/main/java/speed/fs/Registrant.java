@@ -21,7 +21,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         List<String> fabrics, List<String> allow, boolean ephemeral) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
-    private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW);
+    private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS);
 
     /**
      * Claims the name and publishes the entry.

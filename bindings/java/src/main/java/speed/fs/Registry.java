@@ -270,6 +270,12 @@ public final class Registry {
         return entry == null || ThisProcess.isGone(entry.process()) ? null : entry;
     }
 
+    /** Whether a node of a generation may still write: its entry is live, and its process there. */
+    public boolean isWriting(String name, int generation) {
+        Entry entry = surelyLive(name);
+        return entry != null && entry.generation() == generation;
+    }
+
     /** Entries of nodes that may be alive, sorted by name; StorageException where they cannot be listed. */
     public List<Entry> liveEntries() {
         List<Entry> entries = new ArrayList<>();

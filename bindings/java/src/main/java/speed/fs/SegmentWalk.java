@@ -114,6 +114,13 @@ final class SegmentWalk {
         }
     }
 
+    /** Whether something lies behind a place now, in its segment or a later one. */
+    boolean goesOnBehind(Position place, long now) throws PosixException {
+        lookIfDue(now);
+        return files.segmentBytes(place.segment()) > place.offset()
+                || files.listing().lastSegment().compareTo(place.segment()) > 0;
+    }
+
     /** The segment behind this one, as far as is known; null if there is none. */
     SegmentId successor() {
         SegmentId here = position.segment();

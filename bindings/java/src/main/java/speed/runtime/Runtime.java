@@ -53,6 +53,7 @@ final class Runtime {
                 inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
                         options.ephemeral());
                 inbox.late(lateSeconds);
+                inbox.judgeSenders(registry::isWriting);
                 inbox.prepare();
                 if (won.former() > 0) {
                     Fences.set(options.root(), options.name(), won.generation(), registry.keyring());
