@@ -1,26 +1,27 @@
 package speed.fs;
 
 import java.nio.file.Path;
+import java.util.List;
 
 /**
- * What makes all that was appended to a lane survive a power cut, on a descriptor of its own: others may append
+ * What makes all that was appended to a lane survive a power cut, on descriptors of its own: others may append
  * while it runs. Any thread may run it, once.
  */
 public final class Flush {
-    private final int segment;
+    private final List<Integer> files;
     private final String lane;
 
-    /** Without a segment there is no descriptor; without a lane no file was created. */
-    Flush(int segment, String lane) {
-        this.segment = segment;
+    /** In the order of the files; without a lane no file was created. */
+    Flush(List<Integer> files, String lane) {
+        this.files = files;
         this.lane = lane;
     }
 
-    /** Throws when the device refuses; the segment's descriptor is released in any case. */
+    /** Throws when the device refuses; the descriptors are released in any case. */
     public void run() throws PosixException {
         try {
-            if (segment >= 0) {
-                Posix.syncData(segment);
+            for (int file : files) {
+                Posix.syncData(file);
             }
             if (lane != null) {
                 Path place = Path.of(lane); // then inbox, node's directory, root: each holds the name of the one before
@@ -29,7 +30,7 @@ public final class Flush {
                 }
             }
         } finally {
-            Posix.close(segment);
+            files.forEach(Posix::close);
         }
     }
 }

@@ -1,7 +1,9 @@
 package speed.fs;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import speed.core.Position;
 import speed.errors.StorageException;
 import speed.wire.Block;
 import speed.wire.Cursor;
@@ -9,6 +11,7 @@ import speed.wire.LaneMac;
 import speed.wire.Limits;
 import speed.wire.Names;
 import speed.wire.SegmentId;
+import speed.wire.SlotPieces;
 
 /**
  * The sender's end of a lane: whole envelopes appended to numbered segments. Not thread-safe:
@@ -49,6 +52,7 @@ public final class LaneWriter {
     private int failedFlushes;
     private PosixException flushError;
     private Outstanding outstanding = new Outstanding();
+    private final SlotWriter slots;
 
     public LaneWriter(String root, String source, String target, int generation, LaneMac mac, Manner manner) {
         this.target = target;
@@ -56,6 +60,7 @@ public final class LaneWriter {
         this.mac = mac;
         this.manner = manner;
         path = Names.laneDirectory(root, target, source);
+        slots = new SlotWriter(generation, manner.durable);
     }
 
     /**
@@ -66,13 +71,21 @@ public final class LaneWriter {
      *     those, are used again
      */
     public void append(Block envelopes, List<Integer> ends) {
+        verifyIfDue();
+        if (manner.renames) {
+            publish(envelopes, ends.get(ends.size() - 1), ends.size());
+        } else {
+            appendHere(envelopes, ends);
+        }
+    }
+
+    private void verifyIfDue() {
         if (directory == null || System.nanoTime() - verified > VERIFY_NANOS) {
             verify();
         }
-        if (manner.renames) {
-            publish(envelopes, ends.get(ends.size() - 1), ends.size());
-            return;
-        }
+    }
+
+    private void appendHere(Block envelopes, List<Integer> ends) {
         if (descriptor < 0) {
             openSegment();
         }
@@ -141,6 +154,59 @@ public final class LaneWriter {
         outstanding.add(new SegmentId(generation, segment), length);
     }
 
+    // --- payloads in slots ---
+
+    /**
+     * A slot for a payload of so many bytes, to be closed by the caller; null if all are in use. StorageException where
+     * there is no space for it: nothing was sent.
+     */
+    public SlotWriter.Slot slot(SlotPieces pieces) {
+        verifyIfDue();
+        if (!slots.hasFree()) {
+            lookAtCursor();
+        }
+        try {
+            return slots.take(directory, pieces.slotBytes());
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        } finally {
+            created |= slots.hasMade();
+        }
+    }
+
+    /** Appends the envelope of a payload of so many bytes that is then written into the slot; fails like {@link #append}. */
+    public void append(SlotWriter.Slot slot, long sequence, int payloadBytes, Block envelope, int length) {
+        appendHere(envelope, List.of(length));
+        slots.use(slot, sequence, new Position(new SegmentId(generation, segment), size - length), payloadBytes);
+    }
+
+    /** Writes the payload whose envelope was appended before; StorageException: it is lost. */
+    public void write(SlotWriter.Slot slot, SlotPieces pieces, byte[] payload) {
+        try {
+            slots.write(slot, pieces, payload);
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        }
+    }
+
+    /** Removes the slots that are free and were not used for so long. */
+    public void releaseSlots(long nanos) {
+        if (slots.isEmpty()) {
+            return;
+        }
+        try (Directory lane = Directory.open(path)) {
+            Cursor cursor = lane.status().inode() == inode ? newestCursor(lane) : null;
+            if (cursor != null) {
+                slots.commit(cursor);
+                slots.release(lane, nanos);
+            }
+        } catch (PosixException another) {
+            // there is nothing to release any more
+        }
+    }
+
+    // --- room ---
+
     /**
      * Whether so many more bytes may be written; the receiver's cursor is read only when not. Without room the
      * next segment is begun before anybody waits: what was torn in the last one is free only behind it.
@@ -153,11 +219,8 @@ public final class LaneWriter {
             return true;
         }
         verify();
-        Cursor cursor = newestCursor();
-        if (cursor != null) {
-            outstanding.commit(cursor.segment(), cursor.offset());
-        }
-        if (outstanding.bytes() == 0 || fits(bytes)) {
+        lookAtCursor();
+        if (outstanding.bytes() + slots.bytes() == 0 || fits(bytes)) {
             return true;
         }
         if (descriptor < 0 && !manner.renames && outstanding.segments() < Limits.MAX_LANE_SEGMENTS) {
@@ -167,14 +230,23 @@ public final class LaneWriter {
     }
 
     private boolean fits(long bytes) {
-        return outstanding.bytes() + bytes <= manner.windowBytes && outstanding.segments() < Limits.MAX_LANE_SEGMENTS;
+        return outstanding.bytes() + slots.bytes() + bytes <= manner.windowBytes
+                && outstanding.segments() < Limits.MAX_LANE_SEGMENTS;
+    }
+
+    private void lookAtCursor() {
+        Cursor cursor = newestCursor(directory);
+        if (cursor != null) {
+            outstanding.commit(cursor.segment(), cursor.offset());
+            slots.commit(cursor);
+        }
     }
 
     /** Null as well where the system fails: who has no room looks again. */
-    private Cursor newestCursor() {
+    private Cursor newestCursor(Directory lane) {
         try {
-            for (int receiver : Listing.of(directory).cursors()) {
-                Cursor found = Listing.readCursor(directory, receiver, mac);
+            for (int receiver : Listing.of(lane).cursors()) {
+                Cursor found = Listing.readCursor(lane, receiver, mac);
                 if (found != null) {
                     return found;
                 }
@@ -185,9 +257,16 @@ public final class LaneWriter {
         return null;
     }
 
+    // --- the disk ---
+
     /** What makes all that was appended survive a power cut. */
     public Flush beginFlush() throws PosixException {
-        Flush flush = new Flush(Posix.duplicate(descriptor), created ? path : null);
+        int segmentFile = Posix.duplicate(descriptor);
+        List<Integer> files = new ArrayList<>(slots.takeUnflushed()); // first: an envelope names what is there
+        if (segmentFile >= 0) {
+            files.add(segmentFile);
+        }
+        Flush flush = new Flush(files, created ? path : null);
         created = false;
         return flush;
     }
@@ -210,6 +289,8 @@ public final class LaneWriter {
         return new StorageException("what was sent to '" + target + "' may not survive a power cut: "
                 + flushError.getMessage() + "; " + fix, 0);
     }
+
+    // --- the directory ---
 
     /** Makes or finds the lane directory; starts anew when it is another one than before. */
     private void verify() {
@@ -246,6 +327,9 @@ public final class LaneWriter {
         FileStatus status = directory.status();
         if (status.uid() != Posix.uid() && !status.isShared()) {
             throw new PosixException(PosixException.EACCES, "the lane directory belongs to user " + status.uid());
+        }
+        if (status.inode() != inode) {
+            slots.forget();
         }
         inode = status.inode();
         outstanding = new Outstanding();
@@ -289,12 +373,21 @@ public final class LaneWriter {
 
     /** Releases the descriptors; the files stay for the receiver. The next append begins a new segment. */
     public void close() {
+        restSlots();
         if (descriptor >= 0) {
             leaveSegment();
         }
         if (directory != null) {
             directory.close();
             directory = null;
+        }
+    }
+
+    private void restSlots() {
+        try {
+            slots.rest();
+        } catch (PosixException error) {
+            flushFailed(error);
         }
     }
 

@@ -60,6 +60,11 @@ final class Libc {
 
     static native int flock(int descriptor, int operation);
 
+    /** Returns the errno itself. */
+    static native int posix_fallocate(int descriptor, long offset, long bytes);
+
+    static native int ftruncate(int descriptor, long bytes);
+
     static native int fsync(int descriptor);
 
     static native int fdatasync(int descriptor);

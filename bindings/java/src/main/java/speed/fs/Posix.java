@@ -268,6 +268,22 @@ public final class Posix {
         return true;
     }
 
+    /** Gives a stretch of a file its space: it can be written then however full the disk is. */
+    static void reserve(int descriptor, long offset, long bytes) throws PosixException {
+        int errno;
+        do {
+            errno = Libc.posix_fallocate(descriptor, offset, bytes);
+        } while (errno == PosixException.EINTR);
+        if (errno != 0) {
+            throw failure(errno, "reserve");
+        }
+    }
+
+    /** Leaves nothing in a file, if that can be done. */
+    static void cut(int descriptor) {
+        Libc.ftruncate(descriptor, 0);
+    }
+
     static void sync(int descriptor) throws PosixException {
         check(Libc.fsync(descriptor), "fsync");
     }

@@ -116,12 +116,18 @@ final class Links {
         }
     }
 
+    /** What is done about once a lease: files that are of no use any more are closed, and removed. */
+    void tidy() {
+        letGoOfGone();
+        links.values().forEach(OutgoingLink::releaseSlots);
+    }
+
     /**
      * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
      * is forgotten, once the cursors of that life are gone with its directory: should the name come back, another key
      * begins with it, and a sequence that begins anew.
      */
-    void letGoOfGone() {
+    private void letGoOfGone() {
         for (OutgoingLink link : links.values()) {
             if (context.registry.live(link.target) != null) {
                 continue;

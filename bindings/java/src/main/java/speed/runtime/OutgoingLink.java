@@ -19,6 +19,7 @@ import speed.fs.Flush;
 import speed.fs.LaneWriter;
 import speed.fs.PosixException;
 import speed.fs.Ringer;
+import speed.fs.SlotWriter;
 import speed.segment.Segment;
 import speed.segment.Splitter;
 import speed.wire.Block;
@@ -31,6 +32,8 @@ import speed.wire.LinkSealer;
 import speed.wire.Names;
 import speed.wire.NodeId;
 import speed.wire.Sequence;
+import speed.wire.SlotHead;
+import speed.wire.SlotPieces;
 
 /**
  * The link from this node to a target: one sequence, one lane, one ringer. Thread-safe. At rest it holds
@@ -66,6 +69,7 @@ final class OutgoingLink {
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private volatile int targetGeneration;
+    private volatile boolean takesSlots;
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size; null on others. */
@@ -171,7 +175,7 @@ final class OutgoingLink {
     }
 
     private long transmitWhole(Load load, LongConsumer track) {
-        long total = envelopeBytes(load.payloads());
+        long total = envelopeBytes(load);
         if (load.isUrgent() && isFull) {
             throw inboxFull();
         }
@@ -195,7 +199,7 @@ final class OutgoingLink {
             }
             context.registration.checkHeld();
             failedBefore = writer.failedFlushes();
-            sequence = append(load, (int) total, track);
+            sequence = append(load, track);
         } finally {
             lock.unlock();
         }
@@ -229,30 +233,90 @@ final class OutgoingLink {
         }
     }
 
-    private long envelopeBytes(List<byte[]> payloads) {
+    private long envelopeBytes(Load load) {
         long total = 0;
-        for (byte[] payload : payloads) {
+        for (byte[] payload : load.payloads()) {
             if (payload.length > Limits.MAX_PAYLOAD_BYTES) {
                 throw tooLarge(payload.length, Limits.MAX_PAYLOAD_BYTES);
             }
-            total += Header.OVERHEAD + payload.length;
+            total += Header.OVERHEAD + payload.length + (isLarge(load, payload) ? Limits.SLOT_HEAD_BYTES : 0);
         }
         return total;
     }
 
+    /** Whether a payload is to lie in a slot, if one is free. */
+    private boolean isLarge(Load load, byte[] payload) {
+        return payload.length >= SlotWriter.LEAST_BYTES && takesSlots && load.type().mayCarry(EnvelopeType.SLOTTED);
+    }
+
     /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending. */
-    private long append(Load load, int total, LongConsumer track) {
-        Block block = room(total);
+    private long append(Load load, LongConsumer track) {
+        int sent = 0;
+        try {
+            while (sent < load.payloads().size()) {
+                sent += appendNext(load, sent, track);
+            }
+        } catch (StorageException error) {
+            throw sent == 0 ? error : new StorageException(error.getMessage(), sent + error.envelopesWritten());
+        }
+        return Sequence.of(context.generation, counter);
+    }
+
+    /** Sends one payload in a slot, or some in the lane itself, from the given one on; returns how many. */
+    private int appendNext(Load load, int from, LongConsumer track) {
+        byte[] first = load.payloads().get(from);
+        if (isLarge(load, first)) {
+            byte[] key = new byte[Limits.KEY_BYTES];
+            RANDOM.nextBytes(key);
+            SlotPieces pieces = new SlotPieces(key, first.length);
+            try (SlotWriter.Slot slot = writer.slot(pieces)) {
+                if (slot != null) {
+                    appendSlotted(load, first, slot, new SlotHead(slot.number(), first.length, key), track);
+                    writeSlot(slot, pieces, first);
+                    return 1;
+                }
+            }
+        }
+        int end = from + 1;
+        while (end < load.payloads().size() && !isLarge(load, load.payloads().get(end))) {
+            end++;
+        }
+        appendRun(load, load.payloads().subList(from, end), track);
+        return end - from;
+    }
+
+    private void appendSlotted(Load load, byte[] payload, SlotWriter.Slot slot, SlotHead head, LongConsumer track) {
+        Block block = room(Header.OVERHEAD + Limits.SLOT_HEAD_BYTES);
+        int flags = load.flags() | EnvelopeType.SLOTTED;
+        int bytes = sealer.seal(block, 0, load.type(), flags, counter + 1, System.currentTimeMillis(), head.encode());
+        long sequence = Sequence.of(context.generation, counter + 1);
+        track.accept(sequence);
+        writer.append(slot, sequence, payload.length, block, bytes);
+        counter++;
+    }
+
+    /** The receiver opens the first pieces while the others are sealed. */
+    private void writeSlot(SlotWriter.Slot slot, SlotPieces pieces, byte[] payload) {
+        ring();
+        try {
+            writer.write(slot, pieces, payload);
+        } catch (StorageException lost) {
+            ring();
+            throw lost;
+        }
+    }
+
+    private void appendRun(Load load, List<byte[]> payloads, LongConsumer track) {
+        Block block = room(payloads.stream().mapToInt(payload -> Header.OVERHEAD + payload.length).sum());
         long now = System.currentTimeMillis();
         long next = counter;
-        List<Integer> ends = new ArrayList<>(load.payloads().size());
+        List<Integer> ends = new ArrayList<>(payloads.size());
         int at = 0;
-        for (byte[] payload : load.payloads()) {
+        for (byte[] payload : payloads) {
             at += sealer.seal(block, at, load.type(), load.flags(), ++next, now, payload);
             ends.add(at);
         }
-        long sequence = Sequence.of(context.generation, next);
-        track.accept(sequence);
+        track.accept(Sequence.of(context.generation, next));
         try {
             writer.append(block, ends);
         } catch (StorageException error) {
@@ -260,7 +324,6 @@ final class OutgoingLink {
             throw error;
         }
         counter = next;
-        return sequence;
     }
 
     /** Memory for the envelopes, used again; that of a rare giant is given back. */
@@ -371,7 +434,9 @@ final class OutgoingLink {
         lock.lock();
         try {
             if (generation > targetGeneration) {
-                int life = lifeOfTarget();
+                Entry entry = context.registry.live(target);
+                int life = entry != null && entry.ephemeral() ? entry.generation() : 0;
+                takesSlots = !context.polling && entry != null && entry.has(Entry.SLOTS);
                 isOfOneLife = targetGeneration == 0 && life != 0;
                 targetGeneration = generation;
                 sealer.sealFor(life);
@@ -390,12 +455,6 @@ final class OutgoingLink {
 
     boolean isOfOneLife() {
         return isOfOneLife;
-    }
-
-    /** The generation of a target that is ephemeral, else 0. */
-    private int lifeOfTarget() {
-        Entry entry = context.registry.live(target);
-        return entry != null && entry.ephemeral() ? entry.generation() : 0;
     }
 
     /** It is used again: whether it was at rest. */
@@ -435,6 +494,17 @@ final class OutgoingLink {
         envelopes = null;
     }
 
+    /** Removes the slots that are not used any more; waits for nobody. */
+    void releaseSlots() {
+        if (lock.tryLock()) {
+            try {
+                writer.releaseSlots(context.options.lease().toNanos());
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
     /** What is being written is the last, but for the leave notice: a successor may fence off the rest. */
     void end() {
         lock.lock();
@@ -450,6 +520,7 @@ final class OutgoingLink {
         lock.lock();
         try {
             isShut = true;
+            writer.releaseSlots(0);
             writer.close();
             ringer.shut();
         } finally {

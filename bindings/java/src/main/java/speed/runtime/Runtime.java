@@ -101,7 +101,7 @@ final class Runtime {
         context.onUnheard(protocol::nobodyHears);
         context.onLaneRemoved(sweeper::heard);
         links.onOpen(protocol::watchReader);
-        sweeper.onLease(links::letGoOfGone);
+        sweeper.onLease(links::tidy);
         if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
             dispatch.segments();
         }
