@@ -67,8 +67,12 @@ abstract class OneLane {
 
         void send(EnvelopeType type, int flags, byte[] payload) {
             Block block = new Block(payload.length + 104);
-            int bytes = sealer.seal(block, 0, type, flags, ++counter, 1, payload);
-            writer.append(block, List.of(bytes));
+            writer.append(block, List.of(seal(block, type, flags, payload)));
+        }
+
+        /** Seals the next envelope; returns its bytes. */
+        int seal(Block into, EnvelopeType type, int flags, byte[] payload) {
+            return sealer.seal(into, 0, type, flags, ++counter, 1, payload);
         }
     }
 
