@@ -79,7 +79,10 @@ public final class LaneDecoder {
         this.opener = opener;
     }
 
-    /** Decodes a window; at most {@code limit} items are returned, and nothing behind an envelope whose payload lies in a slot. */
+    /**
+     * Decodes a window; at most {@code limit} items are returned, and nothing behind an envelope whose payload lies in a
+     * slot.
+     */
     public Scan scan(Window window, int limit) {
         try {
             return scanned(window, limit);

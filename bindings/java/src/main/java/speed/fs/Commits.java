@@ -62,7 +62,10 @@ final class Commits {
         return dirty > 0;
     }
 
-    /** Marks an envelope as done; it is committed with the next ones, with the next scan, or after 1 MiB; a slotted one at once. */
+    /**
+     * Marks an envelope as done; it is committed with the next ones, with the next scan, or after 1 MiB, and at once if its
+     * payload lies in a slot.
+     */
     void finishLazily(Token token) {
         progress.finish(token);
         dirty += Math.max(1, token.bytes());

@@ -141,7 +141,7 @@ public final class LaneReader {
         }
     }
 
-    /** What is waited for, then what a former process had begun, then what one window brings: nothing overtakes another. */
+    /** What is waited for, then what a former process had begun, then what one window brings: nothing overtakes. */
     private Taken take(List<Received> received, int limit, long now, boolean scan) throws PosixException {
         if (slots.isWaiting()) {
             return takeSlotted(received, now, scan);
@@ -183,7 +183,7 @@ public final class LaneReader {
             return new Taken(0, false);
         }
         handOut(again, 0, received);
-        return new Taken((int) again.token().bytes(), false);
+        return new Taken(again.header().envelopeBytes(), false);
     }
 
     /** One whose payload lies in a slot is handed out when that is whole. */

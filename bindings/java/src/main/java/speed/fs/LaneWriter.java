@@ -174,7 +174,7 @@ public final class LaneWriter {
         }
     }
 
-    /** Appends the envelope of a payload of so many bytes that is then written into the slot; fails like {@link #append}. */
+    /** Appends the envelope of a payload of so many bytes, which is then written into the slot; fails like the others. */
     public void append(SlotWriter.Slot slot, long sequence, int payloadBytes, Block envelope, int length) {
         appendHere(envelope, List.of(length));
         slots.use(slot, sequence, new Position(new SegmentId(generation, segment), size - length), payloadBytes);

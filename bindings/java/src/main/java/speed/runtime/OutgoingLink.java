@@ -251,12 +251,16 @@ final class OutgoingLink {
 
     /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending. */
     private long append(Load load, LongConsumer track) {
+        long before = counter;
         int sent = 0;
         try {
             while (sent < load.payloads().size()) {
                 sent += appendNext(load, sent, track);
             }
         } catch (StorageException error) {
+            if (counter != before) {
+                ring();
+            }
             throw sent == 0 ? error : new StorageException(error.getMessage(), sent + error.envelopesWritten());
         }
         return Sequence.of(context.generation, counter);
@@ -298,12 +302,7 @@ final class OutgoingLink {
     /** The receiver opens the first pieces while the others are sealed. */
     private void writeSlot(SlotWriter.Slot slot, SlotPieces pieces, byte[] payload) {
         ring();
-        try {
-            writer.write(slot, pieces, payload);
-        } catch (StorageException lost) {
-            ring();
-            throw lost;
-        }
+        writer.write(slot, pieces, payload);
     }
 
     private void appendRun(Load load, List<byte[]> payloads, LongConsumer track) {

@@ -344,7 +344,7 @@ class SlotTest extends OneLane {
         int before = OpenFiles.below(root).size();
         send(sender);
         try (HeldFlushes flushes = new HeldFlushes()) {
-            flushes.release(2);
+            flushes.release(3);
             sender.writer.beginFlush().run();
             assertEquals(2, flushes.count());
             sender.writer.close();
