@@ -2,7 +2,6 @@ package speed.runtime;
 
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.locks.Condition;
@@ -19,21 +18,16 @@ import speed.fs.Flush;
 import speed.fs.LaneWriter;
 import speed.fs.PosixException;
 import speed.fs.Ringer;
-import speed.fs.SlotWriter;
 import speed.segment.Segment;
 import speed.segment.Splitter;
-import speed.wire.Block;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
-import speed.wire.Header;
 import speed.wire.LaneMac;
 import speed.wire.Limits;
 import speed.wire.LinkSealer;
 import speed.wire.Names;
 import speed.wire.NodeId;
 import speed.wire.Sequence;
-import speed.wire.SlotHead;
-import speed.wire.SlotPieces;
 
 /**
  * The link from this node to a target: one sequence, one lane, one ringer. Thread-safe. At rest it holds
@@ -43,8 +37,6 @@ final class OutgoingLink {
     /** First and longest pause between two looks at a full lane; no bell announces room. */
     private static final long FIRST_PAUSE_NANOS = 1_000_000;
     private static final long LONGEST_PAUSE_NANOS = 50_000_000;
-    private static final int KEPT_BYTES = 4 << 20;
-    private static final int USUAL_BYTES = 64 << 10;
     private static final SecureRandom RANDOM = new SecureRandom();
 
     /** A monitor whose name says in a thread dump what it is. */
@@ -61,15 +53,12 @@ final class OutgoingLink {
     private final Flushing flushing = new Flushing();
     private final LinkSealer sealer;
     private final LaneWriter writer;
+    private final Envelopes envelopes;
     private final Consumer<OutgoingLink> used;
-    /** Null at rest. */
-    private Block envelopes;
-    private volatile long counter;
     private long synced;
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private volatile int targetGeneration;
-    private volatile boolean takesSlots;
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size; null on others. */
@@ -92,6 +81,7 @@ final class OutgoingLink {
         LaneMac mac = new LaneMac(context.registry.keyring(), context.id, targetId);
         writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
                 new LaneWriter.Manner(options.laneBytes(), context.polling, options.durable()));
+        envelopes = new Envelopes(context.generation, sealer, writer, RANDOM::nextBytes, this::ring);
     }
 
     /** Seals and appends, rings; returns the last sequence. On an exception nothing was accepted. */
@@ -199,7 +189,7 @@ final class OutgoingLink {
             }
             context.registration.checkHeld();
             failedBefore = writer.failedFlushes();
-            sequence = append(load, track);
+            sequence = envelopes.append(load, track);
         } finally {
             lock.unlock();
         }
@@ -234,106 +224,12 @@ final class OutgoingLink {
     }
 
     private long envelopeBytes(Load load) {
-        long total = 0;
         for (byte[] payload : load.payloads()) {
             if (payload.length > Limits.MAX_PAYLOAD_BYTES) {
                 throw tooLarge(payload.length, Limits.MAX_PAYLOAD_BYTES);
             }
-            total += Header.OVERHEAD + payload.length + (isLarge(load, payload) ? Limits.SLOT_HEAD_BYTES : 0);
         }
-        return total;
-    }
-
-    /** Whether a payload is to lie in a slot, if one is free. */
-    private boolean isLarge(Load load, byte[] payload) {
-        return payload.length >= SlotWriter.LEAST_BYTES && takesSlots && load.type().mayCarry(EnvelopeType.SLOTTED);
-    }
-
-    /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending. */
-    private long append(Load load, LongConsumer track) {
-        long before = counter;
-        int sent = 0;
-        try {
-            while (sent < load.payloads().size()) {
-                sent += appendNext(load, sent, track);
-            }
-        } catch (StorageException error) {
-            if (counter != before) {
-                ring();
-            }
-            throw sent == 0 ? error : new StorageException(error.getMessage(), sent + error.envelopesWritten());
-        }
-        return Sequence.of(context.generation, counter);
-    }
-
-    /** Sends one payload in a slot, or some in the lane itself, from the given one on; returns how many. */
-    private int appendNext(Load load, int from, LongConsumer track) {
-        byte[] first = load.payloads().get(from);
-        if (isLarge(load, first)) {
-            byte[] key = new byte[Limits.KEY_BYTES];
-            RANDOM.nextBytes(key);
-            SlotPieces pieces = new SlotPieces(key, first.length);
-            try (SlotWriter.Slot slot = writer.slot(pieces)) {
-                if (slot != null) {
-                    appendSlotted(load, first, slot, new SlotHead(slot.number(), first.length, key), track);
-                    writeSlot(slot, pieces, first);
-                    return 1;
-                }
-            }
-        }
-        int end = from + 1;
-        while (end < load.payloads().size() && !isLarge(load, load.payloads().get(end))) {
-            end++;
-        }
-        appendRun(load, load.payloads().subList(from, end), track);
-        return end - from;
-    }
-
-    private void appendSlotted(Load load, byte[] payload, SlotWriter.Slot slot, SlotHead head, LongConsumer track) {
-        Block block = room(Header.OVERHEAD + Limits.SLOT_HEAD_BYTES);
-        int flags = load.flags() | EnvelopeType.SLOTTED;
-        int bytes = sealer.seal(block, 0, load.type(), flags, counter + 1, System.currentTimeMillis(), head.encode());
-        long sequence = Sequence.of(context.generation, counter + 1);
-        track.accept(sequence);
-        writer.append(slot, sequence, payload.length, block, bytes);
-        counter++;
-    }
-
-    /** The receiver opens the first pieces while the others are sealed. */
-    private void writeSlot(SlotWriter.Slot slot, SlotPieces pieces, byte[] payload) {
-        ring();
-        writer.write(slot, pieces, payload);
-    }
-
-    private void appendRun(Load load, List<byte[]> payloads, LongConsumer track) {
-        Block block = room(payloads.stream().mapToInt(payload -> Header.OVERHEAD + payload.length).sum());
-        long now = System.currentTimeMillis();
-        long next = counter;
-        List<Integer> ends = new ArrayList<>(payloads.size());
-        int at = 0;
-        for (byte[] payload : payloads) {
-            at += sealer.seal(block, at, load.type(), load.flags(), ++next, now, payload);
-            ends.add(at);
-        }
-        track.accept(Sequence.of(context.generation, next));
-        try {
-            writer.append(block, ends);
-        } catch (StorageException error) {
-            counter += error.envelopesWritten();
-            throw error;
-        }
-        counter = next;
-    }
-
-    /** Memory for the envelopes, used again; that of a rare giant is given back. */
-    private Block room(int bytes) {
-        if (bytes > KEPT_BYTES) {
-            return new Block(bytes);
-        }
-        if (envelopes == null || bytes > envelopes.size) {
-            envelopes = new Block(Math.max(bytes, USUAL_BYTES));
-        }
-        return envelopes;
+        return envelopes.bytes(load);
     }
 
     /**
@@ -411,7 +307,7 @@ final class OutgoingLink {
             Flush flush;
             lock.lock();
             try {
-                written = counter;
+                written = envelopes.counter();
                 flush = writer.beginFlush();
             } finally {
                 lock.unlock();
@@ -435,7 +331,7 @@ final class OutgoingLink {
             if (generation > targetGeneration) {
                 Entry entry = context.registry.live(target);
                 int life = entry != null && entry.ephemeral() ? entry.generation() : 0;
-                takesSlots = !context.polling && entry != null && entry.has(Entry.SLOTS);
+                envelopes.useSlots(!context.polling && entry != null && entry.has(Entry.SLOTS));
                 isOfOneLife = targetGeneration == 0 && life != 0;
                 targetGeneration = generation;
                 sealer.sealFor(life);
@@ -490,7 +386,7 @@ final class OutgoingLink {
     private void release() {
         writer.close();
         ringer.close();
-        envelopes = null;
+        envelopes.rest();
     }
 
     /** Removes the slots that are not used any more; waits for nobody. */
