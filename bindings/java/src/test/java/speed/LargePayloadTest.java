@@ -109,7 +109,9 @@ class LargePayloadTest extends TwoNodes {
     void noSlotIsLeftWhenALinkEnds() throws Exception {
         BlockingQueue<Object> received = new LinkedBlockingQueue<>();
         billing.onMessage(message -> received.add(message.payload()));
-        analytics.send("billing", random(1 << 20), SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        SendOptions acknowledged = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+        analytics.send("billing", random(1 << 20), acknowledged);
+        analytics.send("billing", 2, acknowledged); // by now the first is committed
         assertEquals(1, files("billing", "analytics", ".slot").size());
         analytics.close();
         assertEquals(List.of(), files("billing", "analytics", ".slot"));
