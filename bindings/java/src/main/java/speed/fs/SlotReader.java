@@ -6,7 +6,6 @@ import speed.core.Progress;
 import speed.core.Token;
 import speed.errors.WireException;
 import speed.wire.Limits;
-import speed.wire.SegmentId;
 import speed.wire.SlotHead;
 import speed.wire.SlotId;
 import speed.wire.SlotPieces;
