@@ -17,7 +17,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import speed.errors.StorageException;
@@ -30,6 +33,7 @@ import speed.wire.SlotHead;
 import speed.wire.SlotPieces;
 
 /** Payloads in slots, with real files: L-28 to L-30. */
+@Timeout(60)
 class SlotTest extends OneLane {
     private static final byte[] KEY = new byte[Limits.KEY_BYTES];
     private static final int SIZE = 2 * Limits.SLOT_PIECE_BYTES + 1000;
@@ -37,7 +41,7 @@ class SlotTest extends OneLane {
 
     private final byte[] payload = new byte[SIZE];
     private final SlotPieces pieces = new SlotPieces(KEY, SIZE);
-    private boolean senderIsLive = true;
+    private volatile boolean senderIsLive = true;
 
     {
         new Random(1).nextBytes(payload);
@@ -232,6 +236,37 @@ class SlotTest extends OneLane {
         assertArrayEquals(payload, again.get(0).payload());
         assertTrue(again.get(0).redelivered());
         assertEquals(List.of("three"), texts(again.subList(1, 2)));
+    }
+
+    /** What follows a payload, or its sender's end, is no reason to give up what was written just before. */
+    @Test
+    void nothingIsLostWhileASenderWritesAsFastAsItCan() throws Exception {
+        int count = 300;
+        Files.createDirectories(lane());
+        LaneReader reader = reader(1);
+        FutureTask<Void> sending = new FutureTask<>(() -> {
+            Sender sender = new Sender(1);
+            for (int number = 0; number < count; number++) {
+                if (send(sender) == null) {
+                    Thread.yield();
+                    sender.send("no slot");
+                }
+            }
+            senderIsLive = false;
+            return null;
+        });
+        new Thread(sending, "sending").start();
+        int received = 0;
+        while (received < count) {
+            boolean isScan = received % 2 == 0;
+            for (Received one : reader.read(ALL, 1 << 20, System.nanoTime(), isScan).received()) {
+                assertTrue(one.payload().length < 10 || Arrays.equals(payload, one.payload()));
+                finish(reader, one);
+                received++;
+            }
+        }
+        sending.get(20, TimeUnit.SECONDS);
+        assertEquals(Map.of(), counts(reader));
     }
 
     // --- writing ---
