@@ -47,6 +47,10 @@ bool LaneReader::read_slot(std::vector<Received>& received, bool scan) {
   if (state == SlotReader::State::whole) {
     hand_out(awaited, received);
   } else {
+    if (state == SlotReader::State::refused) {
+      count("slots_refused");
+      files_.put_aside(awaited.slot.name(), "UNTRUSTED_FILE");
+    }
     give_up(awaited, state == SlotReader::State::missing && is_followed);
   }
   awaited_.reset();

@@ -18,24 +18,28 @@ SlotReader::~SlotReader() {
 }
 
 // Memory is taken once the slot is known to be as long as it says.
-bool SlotReader::find(const LaneFiles& files) {
+std::optional<SlotReader::State> SlotReader::find(const LaneFiles& files) {
   try {
     file_ = files.open_slot(slot_);
+  } catch (const UntrustedFileError&) {
+    return State::refused;
   } catch (const std::system_error& error) {
-    if (is_gone(error)) return false;
+    if (is_gone(error)) return State::absent;
     throw;
   }
-  if (is_cut()) return false;
+  if (is_cut()) return State::absent;
   payload_ = buffers_.take(head_bytes_);
   payload_.extend(head_bytes_);
   sealed_ = buffers_.take(wire::SlotPieces::max_sealed_bytes);
-  return true;
+  return std::nullopt;
 }
 
 bool SlotReader::is_cut() const { return file_bytes(file_.get()) < pieces_.slot_bytes(); }
 
 SlotReader::State SlotReader::read(const LaneFiles& files, std::size_t most_bytes, bool sure) {
-  if (!file_ && !find(files)) return State::absent;
+  if (!file_) {
+    if (const std::optional<State> lost = find(files)) return *lost;
+  }
   for (std::size_t taken = 0; next_ < pieces_.count(); taken += wire::limits::slot_piece_bytes) {
     if (taken >= most_bytes) return State::unread;
     const bool is_as_it_was = is_refused_ && !sure && !has_changed();

@@ -15,6 +15,7 @@ class SlotReader {
     unread,   // more may be there: the lane gave others their turn
     missing,  // the next piece is not there
     absent,   // nor will it be: no such slot, or one too short
+    refused,  // what stands in its place is not to be read
     whole,
   };
 
@@ -29,12 +30,13 @@ class SlotReader {
   // Whether the next piece may have been written since it was found missing.
   bool has_changed() const;
 
+  std::string name() const { return wire::slot_name(slot_); }
   std::size_t pieces_read() const { return next_; }
   ByteView sealed() const { return sealed_.view(); }  // the piece that was read last
   wire::Buffer take() { return std::move(payload_); }  // of one that is whole
 
  private:
-  bool find(const LaneFiles& files);
+  std::optional<State> find(const LaneFiles& files);  // null: it is open
   bool is_cut() const;  // shorter than the payload needs
   bool read_piece();
   wire::Block<wire::limits::tag_bytes> tag_of_next() const;

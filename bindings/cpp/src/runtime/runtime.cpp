@@ -117,7 +117,7 @@ void Runtime::claim(const NodeOptions& options) {
     inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(), won.claimant.ephemeral,
                                         wire::limits::max_lanes, context.buffers);
     inbox->is_live = [this](const std::string& name, std::uint32_t generation) {
-      const fs::EntryPtr entry = context.registry->live(name);
+      const fs::EntryPtr entry = context.registry->surely_live(name);
       return entry != nullptr && static_cast<std::uint32_t>(entry->generation) == generation;
     };
     inbox->late_seconds = static_cast<double>(context.registry->late_ms) / 1000;
