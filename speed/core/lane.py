@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from speed.errors import WireError
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
+from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SLOTTED, Header, parse_header
 from speed.wire.limits import AAD_BYTES, COUNTER_BITS
 
 _IDS_OFFSET = 32
@@ -75,7 +75,10 @@ class LaneDecoder:
         self._opener = opener
 
     def scan(self, window: Window, limit: int = 64) -> Scan:
-        """Decode what lies in ``window``; at most ``limit`` items are returned."""
+        """Decode what lies in ``window``; at most ``limit`` items are returned.
+
+        An envelope whose payload lies in a slot is the last of them: what is behind it waits for that payload.
+        """
         items: list[Opened | Damage] = []
         at = searches = 0
         while at < len(window.data):
@@ -85,6 +88,8 @@ class LaneDecoder:
             if isinstance(found, Opened):
                 items.append(found)
                 at = found.end - window.base
+                if found.header.flags & FLAG_SLOTTED:
+                    return Scan(items, at, 0, True)
                 continue
             if isinstance(found, int) and not window.final and not window.suspicious:
                 return Scan(items, at, found, False)

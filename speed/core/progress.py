@@ -11,6 +11,9 @@ from typing import NamedTuple
 from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED, MAX_UNFINISHED_BYTES
 
+ANY_SLOT = -1
+"""Which slot it is, if any, is not known yet."""
+
 
 class Position(NamedTuple):
     """A place in a lane; tuples order as the bytes do."""
@@ -23,7 +26,7 @@ class Position(NamedTuple):
 class Token:
     """One dispatched envelope; given back to ``finish`` once its handler is done."""
 
-    __slots__ = ("end", "file", "finished", "generation", "previous", "sequence", "start")
+    __slots__ = ("end", "file", "finished", "generation", "held", "previous", "sequence", "slot", "start")
 
     def __init__(self, sequence: int, generation: int, file: int, start: int, end: int, previous: int) -> None:
         self.sequence = sequence
@@ -33,6 +36,10 @@ class Token:
         self.end = end
         self.previous = previous
         self.finished = False
+        self.held = end - start
+        """How many bytes of memory it takes while it is in hand."""
+        self.slot = 0
+        """The number of the slot that its payload lies in; 0 for none."""
 
 
 class Progress:
@@ -63,13 +70,27 @@ class Progress:
     def redispatched(self, sequence: int, generation: int, file: int, start: int) -> Token:
         """Take over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15)."""
         token = Token(sequence, generation, file, start, start, 0)
+        token.slot = ANY_SLOT
         self.pending[sequence] = token
         return token
 
     def found_again(self, token: Token, end: int) -> None:
         """Note where an envelope that was taken over ends."""
         token.end = end
-        self._bytes += end - token.start
+        token.slot = 0
+        token.held = end - token.start
+        self._bytes += token.held
+
+    def lies_in_slot(self, token: Token, slot: int, payload_bytes: int) -> None:
+        """Note that a slot holds the payload of an envelope: it counts from now on."""
+        token.slot = slot
+        token.held += payload_bytes
+        self._bytes += payload_bytes
+
+    def needs_slot(self, generation: int, number: int) -> bool:
+        """Whether an unfinished envelope names a slot, or may: then a crash would lead back to it."""
+        slots = (number, ANY_SLOT)
+        return any(token.generation == generation and token.slot in slots for token in self.pending.values())
 
     def dispatched(self, sequence: int, generation: int, file: int, start: int, end: int) -> Token:
         """Note that the envelope at ``start..end`` (bytes) was handed to its handler."""
@@ -88,7 +109,7 @@ class Progress:
             return False
         token.finished = True
         self.pending.pop(token.sequence, None)
-        self._bytes -= token.end - token.start
+        self._bytes -= token.held
         if token.sequence > self._done.sequence:
             self._done = token
         return True

@@ -123,8 +123,11 @@ class Inbox:
         except (OSError, SpeedError):
             return False  # it is tried again in its next turn
 
-    def lane(self, sender: str) -> LaneReader:
-        """Open the lane of ``sender`` for reading; OSError if it is gone, LeaseLostError if replaced."""
+    def lane(self, sender: str, is_live: Callable[[int], bool] = lambda _: False) -> LaneReader:
+        """Open the lane of ``sender`` for reading; OSError if it is gone, LeaseLostError if replaced.
+
+        ``is_live(generation)`` says whether the sender still lives in a generation.
+        """
         return LaneReader(
             self._root,
             sender,
@@ -133,6 +136,7 @@ class Inbox:
             self._keyring,
             self.quarantine_store,
             ephemeral=self._ephemeral,
+            is_live=is_live,
         )
 
     def close(self) -> None:

@@ -182,15 +182,29 @@ class LaneAhead:
         last = self._listing.files[-1]
         return Position(*last, self._files.file_bytes(*last))
 
-    def is_passed(self, cursor: Cursor) -> bool:
-        """Whether a file lies before the committed position."""
-        files = self._listing.files
-        return bool(files) and files[0] < (cursor.sender_generation, cursor.file)
+    def is_followed(self, file: LaneFile, end: int) -> bool:
+        """Whether something lies behind ``end`` of a file, or in a later one that was listed."""
+        if self._files.file_bytes(*file) > end:
+            return True
+        return any(self._files.file_bytes(*later) for later in self._listing.files if later > file)
 
-    def remove_passed(self, cursor: Cursor) -> None:
-        """Unlink the files before the committed position, but for those with an unfinished envelope."""
+    def is_passed(self, cursor: Cursor) -> bool:
+        """Whether a file lies before the committed position, or a slot of an earlier generation is there."""
+        files, slots = self._listing.files, self._listing.slots
+        generation = cursor.sender_generation
+        return bool(files and files[0] < (generation, cursor.file)) or bool(slots and slots[0][0] < generation)
+
+    def remove_passed(self, cursor: Cursor, needs_slot: Callable[[int, int], bool]) -> None:
+        """Unlink the files before the committed position, but for those with an unfinished envelope.
+
+        And slots of generations before it, but for those that ``needs_slot`` names (L-30).
+        """
         needed = {(entry.generation, entry.file) for entry in cursor.unfinished}
         here = (cursor.sender_generation, cursor.file)
         for file in [one for one in self._listing.files if one < here and one not in needed]:
             self._files.remove(names.lane_file_name(*file))
             self._listing.files.remove(file)
+        passed = [slot for slot in self._listing.slots if slot[0] < cursor.sender_generation and not needs_slot(*slot)]
+        for slot in passed:
+            self._files.remove(names.slot_name(*slot))
+            self._listing.slots.remove(slot)

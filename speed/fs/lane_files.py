@@ -37,9 +37,13 @@ _CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
 
 
 class Listing(NamedTuple):
-    """What lies in a lane directory: files in order, fences, cursors and deliveries by generation, foreign names."""
+    """What lies in a lane directory: files and slots in order, fences, cursors and deliveries by generation.
+
+    And what does not belong there.
+    """
 
     files: list[tuple[int, int]]
+    slots: list[tuple[int, int]]
     fences: list[int]
     cursors: list[int]
     deliveries: list[int]
@@ -91,12 +95,13 @@ class LaneFiles:
 
     def list(self) -> Listing:
         """Look at everything; the newest fence and cursor come first."""
-        listing = Listing([], [], [], [], [])
+        listing = Listing([], [], [], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
         self._listed_mtime = modified if is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
             _sort_in(listing, entry.name)
         listing.files.sort()
+        listing.slots.sort()
         listing.fences.sort(reverse=True)
         listing.cursors.sort(reverse=True)
         listing.deliveries.sort(reverse=True)
@@ -104,7 +109,11 @@ class LaneFiles:
 
     def open_file(self, generation: int, file: int) -> int:
         """A descriptor of a regular file of an expected owner; OSError for anything else."""
-        return open_regular(names.lane_file_name(generation, file), self._fd, self._owners)
+        return self.open_named(names.lane_file_name(generation, file))
+
+    def open_named(self, filename: str) -> int:
+        """The same for a file of any kind, by its name."""
+        return open_regular(filename, self._fd, self._owners)
 
     def file_bytes(self, generation: int, file: int) -> int:
         """Present size of a file, 0 if there is none."""
@@ -198,6 +207,8 @@ def _place(directory: int) -> tuple[int, int]:
 def _sort_in(listing: Listing, filename: str) -> None:
     if (file := names.parse_lane_file(filename)) is not None:
         listing.files.append(file)
+    elif (slot := names.parse_slot(filename)) is not None:
+        listing.slots.append(slot)
     elif (generation := names.parse_cursor(filename)) is not None:
         listing.cursors.append(generation)
     elif (generation := names.parse_deliveries(filename)) is not None:

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from speed.core.lane import Damage, Opened, Scan, Window
 from speed.core.link import COUNTED_AS, LinkReceiver, SequenceVerdict
 from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
-from speed.errors import LeaseLostError
+from speed.errors import LeaseLostError, WireError
 from speed.fs.envelope_reader import CHUNK_BYTES, EnvelopeReader, Received, read_at
 from speed.fs.floor import forgotten_up_to
 from speed.fs.lane_ahead import LaneAhead, LaneFile
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
+from speed.fs.slot_reader import SlotReader, SlotState
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
-from speed.wire.envelope import Header
+from speed.wire.envelope import FLAG_SLOTTED, Header
 from speed.wire.limits import MAX_QUARANTINED_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring
+from speed.wire.slot import SlotHead
 
 _LAZY_BYTES = 1 << 20
 LARGE_BYTES = 4 << 20
-"""An envelope above this is one that a thread with other lanes to read may leave to another."""
+"""A payload above this is one that a thread with other lanes to read may leave to another."""
 
 
 class LaneReader:
     """Reads one lane in order. Not thread-safe: the lane's lock guards it.
 
     ``counts`` holds what was dropped or strange: duplicates, gaps, torn tails, damage, fenced bytes.
+    ``is_live(generation)`` says whether the sender still lives in a generation; only a scan asks.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class LaneReader:
         quarantine: Quarantine,
         *,
         ephemeral: bool = False,
+        is_live: Callable[[int], bool] = lambda _: False,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
@@ -58,6 +62,9 @@ class LaneReader:
         """Where the file ended when an incomplete envelope was last read; it is read again only once the file grew."""
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
+        self._slotted: SlotReader | None = None
+        """A payload that is not whole yet: nothing behind it is read meanwhile."""
+        self._is_live = is_live
         self.counts: dict[str, int] = {}
         try:
             self._ahead = LaneAhead(self._files, self._count)
@@ -69,7 +76,7 @@ class LaneReader:
     @property
     def is_full(self) -> bool:
         """Whether more is handed out and not finished than a lane may have in hand (L-19)."""
-        return self._progress.is_full
+        return self._slotted is None and self._progress.is_full
 
     @property
     def is_idle(self) -> bool:
@@ -78,7 +85,9 @@ class LaneReader:
 
     @property
     def holds_large(self) -> bool:
-        """Whether a large envelope comes next, and is wholly there."""
+        """Whether a large envelope comes next, and is wholly there, or a large payload in a slot."""
+        if self._slotted is not None:
+            return self._slotted.payload_bytes > LARGE_BYTES
         if self._fd < 0 or self._needed <= LARGE_BYTES:
             return False
         return os.fstat(self._fd).st_size - self._position.offset >= self._needed
@@ -121,18 +130,22 @@ class LaneReader:
         a large envelope. OSError if the filesystem fails; what was not returned is read again.
         """
         received: list[Received] = []
-        taken = self._read_again(received, max_envelopes, max_bytes)
+        taken = 0
         if scan:
-            self._ahead.look(self._position, now)
-            if self._files.has_new_key:
-                self._rewrite()
-            elif self._dirty:
-                self.commit()
+            self._look_around(now)
         while len(received) < max_envelopes and taken < max_bytes:
-            if self._fd < 0 and not self._open_next(now):
-                return received, False
             if not large and self.holds_large:
                 return received, True
+            if self._slotted is not None:
+                taken += self._read_slot(self._slotted, received, now, scan)
+                if self._slotted is not None:
+                    return received, False
+                continue
+            if self._again:
+                taken += self._read_again(received)
+                continue
+            if self._fd < 0 and not self._open_next(now):
+                return received, False
             final = self._ahead.successor(self._position) is not None
             passed, at_end = self._read_window(received, max_envelopes - len(received), now, scan, final)
             taken += passed
@@ -141,6 +154,13 @@ class LaneReader:
             elif at_end and self._ahead.successor(self._position) is None:
                 return received, False
         return received, True
+
+    def _look_around(self, now: float) -> None:
+        self._ahead.look(self._position, now)
+        if self._files.has_new_key:
+            self._rewrite()
+        elif self._dirty:
+            self.commit()
 
     def _read_window(
         self, received: list[Received], limit: int, now: float, scan: bool, last: bool
@@ -206,10 +226,13 @@ class LaneReader:
         if torn and damage.reason == "TRUNCATED":
             self._count("torn_tails")
             return
-        self._count(f"damaged_{damage.reason.lower()}")
-        where = f"{self._source} {names.lane_file_name(*self._position[:2])}"
         sample = data[: min(damage.end - damage.start, MAX_QUARANTINED_BYTES)]  # L-20
-        self._quarantine.put(sample, where, damage.reason, damage.start)
+        self._keep(sample, damage.reason, names.lane_file_name(*self._position[:2]), damage.start)
+
+    def _keep(self, sample: bytes, reason: str, filename: str, offset: int) -> None:
+        """Count damage, and put its bytes into quarantine."""
+        self._count(f"damaged_{reason.lower()}")
+        self._quarantine.put(sample, f"{self._source} {filename}", reason, offset)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
@@ -227,31 +250,34 @@ class LaneReader:
                     continue
             token = progress.dispatched(sequence, generation, file, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
-            received.append(Received(header, payload, repeated, token, repeated and self._all))
+            self._hand_out(Received(header, payload, repeated, token, repeated and self._all), received)
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1
+
+    def _hand_out(self, envelope: Received, received: list[Received]) -> None:
+        """What is whole at once; a payload in a slot follows when it is."""
+        if envelope.header.flags & FLAG_SLOTTED:
+            self._begin_slot(envelope)
+        else:
+            received.append(envelope)
 
     def _may_be_repeated(self, repeats: Repeats, header: Header, token: Token) -> bool:
         if repeats.are_over(token):
             self._repeats = None
         return self._repeats is not None and repeats.may_include(header)
 
-    def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
-        """Redeliver what a former process had begun and not finished."""
-        taken = 0
-        while self._again and len(received) < max_envelopes and taken < max_bytes:
-            entry, token = self._again.pop(0)
-            found = self._envelope_at(entry)
-            if found is None or found.header.sequence != entry.sequence:
-                self._progress.finish(token)
-                self._dirty += 1
-                self._count("redeliveries_lost")
-                continue
-            taken += found.end - found.start
-            self._progress.found_again(token, found.end)
-            received.append(Received(found.header, found.payload, True, token, self._unsure))
-        return taken
+    def _read_again(self, received: list[Received]) -> int:
+        """Redeliver the next of what a former process had begun and not finished; returns its cost in bytes."""
+        entry, token = self._again.pop(0)
+        found = self._envelope_at(entry)
+        if found is None or found.header.sequence != entry.sequence:
+            self.finish(token)
+            self._count("redeliveries_lost")
+            return 0
+        self._progress.found_again(token, found.end)
+        self._hand_out(Received(found.header, found.payload, True, token, self._unsure), received)
+        return found.end - found.start
 
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
         try:
@@ -262,6 +288,66 @@ class LaneReader:
             return self._envelopes.at(fd, entry.generation, entry.offset)
         finally:
             os.close(fd)
+
+    # --- payloads in slots (L-30) ---
+
+    def _begin_slot(self, envelope: Received) -> None:
+        """Have the payload read next; an envelope that does not say where it lies is damage."""
+        token = envelope.token
+        try:
+            head = SlotHead.decode(envelope.payload)
+        except WireError as error:
+            self._put_envelope_aside(token, error.reason)
+            self.finish(token)
+            return
+        self._progress.lies_in_slot(token, head.number, head.payload_bytes)
+        self._slotted = SlotReader(head, envelope)
+
+    def _put_envelope_aside(self, token: Token, reason: str) -> None:
+        """As it came: sealed."""
+        fd = self._files.open_file(token.generation, token.file)
+        try:
+            sample = read_at(fd, token.start, min(token.end - token.start, MAX_QUARANTINED_BYTES))
+        finally:
+            os.close(fd)
+        self._keep(sample, reason, names.lane_file_name(token.generation, token.file), token.start)
+
+    def _read_slot(self, slotted: SlotReader, received: list[Received], now: float, scan: bool) -> int:
+        """Take the pieces that are there; the payload is handed out once it is whole. Returns the cost in bytes."""
+        state = self._pieces_of(slotted, now, scan)
+        if state is SlotState.WAITS:
+            return 0
+        self._slotted = None
+        if state is SlotState.WHOLE:
+            received.append(slotted.whole())
+            return slotted.payload_bytes
+        if state is SlotState.DAMAGED:
+            self._keep(slotted.missing, "BAD_SLOT", slotted.name, slotted.missing_at)
+        else:
+            self._count("torn_slots")
+        self.finish(slotted.envelope.token)
+        return slotted.payload_bytes
+
+    def _pieces_of(self, slotted: SlotReader, now: float, scan: bool) -> SlotState:
+        try:
+            fd = self._files.open_named(slotted.name)
+        except FileNotFoundError:
+            return SlotState.TORN
+        except UntrustedFileError:
+            self._count("segments_refused")
+            self._files.put_aside(slotted.name, "UNTRUSTED_FILE")
+            return SlotState.TORN
+        try:
+            return slotted.read(fd, lambda: self._fate(slotted.envelope.token, now, scan))
+        finally:
+            os.close(fd)
+
+    def _fate(self, token: Token, now: float, scan: bool) -> SlotState:
+        """What a missing piece means: its sender writes nothing else before the last one."""
+        self._ahead.look_if_due(self._position, now)
+        if self._ahead.is_followed((token.generation, token.file), token.end):
+            return SlotState.DAMAGED
+        return SlotState.TORN if scan and not self._is_live(token.generation) else SlotState.WAITS
 
     # --- files ---
 
@@ -305,14 +391,17 @@ class LaneReader:
             return 2
 
     def finish(self, token: Token, *, lazy: bool = False) -> None:
-        """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan."""
+        """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan.
+
+        One whose payload lay in a slot is committed at once: its sender may wait for that slot.
+        """
         if not self._progress.finish(token) and not self._dirty:
             return  # it was committed when it began
         try:
             self._deliveries.finished(token.sequence)
         except OSError:
             self._count("deliveries_failed")
-        if lazy:
+        if lazy and not token.slot:
             self._dirty += token.end - token.start
             if self._dirty < _LAZY_BYTES:
                 return
@@ -325,7 +414,7 @@ class LaneReader:
         if not self._ahead.is_passed(cursor) or (not written and self._progress.pending):
             return written
         # Without space for a cursor only this frees some; the next start begins at what is left.
-        self._ahead.remove_passed(cursor)
+        self._ahead.remove_passed(cursor, self._progress.needs_slot)
         return written or self._write_cursor(cursor)
 
     def _rewrite(self) -> None:
@@ -354,8 +443,9 @@ class LaneReader:
 
     def close(self, *, clean: bool = False) -> None:
         """Commit and release; ``clean`` says that everything handed out is finished."""
+        in_hand = len(self._progress.pending) - (self._slotted is not None)
         try:
-            self._write_cursor(self._progress.cursor(self._generation, clean and not self._progress.pending))
+            self._write_cursor(self._progress.cursor(self._generation, clean and not in_hand))
         finally:
             self.abandon()
 

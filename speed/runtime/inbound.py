@@ -41,6 +41,7 @@ class InboundLane:
         "_closed",
         "_opened",
         "_paused",
+        "_rang",
         "_rests",
         "_resume",
         "_stats",
@@ -72,6 +73,8 @@ class InboundLane:
         """Whether another thread reads that one now: whoever leaves it to that thread sets it, which clears it."""
         self._opened: tuple[list[Received], bool] | Exception | None = None
         """What ``read_large`` brought."""
+        self._rang = False
+        """Whether it was to be read while another thread read it."""
         self.ended_at: int | None = None
         """When its directory was changed last, if its sender was gone before a scan read it; -1: just now."""
 
@@ -98,16 +101,23 @@ class InboundLane:
 
     def _take_opened(self) -> tuple[list[Received], bool] | None:
         opened, self._opened = self._opened, None
+        rang, self._rang = self._rang, False
         if isinstance(opened, Exception):
             raise opened
-        return opened
+        return None if rang and opened == ([], False) else opened  # what was missing may be there
 
-    def read_large(self, now: float) -> None:
-        """Read the large envelope that ``holds_large`` tells of, on any thread: the next ``read`` brings it."""
+    def read_later(self) -> bool:
+        """Whether another thread reads a large one now; then it is looked for more after that."""
+        is_elsewhere = self.is_elsewhere
+        self._rang = self._rang or is_elsewhere
+        return is_elsewhere
+
+    def read_large(self, now: float, scan: bool) -> None:
+        """Read the large one that ``holds_large`` tells of, on any thread: the next ``read`` brings it."""
         with self.lock:
             try:
                 if not self._closed:
-                    self._opened = self.reader.read(1, 1, now)
+                    self._opened = self.reader.read(1, 1, now, scan=scan)
             except Exception as error:  # for the thread that reads to act on
                 self._opened = error
             finally:

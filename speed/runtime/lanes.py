@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from speed.core.awake import Awake
 from speed.core.log import logger
@@ -154,7 +155,8 @@ class InboundLanes:
         if is_held and not self._may_read(source):
             return None
         try:
-            lane = InboundLane(source, self._inbox.lane(source), self._context.stats, self._resume)
+            reader = self._inbox.lane(source, partial(self._is_live, source))
+            lane = InboundLane(source, reader, self._context.stats, self._resume)
         except (OSError, SpeedError) as error:
             self._context.stats.count("lanes_unreadable")
             self._context.said.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
@@ -163,6 +165,11 @@ class InboundLanes:
         self._passed.pop(source_id, None)
         self._lanes[source_id] = lane
         return lane
+
+    def _is_live(self, source: str, generation: int) -> bool:
+        """Whether a sender may go on with what it began in a generation (L-30)."""
+        entry = self._context.registry.live(source)
+        return entry is not None and entry.generation == generation
 
     # --- what holds files open ---
 

@@ -279,7 +279,7 @@ class Protocol:
             self._bell.wake(lane_id)
 
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
-        if lane.is_elsewhere or self._context.registration.is_over:  # a successor may read already
+        if lane.read_later() or self._context.registration.is_over:  # a successor may read already
             return
         try:
             received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)
@@ -295,7 +295,7 @@ class Protocol:
             self._lanes.idle(lane, scan=scan)
         if lane.holds_large:
             lane.is_elsewhere = True
-            self._large.run("large", lane.read_large, now)
+            self._large.run("large", lane.read_large, now, scan)
         elif more:
             self._resume(lane.id)
 

@@ -1,7 +1,7 @@
 """A large payload in a slot, a file beside its lane that is written again and again (L-28).
 
-The envelope in the lane holds the slot head; the slot holds the payload in pieces, each sealed for itself under a key that
-is used for this payload only. So a piece of an earlier payload never passes for one of this.
+The envelope in the lane holds the slot head; the slot holds the payload in pieces, each sealed for itself under a key
+that is used for this payload only. So a piece of an earlier payload never passes for one of this.
 """
 
 from __future__ import annotations

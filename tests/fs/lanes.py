@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from speed.fs.envelope_reader import Received
@@ -68,9 +69,10 @@ class Lane:
         self._opened.callback(writer.close)
         return writer
 
-    def reader(self, generation: int = 1) -> LaneReader:
+    def reader(self, generation: int = 1, is_live: Callable[[int], bool] = lambda _: False) -> LaneReader:
+        """``is_live`` says whether the sender still lives in a generation."""
         inbox = self.inbox if generation == 1 else self.open_inbox(generation)
-        reader = inbox.lane(SOURCE)
+        reader = inbox.lane(SOURCE, is_live)
         self._opened.callback(reader.abandon)
         return reader
 

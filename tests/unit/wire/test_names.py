@@ -16,6 +16,7 @@ from tests.vectors import case_name, load
 
 VECTORS = load("names")
 PARSERS: dict[str, Callable[[str], Any]] = {
+    "slot": names.parse_slot,
     "segment": names.parse_lane_file,
     "cursor": names.parse_cursor,
     "fence": names.parse_fence,
