@@ -22,10 +22,10 @@ class Gate:
         self.reached, self.opened = threading.Event(), threading.Event()
         read_large = InboundLane.read_large
 
-        def held(lane: InboundLane, now: float) -> None:
+        def held(lane: InboundLane, now: float, scan: bool) -> None:
             self.reached.set()
             assert self.opened.wait(PATIENCE)
-            read_large(lane, now)
+            read_large(lane, now, scan)
 
         monkeypatch.setattr(InboundLane, "read_large", held)
 
