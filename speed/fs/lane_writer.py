@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 from speed.core.trust import is_shared
@@ -22,8 +22,17 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.wire.limits import LANE_CHECK_SECONDS, LANE_WINDOW_BYTES, MAX_LANE_SEGMENTS, SEGMENT_BYTES
+from speed.fs.slot_writer import SlotWriter
+from speed.wire.envelope import ENVELOPE_OVERHEAD
+from speed.wire.limits import (
+    LANE_CHECK_SECONDS,
+    LANE_WINDOW_BYTES,
+    MAX_LANE_SEGMENTS,
+    SEGMENT_BYTES,
+    SLOT_HEAD_BYTES,
+)
 from speed.wire.names import inbox_dir, lane_dir, lane_file_name, node_dir, temporary_name
+from speed.wire.slot import SlotHead
 
 _MAX_PARTS = 512
 """Envelopes per writev; Linux takes 1024."""
@@ -84,6 +93,7 @@ class LaneWriter:
         self._file = 0
         self._size = 0
         self._outstanding = Outstanding()
+        self._slots = SlotWriter(generation, durable=durable)
         self._created = False
         self.flush_failures = 0
         """Flushes that failed so far: what was appended before each may be lost in a power cut."""
@@ -192,12 +202,13 @@ class LaneWriter:
         """
         if self._dir < 0:
             self._verify()
-        if self._outstanding.bytes + size <= self._window and (self._fd >= 0 or self._may_begin()):
+        held = self._outstanding.bytes + self._slots.held
+        if held + size <= self._window and (self._fd >= 0 or self._may_begin()):
             return True
         self._verify()
         self._look_at_cursor()
         if self._may_begin():
-            if self._outstanding.bytes == 0 or self._outstanding.bytes + size <= self._window:
+            if self.outstanding_bytes == 0 or self.outstanding_bytes + size <= self._window:
                 return True
             if self._fd < 0 and not self._rename:
                 self._open_file()  # only a successor lets the receiver pass a torn rest (L-5)
@@ -214,11 +225,54 @@ class LaneWriter:
             raise self._storage_error(error, 0) from error
         if cursor is not None:
             self._outstanding.commit(cursor.sender_generation, cursor.file, cursor.offset)
+            self._slots.commit(cursor)
 
     @property
     def outstanding_bytes(self) -> int:
-        """Bytes written and, as far as this sender has looked, not committed."""
-        return self._outstanding.bytes
+        """Bytes written and, as far as this sender has looked, not committed; those in slots as well."""
+        return self._outstanding.bytes + self._slots.held
+
+    # --- large payloads (L-29) ---
+
+    def begin_slot(self, payload_bytes: int) -> SlotHead | None:
+        """Reserve a slot for a payload, and say what its envelope holds; None if all are in use. StorageError.
+
+        The next ``append`` brings that envelope alone; then ``fill_slot``, or ``spoil_slot`` whatever failed since.
+        """
+        self._verify()
+        if self._slots.is_used_up:
+            self._look_at_cursor()
+        with self._storage_errors():
+            return self._slots.begin(self._dir, payload_bytes)
+
+    def fill_slot(self, payload: bytes) -> None:
+        """Write the payload; ``StorageError`` if it is not whole there, or may not survive a power cut."""
+        start = self._size - ENVELOPE_OVERHEAD - SLOT_HEAD_BYTES
+        with self._storage_errors():
+            self._slots.write(payload, (self._generation, self._file, start))
+
+    def spoil_slot(self) -> None:
+        """Let the receiver know that the payload does not come."""
+        self._slots.spoil((self._generation, self._file))
+
+    def release_slots(self, *, idle: bool = False) -> None:
+        """Remove the slots that are free, or with ``idle`` those that were not used since this was called last.
+
+        What cannot be done is left: the receiver removes it once this sender begins anew.
+        """
+        if not self._slots:
+            return
+        with contextlib.suppress(OSError):
+            directory = open_directory(self._path)
+            try:
+                cursor = newest_cursor(directory, self._keys)
+                if cursor is not None:
+                    self._slots.commit(cursor)
+                self._slots.release(directory, idle=idle)
+            finally:
+                os.close(directory)
+
+    # --- what makes it last ---
 
     def flush(self) -> Callable[[], None]:
         """What makes all that was appended survive a power cut (L-7), on a descriptor of its own.
@@ -272,6 +326,8 @@ class LaneWriter:
         status = os.fstat(self._dir)
         if status.st_uid != os.geteuid() and not is_shared(status.st_mode):
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
+        if status.st_ino != self._dir_inode:
+            self._slots.forget()
         self._dir_inode = status.st_ino
         self._outstanding = Outstanding()
         for generation, file, size in lane_files_in(self._dir):
@@ -297,6 +353,15 @@ class LaneWriter:
         if self._dir >= 0:
             os.close(self._dir)
         self._dir = -1
+
+    @contextlib.contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:  # a signal handler of the program raised it, a TimeoutError perhaps
+                raise
+            raise self._storage_error(error, 0) from error
 
     def _storage_error(self, error: OSError, whole: int) -> StorageError:
         failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")

@@ -21,7 +21,7 @@ from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 
-FEATURES = ("segments", "withdraw")
+FEATURES = ("segments", "withdraw", "slots")
 """What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
 

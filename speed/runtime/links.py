@@ -169,6 +169,11 @@ class Links:
                     self._forget(link.target)
             link.rest()
 
+    def release_slots(self) -> None:
+        """Remove slots that no link used since the last call."""
+        for link in self.opened():
+            link.release_slots()
+
     def _left_nothing(self, target: str) -> bool:
         return not os.path.lexists(names.node_dir(self._context.root, target))
 

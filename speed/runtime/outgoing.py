@@ -5,7 +5,8 @@ Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -18,12 +19,13 @@ from speed.errors import (
 )
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
+from speed.fs.slot_writer import SLOTTED_BYTES
 from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
-from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
-from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, make_sequence
+from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES, SLOT_HEAD_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
@@ -162,7 +164,8 @@ class OutgoingLink:
         total = sum(map(len, payloads))
         if total > MAX_PAYLOAD_BYTES:
             self._check_sizes(payloads)
-        total += ENVELOPE_OVERHEAD * len(payloads)
+        takes_slots = total >= SLOTTED_BYTES and self._takes_slots
+        total += (ENVELOPE_OVERHEAD + SLOT_HEAD_BYTES * takes_slots) * len(payloads)
         context = self._context
         if urgent and self._room.turns:
             raise self._inbox_full()
@@ -177,28 +180,82 @@ class OutgoingLink:
                 self._wait_for_room(total, deadline, urgent)
                 self._check_open(is_last)
             context.registration.check_held()
-            first = counter = self._counter
-            now = unix_ms()
-            envelopes: list[bytes] = []
-            for payload in payloads:
-                counter += 1
-                envelopes.append(self._sealer.seal(type_, flags, counter, now, payload, self._nonces.draw()))
-            sequence = self._sequence_base | counter
+            sequence = self._sequence_base | (self._counter + len(payloads))
             failures = self._writer.flush_failures
             if track is not None:
                 track(sequence)
-            self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
-            try:
-                self._writer.append(envelopes)
-            except StorageError as error:
-                self._counter = first + error.envelopes_written
-                raise
+            if takes_slots:
+                self._write_mixed(type_, flags, payloads)
+            else:
+                self._write(type_, flags, payloads)
         if self._durable is not None:
             self._flush(failures)
-        if self.ringer.ring(context.id) is RingResult.NOBODY:
-            context.stats.count("rings_unheard")
-            context.alarm.unheard(self.target)
+        self._ring()
         return sequence
+
+    def _write(self, type_: int, flags: int, payloads: Sequence[bytes]) -> None:
+        """Seal them and write all at once. The caller holds ``lock``."""
+        first = counter = self._counter
+        now = unix_ms()
+        envelopes: list[bytes] = []
+        for payload in payloads:
+            counter += 1
+            envelopes.append(self._sealer.seal(type_, flags, counter, now, payload, self._nonces.draw()))
+        self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
+        try:
+            self._writer.append(envelopes)
+        except StorageError as error:
+            self._counter = first + error.envelopes_written
+            raise
+
+    def _ring(self) -> None:
+        if self.ringer.ring(self._context.id) is RingResult.NOBODY:
+            self._context.stats.count("rings_unheard")
+            self._context.alarm.unheard(self.target)
+
+    # --- large payloads (L-29) ---
+
+    @property
+    def _takes_slots(self) -> bool:
+        """Whether large payloads go into slots: who polls finds a lane by its segments."""
+        return "slots" in self.features and not self._context.polling and hasattr(os, "posix_fallocate")
+
+    def _write_mixed(self, type_: int, flags: int, payloads: Sequence[bytes]) -> None:
+        """Write them in their order, large ones into slots; ``StorageError`` tells how many went in."""
+        before = 0
+        try:
+            for run in _runs(payloads):
+                if len(run[0]) < SLOTTED_BYTES or not self._write_slot(type_, flags, run[0]):
+                    self._write(type_, flags, run)
+                before += len(run)
+        except StorageError as error:
+            error.envelopes_written += before
+            raise
+
+    def _write_slot(self, type_: int, flags: int, payload: bytes) -> bool:
+        """Whether a slot was free. The receiver is rung before the payload is written: it opens what is there."""
+        head = self._writer.begin_slot(len(payload))
+        if head is None:
+            return False
+        try:
+            self._write(type_, flags | FLAG_SLOTTED, (head.encode(),))
+            self._ring()
+            self._writer.fill_slot(payload)
+        except BaseException:
+            self._writer.spoil_slot()
+            self._ring()  # the receiver waits no longer
+            raise
+        return True
+
+    def release_slots(self) -> None:
+        """Remove slots that were not used since the last call; not while somebody writes."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self._writer.release_slots(idle=True)
+            finally:
+                self.lock.release()
+
+    # --- what may go wrong ---
 
     def _check_sizes(self, payloads: Sequence[bytes]) -> None:
         for payload in payloads:
@@ -284,5 +341,21 @@ class OutgoingLink:
         """For good."""
         with self.lock:
             self._is_closed = True
+            self._writer.release_slots()
             self.reopen()
             self.ringer.shut()
+
+
+def _runs(payloads: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Large ones one by one, and what lies between them together, in their order."""
+    run: list[bytes] = []
+    for payload in payloads:
+        if len(payload) < SLOTTED_BYTES:
+            run.append(payload)
+            continue
+        if run:
+            yield run
+            run = []
+        yield (payload,)
+    if run:
+        yield run

@@ -202,7 +202,11 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    sweeper = Sweeper(context, options.lease_seconds, links.let_go_of_gone, ephemeral=options.ephemeral)
+    def each_lease() -> None:
+        links.let_go_of_gone()
+        links.release_slots()
+
+    sweeper = Sweeper(context, options.lease_seconds, each_lease, ephemeral=options.ephemeral)
 
     def left(name: str) -> None:
         protocol.node_left(name)
