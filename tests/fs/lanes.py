@@ -76,6 +76,11 @@ class Lane:
         self._opened.callback(reader.abandon)
         return reader
 
+    def reader_of(self, writer: LaneWriter) -> LaneReader:
+        """A reader of a lane that has yet to be written to; the sender lives."""
+        writer.room(1)
+        return self.reader(is_live=lambda _: True)
+
     def close(self) -> None:
         """Let go of all that was opened, and leave the files as they are."""
         self._opened.close()
