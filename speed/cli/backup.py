@@ -218,8 +218,12 @@ def _files(directory: str) -> Iterator[str]:
 
 
 def _lane_files(lane: str) -> list[str]:
-    """What a receiver would read: a larger file under such a name is none of a lane."""
-    found = [name for name in _files(lane) if names.parse_lane_file(name) is not None]
+    """What a receiver would read: a larger file under such a name is none of a lane.
+
+    Slots come last: what an envelope in the copy says of them was written by then, or is under way.
+    """
+    files = list(_files(lane))
+    found = [name for parse in (names.parse_lane_file, names.parse_slot) for name in files if parse(name) is not None]
     return [name for name in found if _size(names.child_path(lane, name)) <= MAX_SEGMENT_BYTES]
 
 

@@ -32,8 +32,10 @@ from speed.fs.open import open_directory
 from speed.fs.sweep import is_ephemeral
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, entry_mac, is_capacity
+from speed.wire.envelope import FLAG_SLOTTED
 from speed.wire.limits import MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES, MIN_ENTRY_BYTES
 from speed.wire.seal import LinkOpener
+from speed.wire.slot import SlotHead
 
 if TYPE_CHECKING:
     from speed import Node
@@ -55,6 +57,7 @@ _CURES = {
     "WRONG_SOURCE": "take the node id of the sender, and write into the lane of that name",
     "WRONG_TARGET": "take the node id of the receiver, and write into its own inbox",
     "TRUNCATED": "append whole envelopes, and state the payload's size without the tag",
+    "BAD_SLOT": "give an envelope with the flag SLOTTED the 48 bytes of a slot head, and nothing else",
     "NO_LANE_FILE": "spell names of files as lanes.md does, and let those of files not yet in place begin with `.tmp-`",
 }
 
@@ -275,11 +278,12 @@ def _look_through(registry: Registry, source: str, target: str) -> tuple[int, li
     try:
         for generation, number, _ in lane_files_in(lane):
             items = _items(registry, source, target, lane, generation, number)
-            sound += sum(isinstance(item, Opened) for item in items)
+            sound += sum(isinstance(item, Opened) and _is_sound(item) for item in items)
             damages = [item for item in items if isinstance(item, Damage)]
             if damages and damages[-1] is items[-1] and damages[-1].reason == "TRUNCATED":
                 damages.pop()
             broken += [item.reason for item in damages]
+            broken += ["BAD_SLOT" for item in items if isinstance(item, Opened) and not _is_sound(item)]
         foreign = [one for one in _listed(names.lane_dir(registry.root, target, source)) if _is_foreign(one)]
     finally:
         os.close(lane)
@@ -304,14 +308,30 @@ def _items(
         os.close(fd)
     at, more = 0, True
     while more:
-        scanned = decoder.scan(Window(data[at:], at, generation, final=True))
+        scanned = decoder.scan(Window(data[at:], at, generation, final=True, past_slots=True))
         items += scanned.items
         at, more = at + scanned.consumed, scanned.more and scanned.consumed > 0
     return items
 
 
+def _is_sound(item: Opened) -> bool:
+    """Whether an envelope whose payload lies in a slot says where; the slot may hold another one by now."""
+    if item.header.flags & FLAG_SLOTTED:
+        try:
+            SlotHead.decode(item.payload)
+        except WireError:
+            return False
+    return True
+
+
 def _is_foreign(filename: str) -> bool:
-    known = (names.parse_lane_file, names.parse_cursor, names.parse_fence, names.parse_deliveries)
+    known = (
+        names.parse_lane_file,
+        names.parse_slot,
+        names.parse_cursor,
+        names.parse_fence,
+        names.parse_deliveries,
+    )
     return not filename.startswith(names.TEMPORARY_PREFIX) and all(parse(filename) is None for parse in known)
 
 

@@ -57,6 +57,8 @@ class Window(NamedTuple):
     """Whether no byte will follow."""
     suspicious: bool = False
     """Whether an incomplete envelope is checked for a lying length (L-16)."""
+    past_slots: bool = False
+    """Whether what lies behind an envelope is decoded before its payload, in a slot, is there (L-30)."""
 
 
 class LaneDecoder:
@@ -75,10 +77,7 @@ class LaneDecoder:
         self._opener = opener
 
     def scan(self, window: Window, limit: int = 64) -> Scan:
-        """Decode what lies in ``window``; at most ``limit`` items are returned.
-
-        An envelope whose payload lies in a slot is the last of them: what is behind it waits for that payload.
-        """
+        """Decode what lies in ``window``; at most ``limit`` items are returned."""
         items: list[Opened | Damage] = []
         at = searches = 0
         while at < len(window.data):
@@ -88,7 +87,7 @@ class LaneDecoder:
             if isinstance(found, Opened):
                 items.append(found)
                 at = found.end - window.base
-                if found.header.flags & FLAG_SLOTTED:
+                if found.header.flags & FLAG_SLOTTED and not window.past_slots:
                     return Scan(items, at, 0, True)
                 continue
             if isinstance(found, int) and not window.final and not window.suspicious:

@@ -90,6 +90,21 @@ def test_a_copy_holds_what_waits_and_dead_letters_and_no_node_of_the_original(
     assert sender.nodes()
 
 
+def test_a_copy_holds_large_payloads_that_wait_in_slots(run: Command, tmp_path: Path) -> None:
+    copy, large = tmp_path / "copy", bytes(range(256)) * 4096
+    with (
+        speed.Node("receiver", root=run.root, allow=["sender"], engine="python"),
+        speed.Node("sender", root=run.root, engine="python") as sender,
+    ):
+        sender.send("receiver", large)
+        assert run("backup", str(copy), "--with-key").status == 0
+    assert list(copy.glob("receiver/inbox/sender/*.slot"))
+    with speed.Node("receiver", root=copy, allow=["sender"], engine="python") as node:
+        message = node.receive(timeout=PATIENCE)
+        assert message is not None
+        assert message.payload == large
+
+
 def test_a_name_goes_on_in_a_later_generation_at_once_while_the_original_runs(
     run: Command, sender: speed.Node, tmp_path: Path
 ) -> None:

@@ -22,9 +22,10 @@ from speed.fs.lane_files import LaneFiles
 from speed.wire import names
 from speed.wire.cursor import Cursor, encode_cursor
 from speed.wire.entry import Entry, encode_entry, entry_mac
-from speed.wire.envelope import FLAG_REPLY, EnvelopeType
+from speed.wire.envelope import FLAG_REPLY, FLAG_SLOTTED, EnvelopeType
 from speed.wire.limits import MIN_ENTRY_BYTES
 from speed.wire.seal import Keyring, LinkSealer
+from speed.wire.slot import SlotHead
 from tests.system.commands import Command
 
 pytestmark = pytest.mark.system
@@ -79,9 +80,11 @@ class Outsider:
         lane.mkdir(mode=0o700, exist_ok=True)
         (lane / filename).write_bytes(data)
 
-    def sealed(self, type_: int = EnvelopeType.MESSAGE, flags: int = 0, key: Keyring | None = None) -> bytes:
+    def sealed(
+        self, type_: int = EnvelopeType.MESSAGE, flags: int = 0, key: Keyring | None = None, plaintext: bytes = b"x"
+    ) -> bytes:
         sealer = LinkSealer(key or self.ring, names.node_id(NODE), names.node_id(READER), 1)
-        return sealer.seal(type_, flags, 1, 1_700_000_000_000, b"x", os.urandom(12))
+        return sealer.seal(type_, flags, 1, 1_700_000_000_000, plaintext, os.urandom(12))
 
     def findings(self) -> list[Finding]:
         return examine_node(Settings(str(self.root), None, False), NODE)
@@ -235,6 +238,20 @@ def test_a_file_of_another_spelling_is_named(outsider: Outsider) -> None:
     outsider.publish()
     outsider.write(outsider.sealed(), "1-1.lane")
     assert "NO_LANE_FILE" in outsider.wrong("lanes")
+
+
+def test_a_slot_is_no_foreign_file_and_an_envelope_that_names_one_is_sound(outsider: Outsider) -> None:
+    outsider.publish()
+    head = SlotHead(1, 1, bytes(32)).encode()
+    outsider.write(outsider.sealed(flags=FLAG_SLOTTED, plaintext=head) + outsider.sealed())
+    outsider.write(b"", names.slot_name(1, 1))
+    assert "sound envelopes of it: 2" in {one.found for one in outsider.findings()}
+
+
+def test_an_envelope_that_names_no_slot_is_told_what_it_lacks(outsider: Outsider) -> None:
+    outsider.publish()
+    outsider.write(outsider.sealed(flags=FLAG_SLOTTED) + outsider.sealed())
+    assert "BAD_SLOT in what it wrote, once" in outsider.wrong("lanes")
 
 
 def test_half_an_envelope_at_the_end_is_a_write_under_way(outsider: Outsider) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from speed.core.lane import Damage, LaneDecoder, Opened, Scan, Window
 from speed.wire import names
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header
+from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SLOTTED, Header
 from speed.wire.seal import Keyring, LinkOpener, LinkSealer
 
 KEYRING = Keyring((bytes(32),))
@@ -29,6 +29,13 @@ def decoder(max_payload: int = 1000) -> LaneDecoder:
 
 def scan(data: bytes, *, final: bool = True, suspicious: bool = False) -> Scan:
     return decoder().scan(Window(data, 0, 1, final, suspicious))
+
+
+def test_nothing_behind_a_payload_in_a_slot_is_decoded_unless_it_is_asked_for() -> None:
+    lane = SEALER.seal(1, FLAG_SLOTTED, 100, 1, b"", bytes(12)) + LANE
+    scanned = scan(lane)
+    assert (len(scanned.items), scanned.consumed, scanned.more) == (1, ENVELOPE_OVERHEAD, True)
+    assert len(decoder().scan(Window(lane, 0, 1, True, past_slots=True)).items) == 1 + len(ENVELOPES)
 
 
 def payloads(scanned: Scan) -> list[bytes]:
