@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SEGMENTED_TYPES = frozenset(
     {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
 )
+"""What may be large: it goes in segments, or into slots (W-4)."""
 
 
 class OutgoingLink:
@@ -164,7 +165,7 @@ class OutgoingLink:
         total = sum(map(len, payloads))
         if total > MAX_PAYLOAD_BYTES:
             self._check_sizes(payloads)
-        takes_slots = total >= SLOTTED_BYTES and self._takes_slots
+        takes_slots = total >= SLOTTED_BYTES and type_ in SEGMENTED_TYPES and self._takes_slots
         total += (ENVELOPE_OVERHEAD + SLOT_HEAD_BYTES * takes_slots) * len(payloads)
         context = self._context
         if urgent and self._room.turns:

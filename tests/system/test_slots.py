@@ -17,6 +17,7 @@ from speed.fs.keyfile import write_key_file
 from speed.fs.probe import filesystem_of
 from speed.fs.slot_reader import SlotReader, SlotState
 from speed.fs.slot_writer import SLOTTED_BYTES
+from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_SLOTS, SLOT_PIECE_BYTES
 from speed.wire.message import encode_message
 from tests.system.conftest import Child
@@ -84,7 +85,7 @@ def test_large_messages_go_through_slots(pair: Pair) -> None:
 
 def test_what_is_sent_at_once_keeps_its_order_whatever_its_size(pair: Pair) -> None:
     sent = [b"first", LARGE, LARGE[::-1], b"second", b"third", LARGE]
-    pair.link.send_all(1, 0, [_message(one) for one in sent], _soon())
+    pair.link.send_all(EnvelopeType.MESSAGE, 0, [_message(one) for one in sent], _soon())
     assert pair.payloads(len(sent)) == sent
     assert pair.slots()
 
@@ -129,6 +130,14 @@ def test_small_ones_lie_in_the_lane_itself(pair: Pair) -> None:
     assert pair.slots() == []
 
 
+def test_what_is_never_large_by_right_goes_in_the_lane_itself(pair: Pair) -> None:
+    """W-4: no slot for it, however many bytes somebody puts into it."""
+    pair.link.send(EnvelopeType.HEARTBEAT, 0, LARGE, _soon())
+    pair.analytics.ping("billing", timeout=PATIENCE)
+    assert pair.billing.stats()["counters"]["rejected_bad_payload"] == 1
+    assert pair.slots() == []
+
+
 def test_to_a_node_that_does_not_know_slots_all_goes_in_the_lane_itself(
     node: Make, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +175,9 @@ def test_a_payload_that_finds_no_space_among_others_tells_how_many_went_in(
 
     with monkeypatch.context() as patch, pytest.raises(speed.StorageError) as caught:
         patch.setattr(os, "posix_fallocate", full)
-        pair.link.send_all(1, 0, [_message(one) for one in (b"first", b"second", LARGE, b"third")], _soon())
+        pair.link.send_all(
+            EnvelopeType.MESSAGE, 0, [_message(one) for one in (b"first", b"second", LARGE, b"third")], _soon()
+        )
     assert caught.value.envelopes_written == 2
     pair.analytics.send("billing", LARGE, timeout=PATIENCE)
     assert pair.payloads(3) == [b"first", b"second", LARGE]
