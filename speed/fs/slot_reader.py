@@ -77,13 +77,13 @@ class SlotReader:
 
     def _take_piece(self, fd: int, payload: BytesIO) -> bool:
         sealed = read_at(fd, *self._pieces.place(self._opened))
-        piece = self._pieces.open(self._opened, sealed)
-        if piece is None:
+        with payload.getbuffer() as room:
+            is_opened = self._pieces.open(self._opened, sealed, room)
+        if is_opened:
+            self._opened += 1
+        else:
             self.missing = sealed
-            return False
-        payload.write(piece)
-        self._opened += 1
-        return True
+        return is_opened
 
     def whole(self) -> Received:
         """The envelope as if its payload had lain in it."""

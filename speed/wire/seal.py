@@ -72,15 +72,18 @@ class Aead:
 
     def decrypt(self, nonce: bytes, data: bytes | memoryview, aad: bytes | memoryview) -> bytes:
         """What was sealed; ``data`` stays as it is."""
-        at, nothing, size = self._at, self._nothing, len(data) - TAG_BYTES
-        if len(nonce) != NONCE_BYTES or size < 0:
-            raise ValueError("shorter than nonce and tag")
-        room = BytesIO(bytes(size))
+        room = BytesIO(bytes(max(0, len(data) - TAG_BYTES)))
         with room.getbuffer() as into:
-            failed = self._open(at(into), nothing, nothing, at(data), len(data), at(aad), len(aad), nonce, self._key)
-        if failed:
-            raise ValueError("not authentic")
+            self.decrypt_into(nonce, data, aad, into)
         return room.getvalue()
+
+    def decrypt_into(self, nonce: bytes, data: bytes | memoryview, aad: bytes | memoryview, into: memoryview) -> None:
+        """The same into memory of that size."""
+        at, nothing = self._at, self._nothing
+        if len(nonce) != NONCE_BYTES or len(data) != len(into) + TAG_BYTES:
+            raise ValueError("shorter than nonce and tag")
+        if self._open(at(into), nothing, nothing, at(data), len(data), at(aad), len(aad), nonce, self._key):
+            raise ValueError("not authentic")
 
 
 def _sodium() -> tuple[Any, Any]:

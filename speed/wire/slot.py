@@ -63,12 +63,14 @@ class SlotPieces:
         begin = index * SLOT_PIECE_BYTES
         return self._aead.encrypt(_nonce(index), memoryview(payload)[begin : begin + SLOT_PIECE_BYTES], b"")
 
-    def open(self, index: int, sealed: bytes | memoryview) -> bytes | None:
-        """What was sealed as piece ``index``; None if these bytes are not that."""
+    def open(self, index: int, sealed: bytes | memoryview, payload: memoryview) -> bool:
+        """Put what was sealed as piece ``index`` in its place of ``payload``; False if these bytes are not that."""
+        begin = index * SLOT_PIECE_BYTES
         try:
-            return self._aead.decrypt(_nonce(index), sealed, b"")
+            self._aead.decrypt_into(_nonce(index), sealed, b"", payload[begin : begin + SLOT_PIECE_BYTES])
         except ValueError:
-            return None
+            return False
+        return True
 
 
 def _nonce(index: int) -> bytes:
