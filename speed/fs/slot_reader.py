@@ -9,6 +9,7 @@ from io import BytesIO
 from time import perf_counter
 
 from speed.fs.envelope_reader import Received, read_at
+from speed.wire.limits import TAG_BYTES
 from speed.wire.names import slot_name
 from speed.wire.slot import SlotHead, SlotPieces
 
@@ -68,12 +69,19 @@ class SlotReader:
         return os.fstat(fd).st_size < self._pieces.slot_bytes
 
     def _await_piece(self, fd: int, payload: BytesIO) -> bool:
+        if self._take_piece(fd, payload):
+            return True
         until = perf_counter() + PATIENCE_SECONDS
-        while not self._take_piece(fd, payload):
-            if perf_counter() >= until:
-                return False
+        while perf_counter() < until:
+            if not self._ends_as_read(fd) and self._take_piece(fd, payload):
+                return True
             os.sched_yield()
-        return True
+        return False
+
+    def _ends_as_read(self, fd: int) -> bool:
+        """Whether the missing piece still has the tag that it had: the rest need not be verified again so soon."""
+        offset, size = self._pieces.place(self._opened)
+        return os.pread(fd, TAG_BYTES, offset + size - TAG_BYTES) == self.missing[-TAG_BYTES:]
 
     def _take_piece(self, fd: int, payload: BytesIO) -> bool:
         sealed = read_at(fd, *self._pieces.place(self._opened))
