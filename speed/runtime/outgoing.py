@@ -333,6 +333,7 @@ class OutgoingLink:
         """What is being written is the last, but for ``say_leave``: a successor's fence may lie behind it (L-18)."""
         with self.lock:
             self._is_closed = True
+            self._writer.release_slots()
 
     def say_leave(self, payload: bytes) -> None:
         """The last word, once the name is given up; it may be lost, and waits for nothing."""
@@ -342,7 +343,6 @@ class OutgoingLink:
         """For good."""
         with self.lock:
             self._is_closed = True
-            self._writer.release_slots()
             self.reopen()
             self.ringer.shut()
 

@@ -435,7 +435,7 @@ def settled(look: Callable[[], int]) -> int:
 def test_the_lane_of_an_ephemeral_sender_that_is_gone_is_removed(registry: Registry) -> None:
     make_ephemeral(registry)
     lane = lane_in(registry, "billing", "worker")
-    for filename in (names.cursor_name(1), names.lane_file_name(1, 1)):
+    for filename in (names.cursor_name(1), names.lane_file_name(1, 1), names.slot_name(1, 1)):
         (lane / filename).touch()
     assert removed(registry, "worker")
     assert not lane.exists()
