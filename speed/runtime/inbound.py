@@ -107,7 +107,7 @@ class InboundLane:
         return None if rang and opened == ([], False) else opened  # what was missing may be there
 
     def read_later(self) -> bool:
-        """Whether another thread reads a large one now; then it is looked for more after that."""
+        """Whether another thread reads a large one now; if it brings nothing, the lane is read once more after that."""
         is_elsewhere = self.is_elsewhere
         self._rang = self._rang or is_elsewhere
         return is_elsewhere
