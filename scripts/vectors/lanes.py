@@ -449,7 +449,14 @@ def slotted() -> list[dict[str, Any]]:
     after = at(2, receiver=1, offset=SLOTTED_SIZE + SIZE)
     twice = SLOTTED_SIZE + SIZE
     return [
-        case("a payload in a slot", "the head taken for the payload", {**segment(in_slot(1)), **whole}, given(1), behind, [ONE, FIRST]),
+        case(
+            "a payload in a slot",
+            "the head taken for the payload",
+            {**segment(in_slot(1)), **whole},
+            given(1),
+            behind,
+            [ONE, FIRST],
+        ),
         case(
             "a slot before others",
             "what follows overtakes it",
@@ -493,6 +500,14 @@ def slotted() -> list[dict[str, Any]]:
             quarantine=("BAD_SLOT",),
         ),
         case(
+            "a piece that was not written, and a new life of its sender",
+            "a death taken for tampering",
+            {**segment(in_slot(1)), FIRST: bytes(116), **segment(envelope(1, 2), 1, 2)},
+            given(1, generation=2),
+            at(1, receiver=1, generation=2),
+            [lane_file_name(2, 1)],
+        ),
+        case(
             "a slot that does not exist",
             "files without bound",
             {**segment(in_slot(1, head(17, 100)) + envelope(2)), **whole},
@@ -512,7 +527,13 @@ def slotted() -> list[dict[str, Any]]:
         case(
             "an unfinished payload in a slot",
             "a slot lost by a restart",
-            {**followed, **whole, cursor_name(1): encode_cursor(Cursor(1, 1, 1, twice, make_sequence(1, 2), (Unfinished(make_sequence(1, 1), 1, 1, 0),)), LANE_KEY)},
+            {
+                **followed,
+                **whole,
+                cursor_name(1): encode_cursor(
+                    Cursor(1, 1, 1, twice, make_sequence(1, 2), (Unfinished(make_sequence(1, 1), 1, 1, 0),)), LANE_KEY
+                ),
+            },
             given(1, again=(1,)),
             at(2, receiver=2, offset=twice),
             [ONE, FIRST],

@@ -72,7 +72,13 @@ def _invalid_heads() -> list[dict[str, str]]:
 def _payload(size: int) -> dict[str, Any]:
     data = slot(pattern(size))
     told = {"slot": data.hex()} if size <= 100 else {}
-    return {"payload_bytes": size, "key": SLOT_KEY.hex(), "slot_bytes": len(data), **told, "slot_sha256": sha256(data).hexdigest()}
+    return {
+        "payload_bytes": size,
+        "key": SLOT_KEY.hex(),
+        "slot_bytes": len(data),
+        **told,
+        "slot_sha256": sha256(data).hexdigest(),
+    }
 
 
 def _invalid_pieces() -> list[dict[str, Any]]:

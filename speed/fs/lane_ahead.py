@@ -182,11 +182,12 @@ class LaneAhead:
         last = self._listing.files[-1]
         return Position(*last, self._files.file_bytes(*last))
 
-    def is_followed(self, file: LaneFile, end: int) -> bool:
-        """Whether something lies behind ``end`` of a file, or in a later one that was listed."""
+    def followed_by(self, file: LaneFile, end: int) -> int:
+        """The generation that wrote behind ``end`` of a file, or in a later one that was listed; 0: none did."""
         if self._files.file_bytes(*file) > end:
-            return True
-        return any(self._files.file_bytes(*later) for later in self._listing.files if later > file)
+            return file[0]
+        written = (later[0] for later in self._listing.files if later > file and self._files.file_bytes(*later))
+        return next(written, 0)
 
     def is_passed(self, cursor: Cursor) -> bool:
         """Whether a file lies before the committed position, or a slot of an earlier generation is there."""

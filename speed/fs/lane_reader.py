@@ -334,7 +334,7 @@ class LaneReader:
         except FileNotFoundError:
             return SlotState.TORN
         except UntrustedFileError:
-            self._count("segments_refused")
+            self._count("slots_refused")
             self._files.put_aside(slotted.name, "UNTRUSTED_FILE")
             return SlotState.TORN
         try:
@@ -343,10 +343,11 @@ class LaneReader:
             os.close(fd)
 
     def _fate(self, token: Token, now: float, scan: bool) -> SlotState:
-        """What a missing piece means: its sender writes nothing else before the last one."""
+        """What a missing piece means: its sender writes nothing else before the last one, a later life may."""
         self._ahead.look_if_due(self._position, now)
-        if self._ahead.is_followed((token.generation, token.file), token.end):
-            return SlotState.DAMAGED
+        by = self._ahead.followed_by((token.generation, token.file), token.end)
+        if by:
+            return SlotState.DAMAGED if by == token.generation else SlotState.TORN
         return SlotState.TORN if scan and not self._is_live(token.generation) else SlotState.WAITS
 
     # --- files ---

@@ -9,6 +9,7 @@ from io import BytesIO
 from time import perf_counter
 
 from speed.fs.envelope_reader import Received, read_at
+from speed.wire.envelope import FLAG_SLOTTED
 from speed.wire.limits import TAG_BYTES
 from speed.wire.names import slot_name
 from speed.wire.slot import SlotHead, SlotPieces
@@ -96,5 +97,6 @@ class SlotReader:
     def whole(self) -> Received:
         """The envelope as if its payload had lain in it."""
         assert self._payload is not None
-        header = self.envelope.header._replace(payload_bytes=self.payload_bytes)
+        before = self.envelope.header
+        header = before._replace(payload_bytes=self.payload_bytes, flags=before.flags & ~FLAG_SLOTTED)
         return self.envelope._replace(header=header, payload=self._payload.getvalue())

@@ -232,7 +232,7 @@ def test_what_is_no_file_of_its_own_is_put_aside_unopened(lane: Lane, replaced: 
     replaced(path)
     reader = lane.reader(is_live=lives)
     assert counters(lane.read_all(reader)) == [2]
-    assert reader.counts == {"segments_refused": 1, "torn_slots": 1}
+    assert reader.counts == {"slots_refused": 1, "torn_slots": 1}
     assert not os.path.lexists(path)
     assert [(one["name"], one["reason"]) for one in put_aside(lane)] == [(path.name, "UNTRUSTED_FILE")]
 

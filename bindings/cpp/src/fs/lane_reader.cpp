@@ -187,7 +187,7 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
       return false;
     }
   }
-  return received.empty() && awaited_ ? read_slot(received, scan) : true;
+  return received.empty() && awaited_ ? read_slot(received, now, scan) : true;
 }
 
 bool LaneReader::grew() const {

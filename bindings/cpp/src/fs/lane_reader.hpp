@@ -114,9 +114,9 @@ class LaneReader {
   void await(const core::Item& item, const Received& envelope, const wire::Position& start, bool again);
   void refuse_head(const core::Item& item, const wire::Position& start);
   bool is_slotted(const wire::Header& header) const { return (header.flags & wire::flag_slotted) != 0; }
-  bool read_slot(std::vector<Received>& received, bool scan);
+  bool read_slot(std::vector<Received>& received, double now, bool scan);
   SlotReader::State read_pieces();
-  bool is_followed(const Awaited& awaited);
+  bool is_followed(const Awaited& awaited, bool by_its_own_life) const;
   void hand_out(Awaited& awaited, std::vector<Received>& received);
   void give_up(const Awaited& awaited, bool is_altered);
   void remove_passed_slots(const wire::Cursor& cursor);

@@ -1,4 +1,5 @@
 // The part of a lane's reader that waits for payloads in slots (L-30).
+#include <algorithm>
 #include <thread>
 
 #include "fs/clock.hpp"
@@ -36,11 +37,12 @@ void LaneReader::refuse_head(const core::Item& item, const wire::Position& start
 }
 
 // True if the lane goes on; false: the next piece is waited for.
-bool LaneReader::read_slot(std::vector<Received>& received, bool scan) {
+bool LaneReader::read_slot(std::vector<Received>& received, double now, bool scan) {
   Awaited& awaited = *awaited_;
+  look_if_due(now);
   // Asked before the piece is looked at once more: what is there afterwards was written meanwhile.
-  const bool is_followed = this->is_followed(awaited);
-  const bool is_written = is_followed || (scan && !is_live_(source_, awaited.start.generation));
+  const bool is_sure = is_followed(awaited, true);
+  const bool is_written = is_sure || is_followed(awaited, false) || (scan && !is_live_(source_, awaited.start.generation));
   const SlotReader::State state = is_written ? awaited.slot.read(files_, slice_bytes, true) : read_pieces();
   if (state == SlotReader::State::unread) return true;
   if (state == SlotReader::State::missing && !is_written) return false;
@@ -51,7 +53,7 @@ bool LaneReader::read_slot(std::vector<Received>& received, bool scan) {
       count("slots_refused");
       files_.put_aside(awaited.slot.name(), "UNTRUSTED_FILE");
     }
-    give_up(awaited, state == SlotReader::State::missing && is_followed);
+    give_up(awaited, state == SlotReader::State::missing && is_sure);
   }
   awaited_.reset();
   return true;
@@ -71,9 +73,13 @@ SlotReader::State LaneReader::read_pieces() {
   }
 }
 
-bool LaneReader::is_followed(const Awaited& awaited) {
+// A sender goes on only behind a payload that it wrote; a later life of it need not have.
+bool LaneReader::is_followed(const Awaited& awaited, bool by_its_own_life) const {
   const wire::LaneFileName file = awaited.start.file();
-  return position_.file() != file || successor() || files_.size_of(file) > awaited.end;
+  const auto follows = [&](const wire::LaneFileName& other) {
+    return other > file && (!by_its_own_life || other.generation == file.generation);
+  };
+  return follows(position_.file()) || std::ranges::any_of(listing_.files, follows) || files_.size_of(file) > awaited.end;
 }
 
 void LaneReader::hand_out(Awaited& awaited, std::vector<Received>& received) {

@@ -114,11 +114,13 @@ final class SegmentWalk {
         }
     }
 
-    /** Whether something lies behind a place now, in its segment or a later one. */
-    boolean goesOnBehind(Position place, long now) throws PosixException {
+    /** The generation that wrote behind a place, in its segment or in a later one; 0: none did. */
+    int followedBy(Position place, long now) throws PosixException {
         lookIfDue(now);
-        return files.segmentBytes(place.segment()) > place.offset()
-                || files.listing().lastSegment().compareTo(place.segment()) > 0;
+        if (files.segmentBytes(place.segment()) > place.offset()) {
+            return place.segment().generation();
+        }
+        return files.segments().stream().filter(place.segment()::isBefore).findFirst().map(SegmentId::generation).orElse(0);
     }
 
     /** The segment behind this one, as far as is known; null if there is none. */

@@ -125,12 +125,13 @@ final class SlotReader {
             if (opens(file) || opensSoon(file)) {
                 continue;
             }
-            boolean isFollowed = walk.goesOnBehind(awaited.token().end(), now);
-            if (!isFollowed && (!scan || isLive.test(slot.generation()))) {
+            int follower = walk.followedBy(awaited.token().end(), now);
+            if (follower == 0 && (!scan || isLive.test(slot.generation()))) {
                 return State.MISSING;
             }
             if (!opens(file)) { // once more: it may have been written just before
-                return isFollowed && !isCut(file) ? damaged() : torn();
+                // A sender goes on only behind a payload that it wrote; a later life of it need not have.
+                return follower == slot.generation() && !isCut(file) ? damaged() : torn();
             }
         }
         return State.WHOLE;

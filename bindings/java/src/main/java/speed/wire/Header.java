@@ -32,9 +32,9 @@ public record Header(
         return Sequence.generation(sequence);
     }
 
-    /** The same of a payload of another size, which lies elsewhere. */
+    /** The same as if its payload, which lies in a slot, lay in it. */
     public Header with(int otherBytes) {
-        return new Header(type, flags, sequence, timestampMs, otherBytes, source, target, keyId);
+        return new Header(type, flags & ~EnvelopeType.SLOTTED, sequence, timestampMs, otherBytes, source, target, keyId);
     }
 
     /** Bytes of the whole envelope. */
