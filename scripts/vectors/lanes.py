@@ -105,8 +105,8 @@ def seen(cursor: Cursor) -> dict[str, Any]:
 def lanes() -> dict[str, Any]:
     """All cases."""
     return {
-        "about": "L-12 to L-18, L-30. `files` lie in the lane analytics -> billing, and `claims` in the registry, when a "
-        "receiver of `generation` begins. It reads to the end, finishes what `finished` names, and scans twice. "
+        "about": "L-12 to L-18, L-30. `files` lie in the lane analytics -> billing, and `claims` in the registry, when "
+        "a receiver of `generation` begins. It reads to the end, finishes what `finished` names, and scans twice. "
         "`dispatched` is what it hands out, in order; `cursor` what its cursor file says then, `left` which files of "
         "the lane are there, `quarantine` the reasons (codes.json) of what was put aside.",
         "source": SOURCE,

@@ -26,9 +26,9 @@ def slot(payload: bytes, key: bytes = SLOT_KEY) -> bytes:
 def slots() -> dict[str, Any]:
     """Heads, and payloads in pieces."""
     return {
-        "about": "L-28. `heads` are plaintexts of envelopes with the flag SLOTTED. A payload of `payloads` has byte i = i "
-        "modulo 251; `slot` is what its slot holds, `slot_sha256` the hash of that. `invalid_pieces` open as nothing: "
-        "`hex` is read at the place of piece `index` under `key`.",
+        "about": "L-28. `heads` are plaintexts of envelopes with the flag SLOTTED. A payload of `payloads` has byte "
+        "i = i modulo 251; `slot` is what its slot holds, `slot_sha256` the hash of that. `invalid_pieces` open as "
+        "nothing: `hex` is read at the place of piece `index` under `key`.",
         "heads": [
             {
                 "name": name,
