@@ -1,7 +1,7 @@
 """grpcio unary calls over a Unix socket.
 
 Generic handlers with identity serializers: protobuf's own cost is left out, which favours grpcio. No TLS
-either. The server has four worker threads, as the SPEED node has.
+either, unless ``grpc_tls_echo.py`` asks for it. The server has four worker threads, as the SPEED node has.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ SERVER_OPTIONS = [
 STOP_SECONDS = 1.0
 
 
-def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
+def serve(
+    work: Path, ready: Callable[[], None], stop: Event, credentials: grpc.ServerCredentials | None = None
+) -> None:
     server = grpc.server(ThreadPoolExecutor(max_workers=4), options=[*OPTIONS, *SERVER_OPTIONS])
     # No serializer given: grpcio hands bytes through unchanged.
     echo = grpc.unary_unary_rpc_method_handler(lambda data, _context: data)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", {"Echo": echo}),))
-    server.add_insecure_port(f"unix:{work}/grpc")
+    if credentials is None:
+        server.add_insecure_port(f"unix:{work}/grpc")
+    else:
+        server.add_secure_port(f"unix:{work}/grpc", credentials)
     server.start()
     ready()
     stop.wait()
@@ -36,8 +41,8 @@ def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
 
 
 class Client:
-    def __init__(self, work: Path) -> None:
-        self._channel = grpc.insecure_channel(f"unix:{work}/grpc", options=OPTIONS)
+    def __init__(self, work: Path, channel: grpc.Channel | None = None) -> None:
+        self._channel = channel or grpc.insecure_channel(f"unix:{work}/grpc", options=OPTIONS)
         self._call = self._channel.unary_unary("/bench.Echo/Echo")
 
     def echo(self, data: bytes) -> bytes:

@@ -99,6 +99,10 @@ PEERS: dict[str, Peer] = {
     "zeromq.plain": _peer("python", "pyzmq REQ/REP ipc", "none", CALLS | {"one_way"}, python("zeromq_plain"), "pyzmq"),
     "zeromq": _peer("python", "pyzmq REQ/REP ipc, CURVE", CURVE, CALLS | {"one_way"}, python("zeromq"), "pyzmq"),
     "grpc": _peer("python", "grpcio unary, unix socket", NOTHING, CALLS | THREADS, python("grpc"), "grpcio"),
+    "grpc.tls": _peer(
+        "python", "grpcio unary, unix socket, TLS", "TLS, server only", CALLS | THREADS, python("grpc_tls"), "grpcio"
+    ),
+    "iceoryx2": _peer("python", "iceoryx2 request and response, busy", "none", CALLS, python("iceoryx2"), "iceoryx2"),
     "flight": _peer("python", "Arrow Flight, unix socket", NOTHING, CALLS, python("flight"), "pyarrow"),
     "pyro": _peer("python", "Pyro5, unix socket", "none", CALLS, python("pyro"), "Pyro5"),
     "rpyc": _peer("python", "RPyC, unix socket", "none", CALLS, python("rpyc"), "rpyc"),
