@@ -168,7 +168,7 @@ class InboundLanes:
 
     def _is_live(self, source: str, generation: int) -> bool:
         """Whether a sender may go on with what it began in a generation (L-30)."""
-        entry = self._context.registry.live(source)
+        entry = self._context.registry.live(source, sure=True)
         return entry is not None and entry.generation == generation
 
     # --- what holds files open ---

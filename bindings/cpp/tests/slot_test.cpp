@@ -242,6 +242,15 @@ TEST_F(Slots, none_stays_behind_a_link_that_ended_l_29) {
   EXPECT_FALSE(std::filesystem::exists(slot(1)));
 }
 
+TEST_F(Slots, a_lane_that_is_put_aside_meanwhile_is_reported_l_29) {
+  const std::uint32_t number = sender.announce(large);
+  std::filesystem::rename(lane.place(), lane.root.path + "/aside");
+  sender.writer.close();
+  sender.send("in another lane");
+  EXPECT_THROW(sender.write(number, large), StorageError);
+  EXPECT_EQ(read(*lane.reader()), Texts{"in another lane"});
+}
+
 TEST_F(Slots, a_payload_that_cannot_be_written_is_reported_and_given_up_l_29) {
   const auto reader = lane.reader();
   const std::uint32_t number = sender.announce(large);

@@ -143,7 +143,7 @@ void LaneWriter::look_at_cursor() {
 
 std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
   if (settings_.publish_whole) return 0;
-  if (!lane_) verify();
+  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
   try {
     if (slots_.bytes() > 0) look_at_cursor();
     return slots_.take(lane_.get(), pieces);
@@ -153,8 +153,8 @@ std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
 }
 
 void LaneWriter::write_slot(std::uint32_t number, std::uint64_t sequence, wire::SlotPieces& pieces, ByteView payload) {
-  slots_.use(number, sequence, payload.size());
   try {
+    slots_.use(number, sequence, payload.size());
     slots_.write(lane_.get(), number, pieces, payload, settings_.durable);
   } catch (const std::system_error& error) {
     fail(error, 0);

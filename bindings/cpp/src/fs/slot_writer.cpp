@@ -95,6 +95,7 @@ SlotWriter::Slot* SlotWriter::make(int lane) {
 
 void SlotWriter::use(std::uint32_t number, std::uint64_t sequence, std::uint64_t payload_bytes) {
   const auto slot = std::ranges::find(slots_, number, &Slot::number);
+  if (slot == slots_.end()) throw std::system_error(ENOENT, std::generic_category(), "the lane was put aside meanwhile");
   slot->sequence = sequence;
   slot->payload_bytes = payload_bytes;
   slot->is_idle = false;

@@ -20,7 +20,7 @@ class SlotWriter {
   // A free slot that has room for the pieces of a payload, its space reserved; 0: all are in use. It stays open until it
   // was written. std::system_error where the filesystem refuses.
   std::uint32_t take(int lane, const wire::SlotPieces& pieces);
-  // An envelope that names the slot is in the lane.
+  // An envelope that names the slot is in the lane. std::system_error if that is another lane by now.
   void use(std::uint32_t number, std::uint64_t sequence, std::uint64_t payload_bytes);
   // Writes the pieces in their order; `durable`: they survive a power cut then. std::system_error: the payload is lost,
   // and its reader will see that.
