@@ -6,10 +6,12 @@ import os
 import time
 from typing import Any
 
-from speed.wire.envelope import EnvelopeType
+from speed.wire.envelope import FLAG_SLOTTED, EnvelopeType
+from speed.wire.limits import KEY_BYTES
 from speed.wire.message import encode_message, new_message_id
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring, LinkSealer
+from speed.wire.slot import SlotHead, SlotPieces
 from speed.wire.spc import encode_request
 from tests.torture.lane_files import LaneFiles
 
@@ -39,6 +41,13 @@ class Ghost:
     def request(self, service: str, arguments: dict[str, Any]) -> bytes:
         payload = encode_request(f"g{self.counter}", service, arguments, self.files.source, DEADLINE_MS)
         return self.seal(EnvelopeType.SPC_REQUEST, payload)
+
+    def in_slot(self, payload: bytes) -> tuple[bytes, bytes]:
+        """An envelope whose payload lies in the first slot, and what that slot has to hold."""
+        head = SlotHead(1, len(payload), os.urandom(KEY_BYTES))
+        pieces = SlotPieces(head.key, len(payload))
+        slot = b"".join(pieces.seal(index, payload) for index in range(pieces.count))
+        return self.seal(EnvelopeType.MESSAGE, head.encode(), FLAG_SLOTTED), slot
 
     def write(self, data: bytes) -> None:
         """Append to the lane's one segment, which is made at first, and ring."""

@@ -2,7 +2,7 @@
 
 A round is one kill: at a random moment, or as the victim enters one of the system calls of its paths. Its name then
 lives on in the next language. Victims and peers change their language, so that all nine pairs come up in all roles.
-Some messages and calls travel in segments, and some calls are withdrawn. Mutated, each round breaks another promise.
+Some messages travel in segments, some in slots, and some calls are withdrawn. Mutated, each round breaks another promise.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ COMMANDS = LAST = 20
 TIMEOUT = 20.0
 LARGE_BYTES, LARGE_SEGMENT_BYTES = 1_500_000, 262_144
 """A payload that a worker puts together, in its turn: the thread that reads does so with smaller ones."""
+SLOTTED_BYTES, SHARE_SLOTTED = range(131_072, 2_000_000), 0.05
+"""Payloads that lie in slots, and how many of those that are not cut."""
 BREAKS = {
     "acknowledged": ("sender", "something acknowledged is lost"),
     "segments": ("receiver", "something acknowledged in segments is lost"),
@@ -90,6 +92,8 @@ class Round:
             return LARGE_SEGMENT_BYTES, LARGE_BYTES
         if random.random() < self.share_cut:
             return SEGMENT_BYTES, random.randrange(SEGMENT_BYTES, 10 * SEGMENT_BYTES)
+        if random.random() < SHARE_SLOTTED:
+            return None, random.choice(SLOTTED_BYTES)
         return None, random.randrange(1500)
 
     def is_cut(self, number: int) -> bool:

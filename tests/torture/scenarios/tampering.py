@@ -3,7 +3,8 @@
 A round makes one thing from its seed: an envelope of one of the eight types, an entry, a cursor or a fence. Each of its
 bits is flipped, and it is cut at each byte: every decoder must refuse each of them. If it is an envelope, its like with
 64 neighbouring bits flipped, one each, are put into as many living lanes with sound envelopes behind them: the program
-gets the sound ones only, each within the time that a scan may take (L-16). Following rounds take the following bits.
+gets the sound ones only, each within the time that a scan may take (L-16). So are payloads in slots, small ones and some
+of up to 2 MB, with one bit of the slot flipped (L-30). Following rounds take the following bits.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tests.torture.world import World, in_worlds
 BATCH = 200
 LANES = 64
 """In which flipped envelopes are written side by side."""
+LARGE_EVERY = 16
+"""How many payloads in slots there are for each that is large."""
 ARRIVAL_SECONDS = 1.0
 SCAN_SLACK_SECONDS = 4.0
 """A busy machine is no broken promise; the figure says how many were later than ARRIVAL_SECONDS."""
@@ -115,7 +118,9 @@ class Round:
         for agent in self.world.agents.values():
             ghosts = [Ghost(self.world.root, f"t.{self.seed}.{n}", agent.name, ring) for n in range(LANES)]
             self.send_good(agent, ghosts)
-            self.write_flipped(agent, ghosts, self.seed // len(MAKERS) * LANES)
+            first = self.seed // len(MAKERS) * LANES
+            self.write_flipped(agent, ghosts, first)
+            self.write_flipped_slots(agent, ghosts, first)
 
     def write_flipped(self, agent: Agent, ghosts: list[Ghost], first: int) -> None:
         """An altered envelope and a sound one in each lane; only the sound ones arrive."""
@@ -125,6 +130,19 @@ class Round:
             keep = self.report.mutated and bit == first
             ghost.files.append(spoilt if keep else flipped(spoilt, bit % (8 * len(spoilt))))
         self.report.add("altered in a living lane", len(ghosts))
+        self.send_good(agent, ghosts)
+
+    def write_flipped_slots(self, agent: Agent, ghosts: list[Ghost], first: int) -> None:
+        """A payload in an altered slot and a sound envelope in each lane; only those arrive."""
+        random = Random(self.seed)
+        for bit, ghost in enumerate(ghosts, first):
+            filler = "x" * (random.randrange(1 << 21) if bit % LARGE_EVERY == 0 else 0)
+            envelope, slot = ghost.in_slot(message([-1 - bit, filler]))
+            place = random.randrange(8 * len(slot)) if filler else bit % (8 * len(slot))
+            keep = self.report.mutated and bit == first
+            ghost.files.put_slot(slot if keep else flipped(slot, place))
+            ghost.files.append(envelope)
+        self.report.add("altered in a slot", len(ghosts))
         self.send_good(agent, ghosts)
 
     def send_good(self, agent: Agent, ghosts: list[Ghost]) -> None:
