@@ -2,7 +2,8 @@
 
 A round is one kill: at a random moment, or as the victim enters one of the system calls of its paths. Its name then
 lives on in the next language. Victims and peers change their language, so that all nine pairs come up in all roles.
-Some messages travel in segments, some in slots, and some calls are withdrawn. Mutated, each round breaks another promise.
+Some messages travel in segments, some in slots, and some calls are withdrawn. Mutated, each round breaks another
+promise.
 """
 
 from __future__ import annotations

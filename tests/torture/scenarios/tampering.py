@@ -3,8 +3,8 @@
 A round makes one thing from its seed: an envelope of one of the eight types, an entry, a cursor or a fence. Each of its
 bits is flipped, and it is cut at each byte: every decoder must refuse each of them. If it is an envelope, its like with
 64 neighbouring bits flipped, one each, are put into as many living lanes with sound envelopes behind them: the program
-gets the sound ones only, each within the time that a scan may take (L-16). So are payloads in slots, small ones and some
-of up to 2 MB, with one bit of the slot flipped (L-30). Following rounds take the following bits.
+gets the sound ones only, each within the time that a scan may take (L-16). So are payloads in slots, small ones and
+some of up to 2 MB, with one bit of the slot flipped (L-30). Following rounds take the following bits.
 """
 
 from __future__ import annotations
