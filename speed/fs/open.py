@@ -124,6 +124,14 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+def write_all_at(fd: int, data: bytes, offset: int) -> None:
+    """Write everything from ``offset`` on or raise OSError."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
+
+
 def write_at_start(fd: int, data: bytes) -> None:
     """One write, whole for every reader; OSError for a short one as well."""
     if os.pwrite(fd, data, 0) < len(data):

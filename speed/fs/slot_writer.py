@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 
-from speed.fs.open import create_file, open_for_writing, unlink_quietly, write_all
+from speed.fs.open import create_file, open_for_writing, unlink_quietly, write_all_at
 from speed.wire.cursor import Cursor
 from speed.wire.limits import KEY_BYTES, MAX_SLOTS
 from speed.wire.names import slot_name
@@ -121,7 +121,7 @@ class SlotWriter:
             raise FileNotFoundError(errno.ENOENT, "the lane was put aside meanwhile")
         self._use(place, len(payload))
         for index in range(self._pieces.count):
-            write_all(self._fd, self._pieces.seal(index, payload))
+            write_all_at(self._fd, self._pieces.seal(index, payload), self._pieces.place(index)[0])
         if self._durable:
             os.fdatasync(self._fd)
         self._end()

@@ -82,6 +82,11 @@ class Disk:
         if isinstance(file, File):
             del file.data[operation.number :]
 
+    def _grow(self, operation: Operation) -> None:
+        file = self._item(operation.path)
+        if isinstance(file, File):
+            file.data.extend(bytes(max(0, operation.number - len(file.data))))
+
     def _sync(self, operation: Operation) -> None:
         item = self._item(operation.path)
         if item is not None and self.flushes:

@@ -8,7 +8,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CALLS = "openat,mkdir,mkdirat,write,writev,pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
+CALLS = (
+    "openat,mkdir,mkdirat,write,writev,pwrite64,fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,"
+    "ftruncate"
+)
 _LINE = re.compile(r"(\d+) +(\d+\.\d+) (?:<\.\.\. (\w+) resumed>(.*)|(\w+)\((.*))$")
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"(\.\.\.)?')
 _PLACE = re.compile(r"(?:\d+|AT_FDCWD)<([^>]*)>")
@@ -19,7 +22,7 @@ _STDOUT = re.compile(r"1<(pipe|socket)")
 @dataclass(frozen=True)
 class Operation:
     """One that succeeded. ``kind``: create (empty if ``number`` is 0), mkdir, write (at ``number``, -1 for the end),
-    sync, rename (``path`` to ``other``), remove, cut (to ``number`` bytes), say (``data`` to stdout). ``at``: its end.
+    sync, rename (``path`` to ``other``), remove, cut (to ``number`` bytes), grow (likewise), say (``data`` to stdout). ``at``: its end.
     """
 
     kind: str
@@ -78,6 +81,8 @@ def _made(name: str, arguments: str, value: int) -> tuple[str, str, bytes, int, 
         return "write", places[0] if places else "", data[:value], -1, ""
     if name == "pwrite64":
         return "write", places[0], data[:value], int(arguments.rstrip(")").rsplit(", ", 1)[1]), ""
+    if name == "fallocate":
+        return "grow", places[0], b"", sum(map(int, arguments.rstrip(")").rsplit(", ", 2)[1:])), ""
     if name in ("fsync", "fdatasync"):
         return "sync", places[0], b"", -1, ""
     if name == "ftruncate":

@@ -26,6 +26,8 @@ from tests.torture.recording import Operation, operations, under_strace
 from tests.torture.scenario import Report, Scenario
 
 SENDS = 6
+LARGE = {2: 200_000, 3: 150_000}
+"""Bytes of the payloads that lie in slots, by the number of the message."""
 NEW = 1000
 SENDER, RECEIVER = "t.s", "t.r"
 OPTIONS: dict[str, Any] = {"allow": ["t.*"], "durability": "disk"}
@@ -49,7 +51,7 @@ def recorded(source: str, target: str, is_ephemeral: bool) -> tuple[bytes, str, 
     sender = Agent(source, SENDER, root, under=under_strace(traces[1]), **OPTIONS, **kind).ready()
     try:
         for number in range(SENDS):
-            sender.ask("send", target=RECEIVER, payload={"n": number})
+            sender.ask("send", target=RECEIVER, payload={"n": number, "filler": "x" * LARGE.get(number, 0)})
         sender.close()
         receiver.close()
         found = [operation for trace in traces for operation in operations(trace, root)]
