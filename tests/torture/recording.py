@@ -22,7 +22,8 @@ _STDOUT = re.compile(r"1<(pipe|socket)")
 @dataclass(frozen=True)
 class Operation:
     """One that succeeded. ``kind``: create (empty if ``number`` is 0), mkdir, write (at ``number``, -1 for the end),
-    sync, rename (``path`` to ``other``), remove, cut (to ``number`` bytes), grow (likewise), say (``data`` to stdout). ``at``: its end.
+    sync, rename (``path`` to ``other``), remove, cut (to ``number`` bytes), grow (likewise), say (``data`` to stdout).
+    ``at``: its end.
     """
 
     kind: str

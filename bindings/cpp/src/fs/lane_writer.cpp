@@ -146,7 +146,10 @@ std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
   if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
   try {
     if (slots_.bytes() > 0) look_at_cursor();
-    return slots_.take(lane_.get(), pieces);
+    const std::uint64_t made_before = slots_.made();
+    const std::uint32_t number = slots_.take(lane_.get(), pieces);
+    created_ = created_ || slots_.made() > made_before;
+    return number;
   } catch (const std::system_error& error) {
     fail(error, 0);
   }

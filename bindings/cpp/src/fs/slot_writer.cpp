@@ -88,6 +88,7 @@ SlotWriter::Slot* SlotWriter::make(int lane) {
       if (error.code().value() != EEXIST) throw;
       continue;
     }
+    ++made_;
     return &slots_.emplace_back(Slot{number});
   }
   return nullptr;

@@ -27,6 +27,7 @@ class SlotWriter {
   void write(int lane, std::uint32_t number, wire::SlotPieces& pieces, ByteView payload, bool durable);
 
   bool has_any() const { return !slots_.empty(); }
+  std::uint64_t made() const { return made_; }  // files, so far: their directory has to be flushed
   std::uint64_t bytes() const;  // of payloads in slots that are in use
   // Removes the free ones that were not used since the last time, or all that are free.
   void tidy(int lane, bool also_new);
@@ -47,6 +48,7 @@ class SlotWriter {
   std::string name_of(std::uint32_t number) const { return wire::slot_name({generation_, number}); }
 
   std::uint32_t generation_;
+  std::uint64_t made_ = 0;
   std::vector<Slot> slots_;
   Fd file_;  // of the slot that was taken
   wire::Buffer sealed_;
