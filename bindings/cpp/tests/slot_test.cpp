@@ -185,6 +185,28 @@ TEST_F(Slots, a_slot_is_used_again_once_its_payload_is_finished_l_29) {
   EXPECT_EQ(read(*reader), (Texts{"another" + large, large}));
 }
 
+TEST_F(Slots, one_that_is_waited_for_is_no_repeat_for_the_next_process_l_30) {
+  const std::uint32_t number = sender.announce(large);
+  auto closed = lane.reader();
+  EXPECT_EQ(read(*closed), Texts{});
+  closed->rest();
+  closed->close_cleanly();
+  closed.reset();
+  sender.write(number, large);
+  const std::vector<Got> got = read_all(*lane.reader(2));
+  EXPECT_EQ(texts(got), Texts{large});
+  EXPECT_FALSE(got.at(0).redelivered);
+}
+
+TEST_F(Slots, a_reader_at_rest_goes_on_with_the_pieces_l_26) {
+  const auto reader = lane.reader();
+  const std::uint32_t number = sender.announce(large);
+  EXPECT_EQ(read(*reader), Texts{});
+  reader->rest();
+  sender.write(number, large);
+  EXPECT_EQ(read(*reader), Texts{large});
+}
+
 TEST_F(Slots, there_are_so_many_and_no_more_l_29) {
   const auto reader = lane.reader();
   for (std::uint32_t number = 1; number <= wire::limits::max_slots; ++number) EXPECT_EQ(sender.send_in_slot(large), number);

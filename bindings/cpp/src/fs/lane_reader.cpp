@@ -409,9 +409,14 @@ void LaneReader::remove_passed(const wire::Cursor& cursor) {
 void LaneReader::rest() {
   if (dirty_ > 0) commit();
   file_.close();
+  if (awaited_) awaited_->slot.rest();
   files_.rest();
 }
 
-void LaneReader::close_cleanly() { write_cursor(progress_.cursor(generation_, unfinished() == 0)); }
+// A payload that is waited for is in nobody's hands.
+void LaneReader::close_cleanly() {
+  const std::size_t awaited = awaited_ ? 1 : 0;
+  write_cursor(progress_.cursor(generation_, unfinished() == awaited));
+}
 
 }  // namespace speed::fs

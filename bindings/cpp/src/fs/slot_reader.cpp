@@ -18,7 +18,7 @@ SlotReader::~SlotReader() {
 }
 
 // Memory is taken once the slot is known to be as long as it says.
-std::optional<SlotReader::State> SlotReader::find(const LaneFiles& files) {
+std::optional<SlotReader::State> SlotReader::open(const LaneFiles& files) {
   try {
     file_ = files.open_slot(slot_);
   } catch (const UntrustedFileError&) {
@@ -28,6 +28,7 @@ std::optional<SlotReader::State> SlotReader::find(const LaneFiles& files) {
     throw;
   }
   if (is_cut()) return State::absent;
+  if (payload_.size() > 0) return std::nullopt;
   payload_ = buffers_.take(head_bytes_);
   payload_.extend(head_bytes_);
   sealed_ = buffers_.take(wire::SlotPieces::max_sealed_bytes);
@@ -38,7 +39,7 @@ bool SlotReader::is_cut() const { return file_bytes(file_.get()) < pieces_.slot_
 
 SlotReader::State SlotReader::read(const LaneFiles& files, std::size_t most_bytes, bool sure) {
   if (!file_) {
-    if (const std::optional<State> lost = find(files)) return *lost;
+    if (const std::optional<State> lost = open(files)) return *lost;
   }
   for (std::size_t taken = 0; next_ < pieces_.count(); taken += wire::limits::slot_piece_bytes) {
     if (taken >= most_bytes) return State::unread;

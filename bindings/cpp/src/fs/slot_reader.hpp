@@ -30,13 +30,14 @@ class SlotReader {
   // Whether the next piece may have been written since it was found missing.
   bool has_changed() const;
 
+  void rest() { file_.close(); }  // holds nothing open until the next read
   std::string name() const { return wire::slot_name(slot_); }
   std::size_t pieces_read() const { return next_; }
   ByteView sealed() const { return sealed_.view(); }  // the piece that was read last
   wire::Buffer take() { return std::move(payload_); }  // of one that is whole
 
  private:
-  std::optional<State> find(const LaneFiles& files);  // null: it is open
+  std::optional<State> open(const LaneFiles& files);  // null: it is open
   bool is_cut() const;  // shorter than the payload needs
   bool read_piece();
   wire::Block<wire::limits::tag_bytes> tag_of_next() const;

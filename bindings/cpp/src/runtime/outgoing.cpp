@@ -171,20 +171,26 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   return {wire::make_sequence(context_.generation, counter_), failed_flushes};
 }
 
-// What goes into slots stands between what does not, as the sequence says.
+// What goes into slots stands between what does not, as the sequence says. A failure tells how many went in before it:
+// whoever waits for one of those is rung for.
 void OutgoingLink::append_all(const Outgoing& outgoing, std::uint64_t total) {
+  const std::span<const ByteView> payloads = outgoing.payloads;
   const std::uint64_t first = counter_;
-  std::span<const ByteView> rest = outgoing.payloads;
+  std::size_t sent = 0;
   try {
-    while (!rest.empty()) {
+    while (sent < payloads.size()) {
+      const auto rest = payloads.subspan(sent);
       const auto large = std::ranges::find_if(rest, [&](ByteView payload) { return goes_into_slot(outgoing, payload); });
-      const auto before = static_cast<std::size_t>(large - rest.begin());
-      if (before > 0) append_sealed(outgoing, rest.first(before), total);
-      if (before < rest.size()) append_slotted(outgoing, rest[before]);
-      rest = rest.subspan(std::min(before + 1, rest.size()));
+      const auto small = static_cast<std::size_t>(large - rest.begin());
+      if (small > 0) append_sealed(outgoing, rest.first(small), total);
+      sent += small;
+      if (large == rest.end()) continue;
+      append_slotted(outgoing, *large);
+      ++sent;
     }
   } catch (const StorageError& error) {
-    throw StorageError(error.what(), counter_ - first);
+    if (counter_ != first) ring_once();
+    throw StorageError(error.what(), sent + error.envelopes_written());
   }
 }
 
