@@ -56,7 +56,7 @@ wire::Block<wire::limits::tag_bytes> SlotReader::tag_of_next() const {
   return tag;
 }
 
-bool SlotReader::has_changed() const { return !is_refused_ || tag_of_next() != refused_; }
+bool SlotReader::has_changed() const { return file_ && (!is_refused_ || tag_of_next() != refused_); }
 
 // The tag is written last and read first: one that is new stands behind a piece that is.
 bool SlotReader::read_piece() {

@@ -27,7 +27,7 @@ class SlotReader {
   // Opens the pieces that are there, at most `most_bytes` of them. std::system_error if the filesystem fails.
   // `sure`: the next piece is looked at, whether or not it seems to be as it was.
   State read(const LaneFiles& files, std::size_t most_bytes, bool sure = false);
-  // Whether the next piece may have been written since it was found missing.
+  // Whether the next piece may have been written since it was found missing; no at rest, where the bell tells.
   bool has_changed() const;
 
   void rest() { file_.close(); }  // holds nothing open until the next read
