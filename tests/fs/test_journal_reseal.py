@@ -373,7 +373,9 @@ def test_a_block_that_somebody_laid_into_another_changes_no_size(place: Place, s
     assert segment.stat().st_size == len(laid)
     assert held(place) == Held(0, 0)
     retire(place)
-    assert place.numbers(skip_damaged=True) == [0, 2]
+    # By chance the next block begins with the bytes that were taken: then this one is whole, and that one is not.
+    is_whole = data[end - shift : end] == data[end : end + shift]
+    assert place.numbers(skip_damaged=True) == ([0, 1] if is_whole else [0, 2])
 
 
 def test_a_torn_rest_stays(place: Place) -> None:
