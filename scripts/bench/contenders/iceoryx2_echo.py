@@ -1,5 +1,5 @@
-"""iceoryx2 requests and responses in shared memory: nothing is protected, and both sides poll without a pause. After half
-a second without a request the server pauses, or it would take a core from whoever is measured next.
+"""iceoryx2 requests and responses in shared memory: nothing is protected, and both sides poll without a pause. After
+half a second without a request the server pauses, or it would take a core from whoever is measured next.
 
 Python copies the bytes into memory that iceoryx2 lends, and out of it: a program that keeps them has to.
 """
