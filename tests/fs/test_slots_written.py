@@ -152,12 +152,12 @@ def test_a_payload_that_cannot_be_written_is_lost_and_the_receiver_goes_on(lane:
 def test_what_a_signal_ended_is_lost_as_well(
     lane: Lane, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
 ) -> None:
-    def interrupted(fd: int, data: bytes) -> None:
+    def interrupted(fd: int, data: bytes, offset: int) -> None:
         raise raised
 
     writer = lane.writer()
     with monkeypatch.context() as patch, pytest.raises(raised):
-        patch.setattr("speed.fs.slot_writer.write_all", interrupted)
+        patch.setattr("speed.fs.slot_writer.write_all_at", interrupted)
         send(writer, 1)
     assert slot_path(lane).stat().st_size == 0
 

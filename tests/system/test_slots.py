@@ -186,11 +186,11 @@ def test_a_payload_that_finds_no_space_among_others_tells_how_many_went_in(
 def test_a_payload_that_fails_half_way_is_told_and_nothing_else_waits_for_it(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(fd: int, data: bytes) -> None:
+    def refuse(fd: int, data: bytes, offset: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch, pytest.raises(speed.StorageError):
-        patch.setattr("speed.fs.slot_writer.write_all", refuse)
+        patch.setattr("speed.fs.slot_writer.write_all_at", refuse)
         pair.analytics.send("billing", LARGE, timeout=PATIENCE)
     pair.analytics.send("billing", b"next", timeout=PATIENCE)
     assert pair.payloads(1) == [b"next"]

@@ -9,8 +9,8 @@ namespace speed::fs {
 
 namespace {
 
-constexpr std::size_t slice_bytes = 4 << 20;        // read in one turn
-constexpr double patience_seconds = 0.0002;         // for a piece; then the lane is left, and read when the bell rings
+constexpr std::size_t turn_bytes = 4 << 20;  // read in one turn
+constexpr double patience_seconds = 0.0002;  // for a piece; then the lane is left, and read when the bell rings
 
 }  // namespace
 
@@ -43,7 +43,7 @@ bool LaneReader::read_slot(std::vector<Received>& received, double now, bool sca
   // Asked before the piece is looked at once more: what is there afterwards was written meanwhile.
   const bool is_sure = is_followed(awaited, true);
   const bool is_written = is_sure || is_followed(awaited, false) || (scan && !is_live_(source_, awaited.start.generation));
-  const SlotReader::State state = is_written ? awaited.slot.read(files_, slice_bytes, true) : read_pieces();
+  const SlotReader::State state = is_written ? awaited.slot.read(files_, turn_bytes, true) : read_pieces();
   if (state == SlotReader::State::unread) return true;
   if (state == SlotReader::State::missing && !is_written) return false;
   if (state == SlotReader::State::whole) {
@@ -64,10 +64,10 @@ SlotReader::State LaneReader::read_pieces() {
   while (true) {
     const std::size_t before = slot.pieces_read();
     const double until = monotonic_seconds() + patience_seconds;
-    SlotReader::State state = slot.read(files_, slice_bytes);
+    SlotReader::State state = slot.read(files_, turn_bytes);
     while (state == SlotReader::State::missing && slot.pieces_read() == before && monotonic_seconds() < until) {
       std::this_thread::yield();
-      state = slot.read(files_, slice_bytes);
+      state = slot.read(files_, turn_bytes);
     }
     if (state != SlotReader::State::missing || slot.pieces_read() == before) return state;
   }
