@@ -69,14 +69,14 @@ TEST_F(EmbeddingTest, lent_answers_outlive_those_that_come_after_them) {
   EmbeddedNode client("client", root_.options());
   server.serve("echo", std::make_shared<Returns>(true));
   std::vector<Value> answers;
-  for (int number = 0; number < 20; ++number) {
-    const Bytes data((40 << 10) << (number % 8), static_cast<std::byte>(number));
+  const auto payload = [](std::size_t number) {
+    return Bytes((std::size_t{40} << 10) << (number % 8), static_cast<std::byte>(number));
+  };
+  for (std::size_t number = 0; number < 20; ++number) {
+    const Bytes data = payload(number);
     answers.push_back(client.call("server", "echo", {{"data", LentBytes{data}}}, {}, never));
   }
-  for (int number = 0; number < 20; ++number) {
-    EXPECT_EQ(answers[static_cast<std::size_t>(number)].as<Bytes>(),
-              Bytes((40 << 10) << (number % 8), static_cast<std::byte>(number)));
-  }
+  for (std::size_t number = 0; number < 20; ++number) EXPECT_EQ(answers[number].as<Bytes>(), payload(number));
 }
 
 TEST_F(EmbeddingTest, a_call_that_its_caller_interrupts_is_withdrawn) {

@@ -36,7 +36,7 @@ SlotHead head_of(const Json& item, std::uint32_t number = 1) {
 }
 
 TEST(SlotHeads, are_written_and_read_back_l_28) {
-  for (const Json& item : test::vectors("slots").at("heads")) {
+  for (const Json& item : test::cases("slots", "heads")) {
     const wire::SlotHeadBytes data = wire::encode_slot_head(head_of(item, item.at("number")));
     EXPECT_EQ(wire::to_hex(data), item.at("hex").get<std::string>());
     const auto head = wire::decode_slot_head(data);
@@ -46,13 +46,13 @@ TEST(SlotHeads, are_written_and_read_back_l_28) {
 }
 
 TEST(SlotHeads, that_break_the_rules_are_refused_l_28) {
-  for (const Json& item : test::vectors("slots").at("invalid_heads")) {
+  for (const Json& item : test::cases("slots", "invalid_heads")) {
     EXPECT_FALSE(wire::decode_slot_head(test::bytes_of(item.at("hex")))) << item;
   }
 }
 
 TEST(SlotPiecesOfAPayload, are_sealed_and_put_together_l_28) {
-  for (const Json& item : test::vectors("slots").at("payloads")) {
+  for (const Json& item : test::cases("slots", "payloads")) {
     const SlotHead head = head_of(item);
     SlotPieces sealing(head, wire::Aead::Direction::seal);
     SlotPieces opening(head, wire::Aead::Direction::open);
@@ -74,7 +74,7 @@ TEST(SlotPiecesOfAPayload, are_sealed_and_put_together_l_28) {
 }
 
 TEST(SlotPiecesOfAPayload, nothing_else_passes_for_one_l_28) {
-  for (const Json& item : test::vectors("slots").at("invalid_pieces")) {
+  for (const Json& item : test::cases("slots", "invalid_pieces")) {
     const SlotHead head{1, 200'000, test::block_of<32>(item.at("key"))};
     SlotPieces opening(head, wire::Aead::Direction::open);
     Bytes payload(head.payload_bytes);
