@@ -245,13 +245,7 @@ def lane_file_name(generation: int, file: int) -> str:
 
 def parse_lane_file(filename: str) -> tuple[int, int] | None:
     """(generation, file) of a lane file, None for anything else."""
-    match = _SEGMENT.fullmatch(filename)
-    if match is None:
-        return None
-    generation, file = _generation(match[1]), int(match[2])
-    if generation is None or not 1 <= file <= _MAX_FILE or f"{file:08d}" != match[2]:
-        return None
-    return generation, file
+    return _numbered(_SEGMENT.fullmatch(filename), 8, _MAX_FILE)
 
 
 def slot_name(generation: int, number: int) -> str:
@@ -260,11 +254,15 @@ def slot_name(generation: int, number: int) -> str:
 
 def parse_slot(filename: str) -> tuple[int, int] | None:
     """(generation, number) of a slot, None for anything else."""
-    match = _SLOT.fullmatch(filename)
+    return _numbered(_SLOT.fullmatch(filename), 2, MAX_SLOTS)
+
+
+def _numbered(match: re.Match[str] | None, width: int, most: int) -> tuple[int, int] | None:
+    """A generation and a number of ``width`` digits at least, both written in the one accepted way."""
     if match is None:
         return None
     generation, number = _generation(match[1]), int(match[2])
-    if generation is None or not 1 <= number <= MAX_SLOTS or f"{number:02d}" != match[2]:
+    if generation is None or not 1 <= number <= most or f"{number:0{width}d}" != match[2]:
         return None
     return generation, number
 

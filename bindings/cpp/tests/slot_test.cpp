@@ -138,6 +138,9 @@ TEST_F(Slots, of_an_altered_last_piece_nothing_is_handed_out_l_30) {
   EXPECT_EQ(read(*reader), Texts{"after"});
   EXPECT_EQ(counted(*reader, "damaged_bad_slot"), 1U);
   EXPECT_EQ(lane.first_kept(), sealed);
+  const std::string reason = wire::quarantine_dir(lane.root.path, "billing") + "/00000001.reason";
+  EXPECT_EQ(Json::parse(test::content(reason)).at("name"), "analytics 000001-01.slot");
+  EXPECT_EQ(Json::parse(test::content(reason)).at("offset"), 2 * stride);
 }
 
 TEST_F(Slots, no_link_pipe_or_directory_is_read_in_a_slots_place_l_30) {

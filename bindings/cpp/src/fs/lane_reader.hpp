@@ -72,7 +72,6 @@ class LaneReader {
 
   void rest();           // commits what is not yet, and holds nothing open until the next use
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
-  void remove_slots();   // of a sender that is gone, once everything is finished
 
   std::size_t unfinished() const { return progress_.unfinished(); }
   bool is_full() const { return progress_.is_full(); }  // more is unfinished than a lane may have in hand (L-19)

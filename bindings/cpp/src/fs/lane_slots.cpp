@@ -97,8 +97,7 @@ void LaneReader::hand_out(Awaited& awaited, std::vector<Received>& received) {
 void LaneReader::give_up(const Awaited& awaited, bool is_altered) {
   count(is_altered ? "damaged_bad_slot" : "torn_slots");
   if (is_altered) {
-    quarantine_.put(awaited.slot.sealed(), source_ + " " + wire::lane_file_name(awaited.start.file()), "BAD_SLOT",
-                    awaited.start.offset);
+    quarantine_.put(awaited.slot.sealed(), source_ + " " + awaited.slot.name(), "BAD_SLOT", awaited.slot.offset());
   }
   finish(awaited.envelope.header.sequence, true);
 }
@@ -110,15 +109,6 @@ void LaneReader::remove_passed_slots(const wire::Cursor& cursor) {
     files_.remove(wire::slot_name(slot));
     return true;
   });
-}
-
-void LaneReader::remove_slots() {
-  if (unfinished() > 0) return;
-  try {
-    for (const wire::LaneFileName& slot : files_.list().slots) files_.remove(wire::slot_name(slot));
-  } catch (const std::system_error&) {
-    // A lane that cannot be listed is opened again, and closed again.
-  }
 }
 
 }  // namespace speed::fs

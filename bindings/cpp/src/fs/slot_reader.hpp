@@ -34,6 +34,7 @@ class SlotReader {
   std::string name() const { return wire::slot_name(slot_); }
   std::size_t pieces_read() const { return next_; }
   ByteView sealed() const { return sealed_.view(); }  // the piece that was read last
+  std::uint64_t offset() const { return pieces_.place(next_).offset; }  // of that which is missing
   wire::Buffer take() { return std::move(payload_); }  // of one that is whole
 
  private:

@@ -54,7 +54,7 @@ std::uint32_t SlotWriter::take(int lane, const wire::SlotPieces& pieces) {
   return slot->number;
 }
 
-// False if the reader removed it: this node was gone for a while.
+// False if somebody removed it.
 bool SlotWriter::reopen(int lane, const Slot& slot) {
   try {
     file_ = open_regular(lane, name_of(slot.number), owners_of(lane), true);
@@ -67,13 +67,14 @@ bool SlotWriter::reopen(int lane, const Slot& slot) {
 
 // The smallest that is large enough, or the largest that can grow.
 SlotWriter::Slot* SlotWriter::free_slot(std::uint64_t bytes) {
+  const auto fits = [&](const Slot& slot) { return slot.capacity >= bytes; };
+  const auto is_better = [&](const Slot& one, const Slot& other) {
+    if (fits(one) != fits(other)) return fits(one);
+    return fits(one) ? one.capacity < other.capacity : one.capacity > other.capacity;
+  };
   Slot* best = nullptr;
   for (Slot& slot : slots_) {
-    if (slot.sequence != 0) continue;
-    const bool fits = slot.capacity >= bytes;
-    const bool best_fits = best != nullptr && best->capacity >= bytes;
-    const bool is_better = fits == best_fits ? best != nullptr && (slot.capacity < best->capacity) == fits : fits;
-    if (best == nullptr || is_better) best = &slot;
+    if (slot.sequence == 0 && (best == nullptr || is_better(slot, *best))) best = &slot;
   }
   return best;
 }
@@ -113,7 +114,7 @@ void SlotWriter::write(int lane, std::uint32_t number, wire::SlotPieces& pieces,
       write_at(file.get(), room.first(place.size), place.offset);
     }
     if (durable && fdatasync(file.get()) != 0) throw_errno("fdatasync");
-  } catch (const std::system_error&) {
+  } catch (...) {
     const auto slot = std::ranges::find(slots_, number, &Slot::number);
     slot->capacity = 0;
     if (ftruncate(file.get(), 0) != 0) unlink_quietly(lane, name_of(number));  // either tells the reader

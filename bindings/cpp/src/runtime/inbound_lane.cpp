@@ -113,11 +113,6 @@ void InboundLane::stay_at_rest() {
   if (rests_ && reader_ != nullptr) reader_->rest();
 }
 
-void InboundLane::remove_slots() {
-  const std::lock_guard guard(lock_);
-  if (reader_ != nullptr) reader_->remove_slots();
-}
-
 void InboundLane::close(bool clean) {
   const std::lock_guard guard(lock_);
   if (reader_ == nullptr) return;

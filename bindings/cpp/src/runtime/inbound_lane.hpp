@@ -57,7 +57,6 @@ class InboundLane : public Lane {
   std::size_t unfinished() const;
   bool grew() const;       // bytes lie behind what was read; cheap enough to ask often
   void rest();             // holds no file open until it is read again
-  void remove_slots();     // of a sender that is gone, once everything is finished
   void close(bool clean);  // with `clean` its position is committed
 
   // When its directory was changed last, if its sender was gone before a scan read it; -1: just now. For the holder of

@@ -194,7 +194,6 @@ void InboundLanes::let_go(const InboundLane& lane, bool clean) {
   const InboundLanePtr kept = opened(lane.id());
   if (kept == nullptr) return;
   awake_.rest(lane.id());
-  if (clean) kept->remove_slots();
   kept->close(clean);
   const auto counts = kept->counts();
   const std::lock_guard guard(lock_);
