@@ -93,6 +93,8 @@ class Place:
     client: tuple[str, ...] = ()
     server: tuple[str, ...] = ()
     twin: bool = False
+    slow_flush: bool = False
+    """A flush takes the client 2 ms, as on a disk of the usual kind."""
 
 
 def p50_us(pair: Contender, count: int) -> float:

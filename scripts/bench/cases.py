@@ -15,7 +15,7 @@ import crowds
 import growth
 from case import Place, Scale
 from contender import Contender
-from contenders.table import BUILT, MANY, PEERS, is_speed
+from contenders.table import BUILD, BUILT, MANY, PEERS, is_speed
 from kinds import SMALL
 
 STEADY = ("blocking",)
@@ -30,7 +30,7 @@ CASES: dict[str, tuple[Place, ...]] = {
     ),
     "uptime": (Place(growth.uptime, client=STEADY, server=STEADY, twin=True),),
     "filesystems": (Place(growth.filesystems, on_disk=True, twin=True),),
-    "durability": (Place(crowds.to_disk, on_disk=True, client=("disk",)),),
+    "durability": (Place(crowds.to_disk, on_disk=True, client=("disk",), slow_flush=True),),
 }
 PYTHON_CASES: dict[str, tuple[Place, ...]] = {
     "fairness": (Place(crowds.fairness),),
@@ -39,6 +39,7 @@ PYTHON_CASES: dict[str, tuple[Place, ...]] = {
 }
 """The crowd is all there is of them, and it is Python's."""
 NAMES = (*CASES, *PYTHON_CASES)
+SLOW_FLUSH = BUILT / "slow_flush.so"
 
 
 def disk_directory() -> str | None:
@@ -64,11 +65,14 @@ def run_one(name: str, place: Place, scale: Scale, memory: str | None) -> Iterat
     disk = disk_directory()
     if place.on_disk and disk is None:
         return
+    if place.slow_flush and not SLOW_FLUSH.exists():
+        raise RuntimeError(f"not built: run {BUILD}")
     with ExitStack() as opened:
 
         def start(base: str | None) -> Contender:
             work = tempfile.TemporaryDirectory(prefix="speed-bench.", dir=base, ignore_cleanup_errors=True)
-            pair = Contender(name, Path(opened.enter_context(work)), place.client, place.server)
+            variables = {"LD_PRELOAD": str(SLOW_FLUSH)} if place.slow_flush else {}
+            pair = Contender(name, Path(opened.enter_context(work)), place.client, place.server, variables)
             opened.callback(pair.close)
             if "java" in pair.peer.languages:
                 pair.ask("echo", SMALL, scale.java_warm, 0)

@@ -21,7 +21,7 @@ STEP_SECONDS = 120.0
 class Program:
     """One process that answers each JSON line with one."""
 
-    def __init__(self, name: str, command: list[str], log: Path) -> None:
+    def __init__(self, name: str, command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
         self.name = name
         self.log = log
         began = time.perf_counter()
@@ -29,7 +29,7 @@ class Program:
             self.process = subprocess.Popen(
                 command,
                 cwd=HERE,
-                env=environment(),
+                env=environment() | (variables or {}),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -84,9 +84,19 @@ class Program:
 
 
 class Contender:
-    """The server and the client of one library, with a directory of their own; a word for each, if they take one."""
+    """The server and the client of one library, with a directory of their own; a word for each, if they take one.
 
-    def __init__(self, name: str, base: Path, client: tuple[str, ...] = (), server: tuple[str, ...] = ()) -> None:
+    `variables` are those of the environment that the client gets beside the usual ones.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base: Path,
+        client: tuple[str, ...] = (),
+        server: tuple[str, ...] = (),
+        variables: dict[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.peer = PEERS[name]
         self.work = base / name
@@ -97,14 +107,14 @@ class Contender:
             raise RuntimeError(f"not built: run {BUILD}")
         self.server = self._start("server", *server)
         try:
-            self.client = self._start("client", *client)
+            self.client = self._start("client", *client, variables=variables)
         except BaseException:
             self.server.close()
             raise
 
-    def _start(self, role: str, *kind: str) -> Program:
+    def _start(self, role: str, *kind: str, variables: dict[str, str] | None = None) -> Program:
         command = (self.peer.server if role == "server" else self.peer.client)(role, self.work, *kind)
-        return Program(f"{self.name} {role}", command, self.work / f"{role}.log")
+        return Program(f"{self.name} {role}", command, self.work / f"{role}.log", variables)
 
     def cpu_ns(self) -> int:
         """Of both sides."""

@@ -271,25 +271,24 @@ void OutgoingLink::refuse_full() const {
 // Makes the lane durable up to what was appended (L-7). Who waits meanwhile shares the next flush; one that fails is told
 // to all who appended before it, since a device tells of a loss only once.
 void OutgoingLink::sync(const Appended& appended) {
-  const std::lock_guard sync_guard(sync_lock_);
-  if (synced_ < wire::counter_of(appended.sequence)) flush();
+  flushes_.wait(wire::counter_of(appended.sequence), [this] { return flush(); });
   const std::lock_guard guard(lock_);
   if (writer_.failed_flushes() != appended.failed_flushes) writer_.refuse_flush();
 }
 
-// Others append while the flush runs, and are in the next one.
-void OutgoingLink::flush() {
+// Others append while the flush runs, and are in the next one. Returns the counter of the last that is in this one.
+std::uint64_t OutgoingLink::flush() {
   std::unique_lock guard(lock_);
   const std::uint64_t written = counter_;
   try {
     const fs::Flush flush = writer_.begin_flush();
     guard.unlock();
     flush.run();
-    synced_ = written;
   } catch (const std::system_error& error) {
     if (!guard.owns_lock()) guard.lock();
     writer_.flush_failed(error.code());
   }
+  return written;
 }
 
 fs::RingResult OutgoingLink::ring_once() {

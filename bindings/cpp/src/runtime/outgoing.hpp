@@ -12,6 +12,7 @@
 #include "fs/bell.hpp"
 #include "fs/lane_writer.hpp"
 #include "runtime/context.hpp"
+#include "runtime/group_flush.hpp"
 #include "wire/seal.hpp"
 
 namespace speed::runtime {
@@ -79,7 +80,7 @@ class OutgoingLink {
   void wait_for_turn(Guard& guard, const Outgoing& outgoing);
   void wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing);
   void sync(const Appended& appended);
-  void flush();
+  std::uint64_t flush();
   void ring();
   fs::RingResult ring_once();
   void check_open(const Outgoing& outgoing) const;
@@ -91,7 +92,7 @@ class OutgoingLink {
   std::atomic<bool> rests_ = true;  // becomes true under all locks only
   std::mutex lock_;
   std::mutex ring_lock_;
-  std::mutex sync_lock_;
+  GroupFlush flushes_;
   fs::Ringer ringer_;
   std::atomic<bool> is_of_one_life_;
   std::atomic<bool> takes_slots_ = false;  // as the entry of the target's newest life says
@@ -99,7 +100,6 @@ class OutgoingLink {
   std::uint64_t counter_ = 0;
   bool has_ended_ = false;
   bool is_shut_ = false;
-  std::uint64_t synced_ = 0;  // guarded by sync_lock_, which is taken before lock_
   std::atomic<bool> is_full_ = false;  // a sender waits for room, without the lock; the others wait behind it
   std::condition_variable turn_;       // it waits no longer
   wire::LinkSealer sealer_;

@@ -39,9 +39,6 @@ final class OutgoingLink {
     private static final long LONGEST_PAUSE_NANOS = 50_000_000;
     private static final SecureRandom RANDOM = new SecureRandom();
 
-    /** A monitor whose name says in a thread dump what it is. */
-    private static final class Flushing {}
-
     final String target;
     final Ringer ringer;
     private final Context context;
@@ -50,12 +47,11 @@ final class OutgoingLink {
     private final Condition turn = lock.newCondition();
     /** Senders that wait for room, in their order. */
     private final Deque<Load> queue = new ArrayDeque<>();
-    private final Flushing flushing = new Flushing();
+    private final GroupFlush flushes = new GroupFlush();
     private final LinkSealer sealer;
     private final LaneWriter writer;
     private final Envelopes envelopes;
     private final Consumer<OutgoingLink> used;
-    private long synced;
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private volatile int targetGeneration;
@@ -285,35 +281,42 @@ final class OutgoingLink {
      * all who appended before it, since a device tells of a loss only once.
      */
     private void sync(long wanted, int failedBefore) {
-        synchronized (flushing) {
-            if (synced < wanted) {
-                flush();
+        flushes.await(wanted, this::flush);
+        lock.lock();
+        try {
+            if (writer.failedFlushes() != failedBefore) {
+                throw writer.flushRefused();
             }
-            lock.lock();
-            try {
-                if (writer.failedFlushes() != failedBefore) {
-                    throw writer.flushRefused();
-                }
-            } finally {
-                lock.unlock();
-            }
+        } finally {
+            lock.unlock();
         }
     }
 
-    /** Others append while the flush runs, and are in the next one. */
-    private void flush() {
+    /**
+     * Others append while the flush runs, and are in the next one.
+     *
+     * @return the counter of the last envelope that is in this one
+     */
+    private long flush() {
+        long written;
+        Flush flush;
+        lock.lock();
         try {
-            long written;
-            Flush flush;
-            lock.lock();
-            try {
-                written = envelopes.counter();
-                flush = writer.beginFlush();
-            } finally {
-                lock.unlock();
-            }
+            written = envelopes.counter();
+            flush = writer.beginFlush();
+        } catch (PosixException error) {
+            writer.flushFailed(error);
+            return envelopes.counter();
+        } finally {
+            lock.unlock();
+        }
+        run(flush);
+        return written;
+    }
+
+    private void run(Flush flush) {
+        try {
             flush.run();
-            synced = written;
         } catch (PosixException error) {
             lock.lock();
             try {

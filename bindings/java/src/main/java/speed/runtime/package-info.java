@@ -23,14 +23,13 @@
  *   <li>{@code Dispatch}'s monitor: whether there is a store of segments
  *   <li>{@code DeadLetterBox}'s monitor: the files of dead letters
  *   <li>{@code HeldPayloads}' monitor: the store of segments and what it holds
- *   <li>{@code OutgoingLink.flushing}: one flush to disk at a time
  *   <li>{@code OutgoingLink.lock}: sequence, sealing and appending of one link; a second one, of a link that is put to rest,
  *       is only tried
  *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane
  *   <li>{@code Registration}'s monitor: the entry file
  *   <li>{@code WorkerPool}'s monitor: the scheduler
- *   <li>monitors of {@code Running}, {@code Batches}, {@code Behind}, {@code Ringer}, {@code Bell}, {@code SomeLines},
- *       {@code Cancellation}, {@code Awake}: nothing is taken under them
+ *   <li>monitors of {@code Running}, {@code GroupFlush}, {@code Batches}, {@code Behind}, {@code Ringer}, {@code Bell},
+ *       {@code SomeLines}, {@code Cancellation}, {@code Awake}: nothing is taken under them
  * </ol>
  */
 package speed.runtime;
