@@ -39,7 +39,7 @@ def start_of(pid: int) -> int | None:
                 fields = file.read().rpartition(b")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None  # gone, or hidden from this user: see process_alive
-        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+        return None if _has_ended(fields[0], int(fields[17])) else int(fields[19])
     import psutil
 
     try:
@@ -82,6 +82,11 @@ def process_alive(pid: int, pid_start: int, pid_namespace: str, boot_id: str) ->
     if start is None and _is_hidden(pid):
         return None
     return start == pid_start
+
+
+def _has_ended(state: bytes, threads: int) -> bool:
+    """Whether nothing of it runs any more: a main thread that ended is a zombie while others run, or close their files."""
+    return state in (b"Z", b"X") and threads <= 1
 
 
 def _is_hidden(pid: int) -> bool:

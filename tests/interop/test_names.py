@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import pathlib
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -116,6 +118,32 @@ def _is_begun(root: str, source: str) -> bool:
     keys = Keyring(read_keys(f"{root}/speed.key")).lane_keys(node_id(source), node_id("billing"))
     cursors = [path.read_bytes() for path in pathlib.Path(root, "billing", "inbox", source).glob("cursor.*")]
     return any(one.last_sequence and not one.unfinished for one in (decode_cursor(data, keys) for data in cursors))
+
+
+WITHOUT_MAIN_THREAD = """
+import ctypes, sys, speed
+node = speed.Node("billing", root=sys.argv[1], key=sys.argv[1] + "/speed.key", allow=["racer"])
+node.register("echo", lambda data: data)
+print("up", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.mark.parametrize("language", CHOSEN)
+def test_a_node_whose_main_thread_ended_keeps_its_name(private: Agents, language: str) -> None:
+    """R-6: its process looks like a zombie, and lives."""
+    racer = private.start(language, "racer").ready()
+    owner = subprocess.Popen([sys.executable, "-c", WITHOUT_MAIN_THREAD, private.root], stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"up\n"
+        assert until(lambda: pathlib.Path(f"/proc/{owner.pid}/stat").read_text().rpartition(") ")[2][0] == "Z")
+        assert race([racer], "billing") == []
+        assert racer.ask("call", target="billing", service="echo", arguments={"data": 7}, timeout=10) == 7
+    finally:
+        owner.kill()
+        owner.communicate()
+    assert until(lambda: race([racer], "billing") != [])
 
 
 @pairs("replaces", different=True)

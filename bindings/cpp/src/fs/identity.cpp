@@ -33,7 +33,7 @@ constexpr std::size_t most_stat_bytes = 4096;
 
 // What /proc tells of a process.
 struct Seen {
-  bool lives = false;      // it is no zombie
+  bool lives = false;
   std::int64_t start = 0;  // ticks since boot
 };
 
@@ -42,10 +42,12 @@ Seen parse(const std::string& stat) {
   std::string state;
   std::string field;
   fields >> state;
-  for (int number = 4; number < 22; ++number) fields >> field;
-  std::int64_t start = 0;  // field 22
-  if (!(fields >> start)) throw std::system_error(EIO, std::generic_category(), "/proc");
-  return {state != "Z" && state != "X", start};
+  for (int number = 4; number < 20; ++number) fields >> field;
+  std::int64_t threads = 0;  // field 20
+  std::int64_t start = 0;    // field 22
+  if (!(fields >> threads >> field >> start)) throw std::system_error(EIO, std::generic_category(), "/proc");
+  // A main thread that ended is a zombie while others run, or close their files.
+  return {(state != "Z" && state != "X") || threads > 1, start};
 }
 
 // Null if there is no such process to be seen; std::system_error where the look failed, which tells nothing.

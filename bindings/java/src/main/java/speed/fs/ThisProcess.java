@@ -53,16 +53,20 @@ public final class ThisProcess {
                 && process.namespace().equals(SELF.namespace()) && process.pid() > 0;
     }
 
-    /** Field 22 of its stat, in ticks since boot; GONE without a stat and of a zombie, UNKNOWN if the look failed. */
+    /** Field 22 of its stat, in ticks since boot; GONE without a stat and once it ended, UNKNOWN if the look failed. */
     private static long startOf(long pid) {
         try {
             String stat = statOf(pid);
             String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
-            boolean ended = fields[0].equals("Z") || fields[0].equals("X");
-            return ended ? GONE : Long.parseLong(fields[19]);
+            return hasEnded(fields[0], Long.parseLong(fields[17])) ? GONE : Long.parseLong(fields[19]);
         } catch (PosixException error) {
             return error.is(PosixException.ENOENT) || error.is(PosixException.ESRCH) ? GONE : UNKNOWN;
         }
+    }
+
+    /** Nothing of it runs: a main thread that ended is a zombie while others run, or close their files. */
+    private static boolean hasEnded(String state, long threads) {
+        return (state.equals("Z") || state.equals("X")) && threads <= 1;
     }
 
     private static String statOf(long pid) throws PosixException {
