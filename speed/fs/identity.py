@@ -85,7 +85,7 @@ def process_alive(pid: int, pid_start: int, pid_namespace: str, boot_id: str) ->
 
 
 def _has_ended(state: bytes, threads: int) -> bool:
-    """Whether nothing of it runs any more: a main thread that ended is a zombie while others run, or close their files."""
+    """Whether nothing of it runs: a main thread that ended is a zombie while others run, or close their files."""
     return state in (b"Z", b"X") and threads <= 1
 
 
