@@ -27,13 +27,10 @@ from speed.spark.metrics import Counts
 from speed.spark.settings import CallSettings, check_columns
 from speed.spark.targets import LiveNodes, Targets
 from speed.wire.entry import Entry
-from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_BATCH_BYTES = MAX_PAYLOAD_BYTES // 4
-"""A batch of more goes in halves: its answer must fit into an envelope too."""
 _MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)
 _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
 """Errors that other rows might not meet; those alone become nulls."""
@@ -130,10 +127,13 @@ class BatchCalls:
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
-        for number, rows in enumerate(part for batch in batches for part in halved(batch, self._names(batch))):
+        for number, rows in enumerate(part for batch in batches for part in self._parts(batch)):
             arguments = _arguments(rows, self._names(rows))
             yield Batch(number, first_row, rows, arguments, self._settings.service)
             first_row += rows.num_rows
+
+    def _parts(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        return halved(rows, self._names(rows), self._settings.batch_bytes)
 
     def _names(self, rows: pa.RecordBatch) -> tuple[str, ...]:
         return self._columns or check_columns(rows.schema.names)
@@ -229,14 +229,14 @@ def _bad_row(error: SpeedError, batch: Batch) -> int | None:
     return row if type(row) is int and 0 <= row < batch.rows.num_rows else None
 
 
-def halved(rows: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """``rows`` in as many parts as it takes for what is sent of each to fit into an envelope."""
-    if rows.num_rows < 2 or rows.select(list(names)).nbytes <= MAX_BATCH_BYTES:
+def halved(rows: pa.RecordBatch, names: tuple[str, ...], most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """``rows`` in as many parts as it takes for what is sent of each, its columns ``names``, to have ``most_bytes``."""
+    if rows.num_rows < 2 or rows.select(list(names)).nbytes <= most_bytes:
         yield rows
         return
     half = rows.num_rows // 2
-    yield from halved(rows.slice(0, half), names)
-    yield from halved(rows.slice(half), names)
+    yield from halved(rows.slice(0, half), names, most_bytes)
+    yield from halved(rows.slice(half), names, most_bytes)
 
 
 def _arguments(rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, Any]:

@@ -9,8 +9,11 @@ from typing import Any
 
 from speed.errors import ConfigurationError
 from speed.wire import names
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 ON_ERROR = ("raise", "null")
+MAX_BATCH_BYTES = MAX_PAYLOAD_BYTES // 4
+"""A batch of more goes in halves: its answer must fit into an envelope too."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class CallSettings:
         timeout_seconds: deadline of each call.
         wait_seconds: how long a worker waits for a node that is not there, at first and when it left.
         in_flight: calls that a worker has under way at once.
+        batch_bytes: most bytes that one call carries, by the size of its columns in Arrow; a batch of Spark above it is
+            sent in parts. Rows are counted by ``spark.sql.execution.arrow.maxRecordsPerBatch``.
         idempotent: the service may run twice for one batch; only then ``retries`` count.
         retries: further attempts after a node left or did not answer; what no node accepted is not counted.
         on_error: ``raise`` fails the job, ``null`` gives nulls for what the service refused, failed at or did not
@@ -54,6 +59,7 @@ class CallSettings:
     timeout_seconds: float = 30.0
     wait_seconds: float = 30.0
     in_flight: int = 4
+    batch_bytes: int = MAX_BATCH_BYTES
     idempotent: bool = False
     retries: int = 0
     on_error: str = "raise"
@@ -69,6 +75,8 @@ class CallSettings:
             raise ConfigurationError(f"on_error is {self.on_error!r}: use one of {', '.join(ON_ERROR)}")
         if self.in_flight < 1:
             raise ConfigurationError(f"in_flight is {self.in_flight}: use at least 1")
+        if not 1 <= self.batch_bytes <= MAX_BATCH_BYTES:
+            raise ConfigurationError(f"batch_bytes is {self.batch_bytes}: use 1 to {MAX_BATCH_BYTES}")
         if self.retries and not self.idempotent:
             raise ConfigurationError("retries need idempotent=True: the service may run twice for one batch")
         if min(self.timeout_seconds, self.wait_seconds, self.retries) < 0:

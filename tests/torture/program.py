@@ -9,9 +9,11 @@ import argparse
 import importlib
 import itertools
 import multiprocessing
+import os
 import pkgutil
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -53,12 +55,25 @@ def _side_by_side(part: Callable[[int, int], Report], seed: int, count: int, job
     """Each process has its own agents and roots, and seeds that follow those of the one before."""
     firsts = [seed + count * job // jobs for job in range(jobs + 1)]
     parts = [(first, following - first) for first, following in itertools.pairwise(firsts) if following > first]
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_watch_parent) as pool:
         told = [pool.submit(part, first, size) for first, size in parts]
         whole = told[0].result()
         for each in told[1:]:
             whole.join(each.result())
     return whole
+
+
+def _watch_parent() -> None:
+    """End with the program that shares its rounds, also if that is killed."""
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def notices_mutation(scenario: Scenario, seed: int, count: int = 0) -> bool:

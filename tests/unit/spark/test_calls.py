@@ -9,7 +9,7 @@ import pytest
 
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings
-from speed.spark.calls import MAX_BATCH_BYTES, halved
+from speed.spark.calls import halved
 from speed.spark.executor import worker_name
 from speed.spark.metrics import Counts, Reports
 
@@ -19,19 +19,19 @@ def batch(rows: int, size: int) -> pa.RecordBatch:
 
 
 def test_a_batch_over_the_limit_goes_in_parts_that_keep_the_order() -> None:
-    whole = batch(10, MAX_BATCH_BYTES // 4)
-    parts = list(halved(whole, ("text",)))
-    assert all(part.select(["text"]).nbytes <= MAX_BATCH_BYTES for part in parts)
+    whole = batch(10, 250)
+    parts = list(halved(whole, ("text",), 1000))
+    assert all(part.select(["text"]).nbytes <= 1000 for part in parts)
     assert pa.Table.from_batches(parts)["number"].to_pylist() == list(range(10))
     assert len(parts) == 4
 
 
 def test_what_is_not_sent_does_not_count_for_the_limit() -> None:
-    assert len(list(halved(batch(10, MAX_BATCH_BYTES // 4), ("number",)))) == 1
+    assert len(list(halved(batch(10, 250), ("number",), 1000))) == 1
 
 
 def test_one_row_cannot_be_halved() -> None:
-    assert len(list(halved(batch(1, 2 * MAX_BATCH_BYTES), ("text",)))) == 1
+    assert len(list(halved(batch(1, 2000), ("text",), 1000))) == 1
 
 
 def test_counts_add_up_and_survive_a_message() -> None:
@@ -82,6 +82,7 @@ def test_the_name_of_a_worker_keeps_the_naming_rule(application: str) -> None:
     [
         ({"retries": 1}, "idempotent=True"),
         ({"in_flight": 0}, "at least 1"),
+        ({"batch_bytes": 0}, "use 1 to 16777216"),
         ({"on_error": "skip"}, "use one of raise, null"),
         ({"timeout_seconds": -1.0}, "cannot be negative"),
     ],
