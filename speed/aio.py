@@ -57,11 +57,12 @@ class AsyncNode:
         *,
         timeout: float | None = None,
         traceparent: str | None = None,
+        views: bool = False,
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
         begin = _within(timeout, self._node.submit)
         with place_given_up():
-            starting = self._starts.run(target, begin, target, service, arguments, traceparent=traceparent)
+            starting = self._starts.run(target, begin, target, service, arguments, traceparent=traceparent, views=views)
             try:
                 future = await asyncio.wrap_future(starting)
             except asyncio.CancelledError:
@@ -79,9 +80,10 @@ class AsyncNode:
         *,
         timeout: float | None = None,
         traceparent: str | None = None,
+        views: bool = False,
     ) -> asyncio.Task[Any]:
         """Start a call; the task ends with its result. Cancelled, it withdraws the call."""
-        call = self.call(target, service, arguments, timeout=timeout, traceparent=traceparent)
+        call = self.call(target, service, arguments, timeout=timeout, traceparent=traceparent, views=views)
         return asyncio.get_running_loop().create_task(call)
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:

@@ -187,7 +187,9 @@ class Node:
 
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` one that was begun and not answered is begun again by the next process of this name, and sees
-        ``request.redelivered``. Either may be ``async``: a loop of the node awaits it.
+        ``request.redelivered``. Either may be ``async``: a loop of the node awaits it. A parameter with the type hint
+        ``memoryview`` gets bytes as a read-only view: large ones are not copied, and hold the memory in which they
+        arrived until it is released.
 
         Raises ServiceExistsError, InvalidNameError, ConfigurationError.
         """
@@ -221,16 +223,19 @@ class Node:
         *,
         timeout: float | None = None,
         traceparent: str | None = None,
+        views: bool = False,
     ) -> Any:
         """Call a service of another node and return its result.
 
-        ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
-        AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
+        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result come as
+        read-only memoryviews: large ones are not copied, and hold the memory in which they arrived until they are
+        released. Raises UnknownNodeError, AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the
+        other side reported.
         """
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
         try:
-            return self._engine.call(target, service, named, seconds, traceparent)
+            return self._engine.call(target, service, named, seconds, traceparent, views)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
@@ -243,6 +248,7 @@ class Node:
         *,
         timeout: float | None = None,
         traceparent: str | None = None,
+        views: bool = False,
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
@@ -253,7 +259,7 @@ class Node:
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
         try:
-            return self._engine.submit(target, service, named, seconds, traceparent)
+            return self._engine.submit(target, service, named, seconds, traceparent, views)
         except SpeedError as error:
             error.node, error.service = target, service
             raise

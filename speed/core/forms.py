@@ -62,6 +62,7 @@ FORMS: Mapping[Any, Form] = {
     time: Form(str, _matching(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?", _time), _write_time),
     timedelta: Form(int, lambda number: timedelta(microseconds=number), lambda span: span // _MICROSECOND),
     UUID: Form(str, _matching(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", UUID), str),
+    memoryview: Form(bytes, memoryview, bytes),
 }
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes, bytearray, memoryview, datetime, Column})
@@ -87,6 +88,17 @@ def written(value: Any, keep: Collection[type] = (), depth: int = MAX_VALUE_DEPT
     if is_dataclass(kind):
         return {one.name: written(getattr(value, one.name), keep, depth - 1) for one in fields(kind)}
     return _single(kind, value)
+
+
+def as_views(value: Any) -> Any:
+    """``value`` with memoryviews for the bytes in it, at any depth."""
+    if isinstance(value, bytes):
+        return memoryview(value)
+    if isinstance(value, list):
+        return [as_views(one) for one in value]
+    if isinstance(value, dict):
+        return {key: as_views(one) for key, one in value.items()}
+    return value
 
 
 def _are_plain(values: Collection[Any]) -> bool:

@@ -39,8 +39,8 @@ _SIMPLE: dict[Any, frozenset[type]] = {
     collections.abc.Mapping: _MAPS,
 }
 _POSSIBLE = (
-    "bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, an Enum, a dataclass, None, "
-    "list[…], tuple[…], dict[str, …], Literal[…], a union of these, speed.Column, or Any"
+    "bool, int, float, str, bytes, memoryview, datetime, date, time, timedelta, Decimal, UUID, an Enum, a dataclass, "
+    "None, list[…], tuple[…], dict[str, …], Literal[…], a union of these, speed.Column, or Any"
 )
 
 
@@ -94,7 +94,7 @@ def compile_hint(
         return ANYTHING
     form = _find(FORMS, hint)
     if form is not None:
-        return _formed(hint, form, also.get(hint, frozenset()))
+        return _formed(hint, form, also.get(hint, frozenset()) | ({hint} if hint is memoryview else set()))
     simple = _find({**_SIMPLE, **also}, hint)
     if simple is not None:
         return Hint(describe(hint), simple)

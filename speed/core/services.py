@@ -184,6 +184,11 @@ class FunctionService:
         """Whether the function asks for the request itself."""
         return self._parameters.request_parameter is not None
 
+    @property
+    def viewed(self) -> tuple[str, ...]:
+        """The parameters that are hinted ``memoryview``."""
+        return self._parameters.viewed
+
     def invoke(self, request: Request) -> Any:
         """Check and call. Raises InvalidArgumentsError naming the parameter, else whatever the function raises."""
         injected = self._parameters.request_parameter

@@ -30,6 +30,8 @@ class Parameters(NamedTuple):
     signature: str
     makes: bool
     """Whether a parameter asks for what is made of its argument."""
+    viewed: tuple[str, ...]
+    """The parameters that ask for a view of bytes."""
 
     def taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the function gets for ``arguments``.
@@ -94,7 +96,7 @@ def compile_parameters(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", False)
+        return Parameters(service, {}, frozenset(), ANYTHING, None, "(**kwargs)", False, ())
     names = _globals(function)
     wanted: str | None = None
     rest: Hint | None = None
@@ -118,7 +120,8 @@ def compile_parameters(
         if parameter.default is parameter.empty:
             required.add(name)
     makes = any(hint.make is not None for hint in (*hints.values(), rest or ANYTHING))
-    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), makes)
+    viewed = tuple(name for name, hint in hints.items() if memoryview in (hint.kinds or ()))
+    return Parameters(service, hints, frozenset(required), rest, wanted, str(signature), makes, viewed)
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:

@@ -94,7 +94,8 @@ class NativeEngine:
         made = self._services.register(name, service, allow if grants is None else grants, idempotent=idempotent)
         is_plain = isinstance(made, FunctionService) and not made.takes_request
         answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
-        self._engine.serve(name, answer, is_plain, grants, idempotent)
+        viewed = made.viewed if isinstance(made, FunctionService) else ()
+        self._engine.serve(name, answer, is_plain, viewed, grants, idempotent)
 
     def unregister(self, name: str) -> None:
         self._engine.check()
@@ -104,16 +105,16 @@ class NativeEngine:
     # --- calls ---
 
     def call(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Any:
-        return self._engine.call(target, service, arguments, timeout, traceparent or current_traceparent.get())
+        return self._engine.call(target, service, arguments, timeout, traceparent or current_traceparent.get(), views)
 
     def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Future[Any]:
         future = NativeFuture(self._process, target, service)
         traceparent = traceparent or current_traceparent.get()
-        request_id = self._engine.submit(target, service, arguments, timeout, traceparent, future)
+        request_id = self._engine.submit(target, service, arguments, timeout, traceparent, views, future)
         future.written = self._engine, target, request_id
         return future
 

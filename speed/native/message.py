@@ -11,16 +11,22 @@ from speed.wire.message import MessageView
 class ReceivedView(MessageView):
     """A view that has the core read what is asked for most; the rest is parsed from the bytes as always."""
 
-    __slots__ = ("_received",)
+    __slots__ = ("_received", "_says_only_publisher")
 
-    def __init__(self, received: Any, data: bytes) -> None:
+    def __init__(self, received: Any, data: bytes, says_only_publisher: bool) -> None:
         super().__init__(data)
         self._received = received
+        self._says_only_publisher = says_only_publisher
 
     @property
     def payload(self) -> Any:
         """The payload's value, decoded anew at each access; unknown content types give bytes."""
         return self._received.payload()
+
+    @property
+    def says_only_publisher(self) -> bool:
+        """Whether nothing but its publisher is told in its SecurityContext, or a token beside it."""
+        return self._says_only_publisher
 
     @property
     def topic(self) -> str:
@@ -40,11 +46,19 @@ class ReceivedView(MessageView):
 
 
 def received_message(
-    received: Any, data: bytes, source: str, sequence: int, timestamp_ms: int, redelivered: bool, deliveries: int
+    received: Any,
+    data: bytes,
+    source: str,
+    sequence: int,
+    timestamp_ms: int,
+    redelivered: bool,
+    deliveries: int,
+    says_only_publisher: bool,
+    is_large: bool,
 ) -> Message:
     """The message in ``received``; finishing it finishes that of the core."""
     return Message(
-        ReceivedView(received, data) if received.large_size is None else _large_view(received, data),
+        _large_view(received, data) if is_large else ReceivedView(received, data, says_only_publisher),
         source=source,
         sequence=sequence,
         timestamp_ms=timestamp_ms,

@@ -79,11 +79,18 @@ class Calls:
             raise
 
     def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout_seconds: float,
+        traceparent: str | None,
+        views: bool,
     ) -> CallFuture:
-        """Call, and wait later."""
+        """Call, and wait later; ``views``: bytes of the result become memoryviews."""
         request_id = self._next_id()
         future = CallFuture(self._tell, self._process, target, service)
+        future.views = views
         future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
         try:
             self._start(request_id, target, service, arguments, timeout_seconds, future.complete, traceparent)

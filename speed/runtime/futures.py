@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
+from speed.core.forms import as_views
 from speed.core.log import logger
 from speed.core.outcomes import call_error, raised
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
@@ -105,6 +106,8 @@ class CallFuture(Future[Any]):
 
     callbacks_are_brief = False
     """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
+    views = False
+    """Whether bytes of the result become memoryviews."""
     _withdraw: Callable[[], None] | None = None
     _hung: deque[Callable[[Future[Any]], object]] | None = None
     _is_settled = False
@@ -197,7 +200,7 @@ class CallFuture(Future[Any]):
                 error.node, error.service = self._asked
                 self.set_exception(error)
             else:
-                self.set_result(outcome)
+                self.set_result(as_views(outcome) if self.views else outcome)
         except InvalidStateError:
             return
         self._is_settled = True

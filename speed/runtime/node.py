@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import Any
 
+from speed.core.forms import as_views
 from speed.core.replies import checked_answer
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
@@ -73,16 +74,17 @@ class PythonEngine:
     # --- calls ---
 
     def call(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Any:
         self._check_open()
-        return self._parts.calls.call(target, service, arguments, timeout, traceparent)
+        result = self._parts.calls.call(target, service, arguments, timeout, traceparent)
+        return as_views(result) if views else result
 
     def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Future[Any]:
         self._check_open()
-        return self._parts.calls.submit(target, service, arguments, timeout, traceparent)
+        return self._parts.calls.submit(target, service, arguments, timeout, traceparent, views)
 
     def ping(self, target: str, timeout: float) -> float:
         began = monotonic()

@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
@@ -84,10 +85,21 @@ Response PythonService::invoke(const Request& request) {
 }
 
 nb::tuple PythonService::arguments_of(const Request& request) const {
-  const nb::object arguments = python::to_object(request.arguments);
+  const nb::object arguments = dict_of(request.arguments);
   if (is_plain_) return nb::make_tuple(arguments, request.caller, request.traceparent);
   return nb::make_tuple(request.service, arguments, request.caller, request.request_id, request.deadline_ms,
                         request.traceparent, request.redelivered(), Cancellation(request.stop_token()));
+}
+
+nb::object PythonService::dict_of(const Map& arguments) const {
+  if (viewed_.empty()) return python::to_object(arguments);
+  nb::dict dict;
+  for (const Member& member : arguments) {
+    const auto* const name = member.key.get_if<std::string>();
+    const bool views = name != nullptr && std::ranges::find(viewed_, *name) != viewed_.end();
+    dict[python::to_object(member.key)] = python::to_object(member.value, views);
+  }
+  return dict;
 }
 
 Node::MessageHandler message_handler(Kept handle) {
@@ -179,7 +191,8 @@ void log_to(nb::handle write) {
 
 nb::object to_tuple(const Message& message) {
   return nb::make_tuple(message, bytes_of(held_bytes(message)), message.source(), message.sequence(),
-                        message.timestamp_ms(), message.redelivered(), message.deliveries());
+                        message.timestamp_ms(), message.redelivered(), message.deliveries(), names_only_publisher(message),
+                        is_large(message));
 }
 
 nb::object to_object(const NodeInfo& info) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "gil.hpp"
@@ -36,17 +37,21 @@ class Cancellation {
 
 // `answer(service, arguments, caller, request_id, deadline_ms, traceparent, redelivered, cancellation)` gives (result,
 // code, message, details); it raises nothing. One that `is_plain` is called as `answer(arguments, caller, traceparent)`.
+// Bytes in the arguments that `viewed` names are memoryviews.
 class PythonService : public Service {
  public:
-  PythonService(Kept answer, bool is_plain) : answer_(std::move(answer)), is_plain_(is_plain) {}
+  PythonService(Kept answer, bool is_plain, std::vector<std::string> viewed)
+      : answer_(std::move(answer)), is_plain_(is_plain), viewed_(std::move(viewed)) {}
   Response invoke(const Request& request) override;
   bool reads_in_place() const override { return true; }
 
  private:
   nb::tuple arguments_of(const Request& request) const;
+  nb::object dict_of(const Map& arguments) const;
 
   Kept answer_;
   bool is_plain_;
+  std::vector<std::string> viewed_;
 };
 
 // `handle(received, data, source, sequence, timestamp_ms, redelivered, deliveries)`.

@@ -152,43 +152,69 @@ Value value_of(PyObject* object, const Path& path, std::size_t depth) {
   refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first");
 }
 
-nb::object made(std::monostate) { return nb::none(); }
-nb::object made(bool value) { return nb::bool_(value); }
-nb::object made(std::int64_t value) { return checked(PyLong_FromLongLong(value)); }
-nb::object made(std::uint64_t value) { return checked(PyLong_FromUnsignedLongLong(value)); }
-nb::object made(double value) { return checked(PyFloat_FromDouble(value)); }
-nb::object made(const std::string& value) {
-  return checked(PyUnicode_FromStringAndSize(value.data(), static_cast<Py_ssize_t>(value.size())));
+// Bytes of the core, readable for as long as anybody holds this.
+struct Memory {
+  LentBytes lent;
+};
+
+int give_buffer(PyObject* self, Py_buffer* buffer, int flags) {
+  const ByteView bytes = nb::inst_ptr<Memory>(self)->lent.bytes;
+  auto* const data = const_cast<std::byte*>(bytes.data());  // read-only all the same: the flag behind the size
+  return PyBuffer_FillInfo(buffer, self, data, static_cast<Py_ssize_t>(bytes.size()), 1, flags);
 }
-nb::object made(ByteView value) {
-  const auto* const data = reinterpret_cast<const char*>(value.data());
-  return checked(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(value.size())));
-}
-nb::object made(const Bytes& value) { return made(ByteView(value)); }
-nb::object made(const LentBytes& value) { return made(value.bytes); }
-nb::object made(const Array& items) {
-  nb::object list = checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
-  Py_ssize_t at = 0;
-  for (const Value& item : items) PyList_SET_ITEM(list.ptr(), at++, to_object(item).release().ptr());
-  return list;
-}
-nb::object made(const Map& map) { return to_object(map); }
-nb::object made(Instant instant) {
-  const auto since = instant.time_since_epoch();
-  const auto days = std::chrono::floor<std::chrono::days>(since);
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(since - days);
-  const auto rest = since - days - seconds;
-  const nb::object delta = checked(PyDelta_FromDSU(static_cast<int>(days.count()), static_cast<int>(seconds.count()),
-                                                   static_cast<int>(rest.count())));
-  return checked(PyNumber_Add(epoch, delta.ptr()));
-}
-nb::object made(const Column& column) {
-  return nb::module_::import_("speed.wire.column").attr("decode")(made(column.body()));
-}
+
+nb::object view_of(const nb::object& memory) { return checked(PyMemoryView_FromObject(memory.ptr())); }
+
+// A Python object of each kind of value.
+struct Made {
+  bool as_views = false;
+
+  nb::object operator()(std::monostate) const { return nb::none(); }
+  nb::object operator()(bool value) const { return nb::bool_(value); }
+  nb::object operator()(std::int64_t value) const { return checked(PyLong_FromLongLong(value)); }
+  nb::object operator()(std::uint64_t value) const { return checked(PyLong_FromUnsignedLongLong(value)); }
+  nb::object operator()(double value) const { return checked(PyFloat_FromDouble(value)); }
+  nb::object operator()(const std::string& value) const {
+    return checked(PyUnicode_FromStringAndSize(value.data(), static_cast<Py_ssize_t>(value.size())));
+  }
+  nb::object operator()(const Bytes& value) const { return as_views ? view_of(bytes_of(value)) : bytes_of(value); }
+  nb::object operator()(const LentBytes& value) const {
+    if (!as_views) return bytes_of(value.bytes);
+    return view_of(value.owner == nullptr ? bytes_of(value.bytes) : nb::cast(Memory{value}));
+  }
+  nb::object operator()(const Array& items) const {
+    nb::object list = checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
+    Py_ssize_t at = 0;
+    for (const Value& item : items) PyList_SET_ITEM(list.ptr(), at++, to_object(item, as_views).release().ptr());
+    return list;
+  }
+  nb::object operator()(const Map& map) const {
+    nb::object dict = checked(PyDict_New());
+    for (const Member& member : map) {
+      const nb::object value = to_object(member.value, as_views);
+      if (PyDict_SetItem(dict.ptr(), to_object(member.key).ptr(), value.ptr()) != 0) failed();
+    }
+    return dict;
+  }
+  nb::object operator()(Instant instant) const {
+    const auto since = instant.time_since_epoch();
+    const auto days = std::chrono::floor<std::chrono::days>(since);
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(since - days);
+    const auto rest = since - days - seconds;
+    const nb::object delta = checked(PyDelta_FromDSU(static_cast<int>(days.count()), static_cast<int>(seconds.count()),
+                                                     static_cast<int>(rest.count())));
+    return checked(PyNumber_Add(epoch, delta.ptr()));
+  }
+  nb::object operator()(const Column& column) const {
+    return nb::module_::import_("speed.wire.column").attr("decode")(bytes_of(column.body()));
+  }
+};
 
 }  // namespace
 
-void prepare_conversions() {
+void prepare_conversions(nb::module_& module) {
+  PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(give_buffer)}, {0, nullptr}};
+  nb::class_<Memory>(module, "Memory", nb::type_slots(slots));
   PyDateTime_IMPORT;
   epoch = PyDateTimeAPI->DateTime_FromDateAndTime(1970, 1, 1, 0, 0, 0, 0, PyDateTime_TimeZone_UTC,
                                                   PyDateTimeAPI->DateTimeType);
@@ -211,9 +237,7 @@ Map to_arguments(nb::handle object) {
   return map_of(object.ptr(), {nullptr, "arguments", nullptr, 0}, 0);
 }
 
-nb::object to_object(const Value& value) {
-  return std::visit([](const auto& content) { return made(content); }, value.storage());
-}
+nb::object to_object(const Value& value, bool as_views) { return std::visit(Made{as_views}, value.storage()); }
 
 nb::object checked(PyObject* made) {
   if (made == nullptr) throw nb::python_error();
@@ -222,12 +246,6 @@ nb::object checked(PyObject* made) {
 
 nb::object bytes_of(ByteView data) { return nb::bytes(reinterpret_cast<const char*>(data.data()), data.size()); }
 
-nb::object to_object(const Map& map) {
-  nb::object dict = checked(PyDict_New());
-  for (const Member& member : map) {
-    if (PyDict_SetItem(dict.ptr(), to_object(member.key).ptr(), to_object(member.value).ptr()) != 0) failed();
-  }
-  return dict;
-}
+nb::object to_object(const Map& map) { return Made{}(map); }
 
 }  // namespace speed::python

@@ -107,10 +107,11 @@ void Engine::deny(const Names& patterns) {
   node_->deny(patterns);
 }
 
-void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, const std::optional<Names>& allow,
-                   bool idempotent) {
+void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
+                   const std::optional<Names>& allow, bool idempotent) {
   give(answer, [&](const Kept& kept) {
-    node_->serve(name, std::make_shared<PythonService>(kept, is_plain), {.allow = allow, .idempotent = idempotent});
+    const auto service = std::make_shared<PythonService>(kept, is_plain, viewed);
+    node_->serve(name, service, {.allow = allow, .idempotent = idempotent});
   });
 }
 
@@ -125,21 +126,21 @@ void Engine::unregister(const std::string& name) {
 // --- calls ---
 
 nb::object Engine::call(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
-                        nb::handle traceparent) {
+                        nb::handle traceparent, bool views) {
   check();
   const Map members = to_arguments(arguments);
   const std::string node = name_in(target), name = name_in(service);
   const CallOptions options = call_options(timeout, traceparent);
-  return to_object(without_lock([&] { return node_->call(node, name, members, options, is_interrupted); }));
+  return to_object(without_lock([&] { return node_->call(node, name, members, options, is_interrupted); }), views);
 }
 
 std::string Engine::submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
-                           nb::handle traceparent, nb::handle future) {
+                           nb::handle traceparent, bool views, nb::handle future) {
   check();
   const Map members = to_arguments(arguments);
   const std::string node = name_in(target), name = name_in(service);
-  auto answered = [settling = settling_, kept = Kept(future.ptr())](Answer answer) {
-    settling->add(kept, std::move(answer));
+  auto answered = [settling = settling_, kept = Kept(future.ptr()), views](Answer answer) {
+    settling->add(kept, std::move(answer), views);
   };
   const CallOptions options = call_options(timeout, traceparent);
   const Released released;

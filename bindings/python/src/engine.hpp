@@ -28,14 +28,17 @@ class Engine {
   void allow(const Names& patterns);
   void deny(const Names& patterns);
   Names allowed() const { return node_->allowed(); }
-  void serve(const std::string& name, nb::handle answer, bool is_plain, const std::optional<Names>& allow,
-             bool idempotent);
+  // Bytes in the arguments that `viewed` names become memoryviews.
+  void serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
+             const std::optional<Names>& allow, bool idempotent);
   void unregister(const std::string& name);
 
-  nb::object call(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent);
+  // `views`: bytes of the result become memoryviews; likewise in `submit`.
+  nb::object call(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent,
+                  bool views);
   // Its id, by which it is withdrawn.
   std::string submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
-                     nb::handle traceparent, nb::handle future);
+                     nb::handle traceparent, bool views, nb::handle future);
   void withdraw(const std::string& target, const std::string& id);
   double ping(nb::handle target, double timeout);
   nb::object discover(nb::handle target, const char* operation, double timeout);

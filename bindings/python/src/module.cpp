@@ -96,7 +96,7 @@ NB_MODULE(_native, module) {
   using namespace speed::python;
   using nb::arg;
   nb::set_leak_warnings(false);  // nodes that a program never closes live as long as the process
-  prepare_conversions();
+  prepare_conversions(module);
   translate_errors();
   module.attr("version") = library_version;
   module.attr("limits") = limits_json;
@@ -137,10 +137,11 @@ NB_MODULE(_native, module) {
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
-      .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("is_plain"), arg("allow").none(), arg("idempotent"))
+      .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("is_plain"), arg("viewed"), arg("allow").none(),
+           arg("idempotent"))
       .def("unregister", &Engine::unregister)
-      .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none())
-      .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg())
+      .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none(), arg())
+      .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg(), arg())
       .def("withdraw", &Engine::withdraw)
       .def("ping", &Engine::ping)
       .def("discover", &Engine::discover)

@@ -14,12 +14,12 @@ constexpr int most_helpers = 256;
 
 }  // namespace
 
-void Settling::add(const Kept& future, Answer answer) {
+void Settling::add(const Kept& future, Answer answer, bool views) {
   bool was_queued = false;
   bool no_worker_comes = false;
   {
     const std::lock_guard guard(lock_);
-    ended_.push_back({future, std::move(answer)});
+    ended_.push_back({future, std::move(answer), views});
     was_queued = std::exchange(is_queued_, true);
     no_worker_comes = is_over_;
   }
@@ -73,7 +73,7 @@ void Settling::settle_one(Ended one) {
   nb::object result = nb::none();
   nb::object error = nb::none();
   try {
-    result = to_object(one.answer.value());
+    result = to_object(one.answer.value(), one.views);
   } catch (...) {
     error = to_exception(std::current_exception());
   }

@@ -24,7 +24,8 @@ class Settling : public std::enable_shared_from_this<Settling> {
 
   void begin(EmbeddedNode& node) { node_ = &node; }  // whose workers settle; it outlives what is added
 
-  void add(const Kept& future, Answer answer);
+  // `views`: bytes of the result become memoryviews.
+  void add(const Kept& future, Answer answer, bool views);
 
   // If the oldest future is the one that was there the last time, its worker is held up: another thread begins.
   void look();
@@ -36,6 +37,7 @@ class Settling : public std::enable_shared_from_this<Settling> {
   struct Ended {
     Kept future;
     Answer answer;
+    bool views;
   };
   std::optional<Ended> next();
   void help();

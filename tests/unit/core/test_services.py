@@ -407,7 +407,7 @@ def test_an_annotation_that_cannot_be_checked_is_refused_at_registration(annotat
     told = str(refused.value)
     assert told.startswith("service 'f': parameter 'x' has the type hint ") or annotation is Unsound
     assert named in told
-    assert "use bool, int, float, str, bytes, datetime" in told
+    assert "use bool, int, float, str, bytes, memoryview, datetime" in told
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,12 @@ struct Security {
   std::optional<Encryption> encryption;
   bool contains_pii = false;
   std::string_view data_classification;
+
+  // Nothing but who published it, as most messages do; a token counts for nothing here, as only a gateway reads it.
+  bool names_only_publisher() const {
+    return publisher_team.empty() && signatures == 0 && signature_algorithm.empty() && signature_key_id.empty() &&
+           !encryption && !contains_pii && data_classification.empty();
+  }
 };
 
 // What a message says of its payload's schema.
