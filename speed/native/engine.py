@@ -337,7 +337,8 @@ def _handling(handler: Handler) -> Callable[..., None]:
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
         here = at_work.set(AtWork(_native.Present(), _HERE, None))
-        token = current_traceparent.set(received.traceparent)
+        trace = received.traceparent
+        token = None if trace is None else current_traceparent.set(trace)
         try:
             handler(message)
         except (WireError, AwayError):
@@ -346,7 +347,8 @@ def _handling(handler: Handler) -> Callable[..., None]:
             log.exception("handler failed for a message of %s", message.source)
             raise
         finally:
-            current_traceparent.reset(token)
+            if token is not None:
+                current_traceparent.reset(token)
             at_work.reset(here)
 
     return handle
