@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <latch>
 #include <thread>
 
@@ -34,26 +35,21 @@ TEST_F(EmbeddingTest, a_call_returns_what_the_service_answers) {
 // Returns the argument `data` as it was given.
 class Returns : public Service {
  public:
-  explicit Returns(bool in_place) : in_place_(in_place) {}
   Response invoke(const Request& request) override {
     was_lent = request.arguments["data"].get_if<LentBytes>() != nullptr;
     return request.arguments["data"];
   }
-  bool reads_in_place() const override { return in_place_; }
 
   std::atomic<bool> was_lent = false;
-
- private:
-  bool in_place_;
 };
 
-TEST_F(EmbeddingTest, large_bytes_are_lent_to_a_service_that_reads_in_place_and_to_no_other) {
+TEST_F(EmbeddingTest, large_bytes_are_lent_to_a_service_with_views_and_to_no_other) {
   const Bytes data(3 << 20, std::byte{7});
-  const auto reading = std::make_shared<Returns>(true);
-  const auto copying = std::make_shared<Returns>(false);
+  const auto reading = std::make_shared<Returns>();
+  const auto copying = std::make_shared<Returns>();
   Node server("server", root_.options({"client"}));
   EmbeddedNode client("client", root_.options());
-  server.serve("reading", reading);
+  server.serve("reading", reading, {.views = true});
   server.serve("copying", copying);
   const Value answer = client.call("server", "reading", {{"data", LentBytes{data}}}, {}, never);
   EXPECT_NE(answer.get_if<LentBytes>(), nullptr);
@@ -63,11 +59,29 @@ TEST_F(EmbeddingTest, large_bytes_are_lent_to_a_service_that_reads_in_place_and_
   EXPECT_FALSE(copying->was_lent);
 }
 
+TEST_F(EmbeddingTest, a_program_gets_large_bytes_of_results_where_they_arrived_if_it_asks) {
+  const Bytes data(3 << 20, std::byte{7});
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", [](const Request& request) -> Response { return *request.arguments.find("data"); }, {.views = true});
+  server.serve("size", [](const Request& request) -> Response { return request.get<ByteView>("data").size(); });
+  const CallOptions views{.views = true};
+  const Value called = client.call("server", "echo", {{"data", data}}, views);
+  const Value submitted = client.submit("server", "echo", {{"data", data}}, views).get();
+  for (const Value& answer : {called, submitted}) {
+    ASSERT_NE(answer.get_if<LentBytes>(), nullptr);
+    EXPECT_TRUE(std::ranges::equal(answer.as<ByteView>(), data));
+  }
+  EXPECT_EQ(client.call("server", "echo", {{"data", data}}).get_if<LentBytes>(), nullptr);
+  EXPECT_EQ(client.call("server", "size", {{"data", data}}), Value(data.size()));
+  EXPECT_THROW(client.call("server", "size", {{"data", "text"}}), InvalidArgumentsError);
+}
+
 // Each stays what it was while others arrive: no buffer is used again before its time.
 TEST_F(EmbeddingTest, lent_answers_outlive_those_that_come_after_them) {
   Node server("server", root_.options({"client"}));
   EmbeddedNode client("client", root_.options());
-  server.serve("echo", std::make_shared<Returns>(true));
+  server.serve("echo", std::make_shared<Returns>(), {.views = true});
   std::vector<Value> answers;
   const auto payload = [](std::size_t number) {
     return Bytes((std::size_t{40} << 10) << (number % 8), static_cast<std::byte>(number));

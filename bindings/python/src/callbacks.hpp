@@ -43,7 +43,6 @@ class PythonService : public Service {
   PythonService(Kept answer, bool is_plain, std::vector<std::string> viewed)
       : answer_(std::move(answer)), is_plain_(is_plain), viewed_(std::move(viewed)) {}
   Response invoke(const Request& request) override;
-  bool reads_in_place() const override { return true; }
 
  private:
   nb::tuple arguments_of(const Request& request) const;

@@ -111,7 +111,7 @@ void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, co
                    const std::optional<Names>& allow, bool idempotent) {
   give(answer, [&](const Kept& kept) {
     const auto service = std::make_shared<PythonService>(kept, is_plain, viewed);
-    node_->serve(name, service, {.allow = allow, .idempotent = idempotent});
+    node_->serve(name, service, {.allow = allow, .idempotent = idempotent, .views = true});
   });
 }
 

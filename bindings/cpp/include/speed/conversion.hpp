@@ -1,5 +1,6 @@
 // What a Value may be taken as, by `Value::as<T>` and `Request::get<T>`. T is one of
 //   bool, std::string, Bytes, Array, Map, Instant, Column     the value as it is
+//   ByteView                       the bytes of the value, not copied: for as long as the value lives
 //   integers of 8 to 64 bits       from an integer in their range
 //   double, float, long double     from a float, or from an integer that they hold exactly; a float that is not exactly a
 //                                  `float` is rounded to the nearest, and refused beyond its range
@@ -69,7 +70,7 @@ template <class T>
 struct Conversion {
   static_assert(sizeof(T) == 0,
                 "speed: no Value is taken as this type. Take bool, an integer, a floating-point type, std::string, Bytes, "
-                "Array, Map, Column, a time, date or duration of std::chrono, std::optional, std::vector or std::map of "
+                "ByteView, Array, Map, Column, a time, date or duration of std::chrono, std::optional, std::vector or std::map of "
                 "these; for a decimal, a UUID or an enum std::string");
 };
 

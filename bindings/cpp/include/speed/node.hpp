@@ -74,6 +74,8 @@ struct ServiceOptions {
   // A call runs at most once, unless its service is idempotent: then it may run again after a crash, and says so
   // (Request::redelivered).
   bool idempotent = false;
+  // Large bytes among its arguments stay where they arrived, as LentBytes, and are not copied (Request::get<ByteView>).
+  bool views = false;
 };
 
 struct CallOptions {
@@ -82,6 +84,8 @@ struct CallOptions {
   // Withdraws the call: what waits there never begins, what runs is told. It ends as the other side says: with
   // CallWithdrawnError, or a result that came first. One that is stopped already is not written.
   std::stop_token stop = {};
+  // Large bytes of the result stay where they arrived, as LentBytes, and are not copied (Value::as<ByteView>).
+  bool views = false;
 };
 
 struct SendOptions {

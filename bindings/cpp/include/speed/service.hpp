@@ -120,8 +120,6 @@ class Service {
  public:
   virtual ~Service() = default;
   virtual Response invoke(const Request& request) = 0;
-  // Whether large bytes among its arguments may stay where they arrived, as LentBytes: they are not copied then.
-  virtual bool reads_in_place() const { return false; }
 };
 
 // The names of the RFC.

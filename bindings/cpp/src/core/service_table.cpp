@@ -46,10 +46,10 @@ Response wrong_kind(const WrongKindError& error, const Request& request, std::st
 }  // namespace
 
 void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service,
-                       const std::optional<std::vector<std::string>>& allow, bool idempotent) {
+                       const std::optional<std::vector<std::string>>& allow, bool idempotent, bool views) {
   wire::check_service_name(name);
   if (service == nullptr) throw ConfigurationError("service '" + name + "' is null: register an object");
-  Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent};
+  Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent, views};
   const std::lock_guard guard(lock_);
   if (!rows_.try_emplace(name, std::move(row)).second) {
     throw ServiceExistsError("service '" + name + "' is already registered; unregister it first");
@@ -91,15 +91,15 @@ std::vector<std::string> ServiceTable::names(const std::string& caller) const {
 ServiceTable::Found ServiceTable::find(const std::string& name, const std::string& caller) const {
   const std::optional<Row> known = row(name);
   if (!known || known->service == nullptr) {
-    return {nullptr, false,
+    return {nullptr, false, false,
             Response::error("SERVICE_NOT_FOUND",
                             "no service '" + name + "' here: `speed services` lists those you may call")};
   }
   if (!known->allows(caller)) {
-    return {nullptr, false,
+    return {nullptr, false, false,
             Response::error("ACCESS_DENIED", "service '" + name + "' does not allow node '" + caller + "'")};
   }
-  return {known->service, known->idempotent, std::nullopt};
+  return {known->service, known->idempotent, known->views, std::nullopt};
 }
 
 // Never a stack trace, which may show payloads and paths.

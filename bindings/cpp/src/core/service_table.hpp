@@ -15,9 +15,10 @@ namespace speed::core {
 
 class ServiceTable {
  public:
-  // `allow` narrows who may call it; an idempotent one may run twice. InvalidNameError, ServiceExistsError.
+  // `allow` narrows who may call it; an idempotent one may run twice; one with `views` gets large bytes where they
+  // arrived. InvalidNameError, ServiceExistsError.
   void add(const std::string& name, std::shared_ptr<Service> service,
-           const std::optional<std::vector<std::string>>& allow, bool idempotent = false);
+           const std::optional<std::vector<std::string>>& allow, bool idempotent = false, bool views = false);
 
   void remove(const std::string& name);  // what runs ends as it would; ServiceNotFoundError
 
@@ -30,6 +31,7 @@ class ServiceTable {
   struct Found {
     std::shared_ptr<Service> service;
     bool idempotent = false;
+    bool views = false;
     std::optional<Response> refusal;  // where `service` is null
   };
   // Steps 3 and 4 of S-3.
@@ -44,6 +46,7 @@ class ServiceTable {
     std::shared_ptr<Service> service;      // null once it was let go
     std::shared_ptr<AccessPolicy> policy;  // null: whoever may write to the node may call
     bool idempotent = false;
+    bool views = false;
 
     bool allows(const std::string& caller) const { return policy == nullptr || policy->allows(caller); }
   };

@@ -38,6 +38,7 @@ class FunctionService : public Service {
 struct Called {
   std::string node;
   std::string service;
+  bool views = false;
 };
 
 std::exception_ptr with(const std::exception_ptr& thrown, const Called& called) {
@@ -51,7 +52,7 @@ std::exception_ptr with(const std::exception_ptr& thrown, const Called& called) 
 }
 
 void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& called) {
-  outcome = runtime::read(std::move(outcome));
+  outcome = runtime::read(std::move(outcome), called.views);
   if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
     promise.set_exception(with(*error, called));
   } else {
@@ -149,7 +150,7 @@ std::vector<std::string> Node::allowed() const { return runtime_->context.policy
 void Node::serve(const std::string& name, std::shared_ptr<Service> service,
                  const ServiceOptions& options) {
   Runtime& node = open();
-  node.serving.services.add(name, std::move(service), options.allow, options.idempotent);
+  node.serving.services.add(name, std::move(service), options.allow, options.idempotent, options.views);
   node.workers.serve();
 }
 
@@ -179,7 +180,7 @@ std::future<Value> Node::submit(const std::string& target, const std::string& se
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
   start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
-             [&node, promise, called = Called{target, service}](core::Outcome outcome) {
+             [&node, promise, called = Called{target, service, options.views}](core::Outcome outcome) {
                if (!is_large(outcome)) return settle(*promise, std::move(outcome), called);
                node.workers.submit([promise, called, outcome = std::move(outcome)] { settle(*promise, outcome, called); });
              });
@@ -191,7 +192,7 @@ void Node::submit(const std::string& target, const std::string& service, const M
                   const CallOptions& options) {
   Runtime& node = open();
   // The outcome comes on the thread that reads; the handler may take its time on another.
-  auto deliver = [&node, handler = std::move(handler), called = Called{target, service}](core::Outcome outcome) {
+  auto deliver = [&node, handler = std::move(handler), called = Called{target, service, options.views}](core::Outcome outcome) {
     node.workers.submit([&node, handler, called, outcome = std::move(outcome)] {
       std::promise<Value> promise;
       settle(promise, outcome, called);

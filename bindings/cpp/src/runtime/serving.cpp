@@ -186,7 +186,7 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
                   head.traceparent, found.idempotent && asked->redelivered, asked->cancellation.get_token()};
   if (asked->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
-    const wire::Owner& owner = found.service->reads_in_place() ? asked->payload.owner : nowhere;
+    const wire::Owner& owner = found.views ? asked->payload.owner : nowhere;
     request.arguments = wire::decode_arguments(asked->payload.bytes, head, owner);  // 5 and 6
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());

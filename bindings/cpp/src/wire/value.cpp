@@ -172,6 +172,12 @@ Bytes Value::as<Bytes>() const {
 }
 
 template <>
+ByteView Value::as<ByteView>() const {
+  if (const auto* lent = get_if<LentBytes>()) return lent->bytes;
+  return expect<Bytes>(*this, "bytes");
+}
+
+template <>
 Array Value::as<Array>() const {
   return expect<Array>(*this, "array");
 }

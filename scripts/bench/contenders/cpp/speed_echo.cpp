@@ -29,7 +29,8 @@ speed::NodeOptions options_in(const std::string& work, const std::string& kind) 
 
 void serve(const std::string& work, const std::string& kind, const bench::Lifetime& lifetime) {
   speed::Node node("server", options_in(work, kind));
-  node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
+  const auto echo = [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); };
+  node.serve("echo", echo, {.views = true});
   node.serve("tax", speed::by_row([](const speed::Request& row) -> speed::Response { return row.get<double>("amount") * 0.18; }));
   if (!has(kind, "unread")) node.on_message([](speed::Message&) {});
   lifetime.ready();
@@ -55,7 +56,7 @@ class Client final : public bench::Client {
   }
 
   std::size_t echo(const std::string& data) override {
-    return node_.call("server", "echo", arguments_of(data)).get_if<speed::Bytes>()->size();
+    return node_.call("server", "echo", arguments_of(data), {.views = true}).as<speed::ByteView>().size();
   }
 
   void pipeline(const std::string& data, std::size_t count) override {
