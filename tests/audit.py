@@ -11,6 +11,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -70,8 +71,7 @@ def python_libraries() -> Iterator[Library]:
 
 def needed(name: str, extra: str, found: set[str]) -> set[str]:
     """What a distribution and this extra of it need, directly or not, and is installed."""
-    for text in metadata.requires(name) or ():
-        requirement = Requirement(text)
+    for requirement in requirements(name):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
         child = canonicalize_name(requirement.name)
@@ -82,6 +82,13 @@ def needed(name: str, extra: str, found: set[str]) -> set[str]:
     return {child for child, _ in found}
 
 
+@cache
+def requirements(name: str) -> list[Requirement]:
+    """What a distribution says it needs, whatever its conditions."""
+    return [Requirement(text) for text in metadata.requires(name) or ()]
+
+
+@cache
 def is_installed(name: str) -> bool:
     try:
         metadata.version(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ spark_classes.use(os.environ)
 def same_process(file: str) -> str | None:
     """Tests of files with the same answer run in one process, one after the other; None: wherever there is room.
 
-    A session of Spark takes seconds to start, and a process has one: tests on a local session share it.
+    A session of Spark takes seconds to start, and a process has one: tests on a local session share it. Those of
+    ``tests/unit`` are so short that to hand them out one by one costs more than they do.
     """
     name = Path(file).stem
+    if Path(file).parts[:2] == ("tests", "unit"):
+        return file
     if name in ("test_readme", "test_spark_connect"):
         return "Spark started by others"
     if Path(file).parts[-3:-1] == ("tests", "pulsar"):
@@ -30,6 +34,12 @@ def same_process(file: str) -> str | None:
     if not name.startswith("test_spark"):
         return None
     return "Spark on a cluster" if "cluster" in name else "Spark on this machine"
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -42,5 +52,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class BySession(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             return same_process(nodeid.split("::", maxsplit=1)[0]) or nodeid
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            unit = self._split_scope(self.registered_collections[node][item_index])
+            super().mark_test_complete(node, item_index, duration)
+            work = self.assigned_work[node]
+            if all(work[unit].values()):
+                del work[unit]  # else all that was done is counted again after each test
 
     return BySession(config, log)

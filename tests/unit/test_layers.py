@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -41,14 +41,15 @@ PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 PATH_LAYERS = frozenset({"core", "fs", "runtime", "journal"})
+Check = Callable[[Path, Path], list[str]]
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 80
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    """Many tests look at each module."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+@lru_cache(maxsize=1)
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All of one module; each check looks at them, and no tree is kept for the next module."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def source_files(package: Path) -> list[Path]:
@@ -73,9 +74,10 @@ def rank(part: str) -> int:
     return LAYERS.index(name)
 
 
-def imported_modules(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tuple[int, str]]:
+def imported_modules(path: Path, module: str) -> Iterator[tuple[int, str]]:
     """Yield (line, absolute dotted name) for each import, relative ones and those inside functions too."""
-    for node in ast.walk(tree):
+    is_package = path.stem == "__init__"
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -104,9 +106,8 @@ def imported_part(name: str) -> str | None:
 def upward_imports(path: Path, package: Path) -> list[str]:
     module = module_of(path, package)
     own = part_of(module)
-    tree = parsed(path)
     found = []
-    for line, name in imported_modules(tree, module, is_package=path.stem == "__init__"):
+    for line, name in imported_modules(path, module):
         other = imported_part(name)
         if other is None or other == own:
             continue
@@ -120,10 +121,9 @@ def impure_imports(path: Path, package: Path) -> list[str]:
     module = module_of(path, package)
     if part_of(module) not in PURE_LAYERS:
         return []
-    tree = parsed(path)
     return [
         f"{path}:{line}: {name}"
-        for line, name in imported_modules(tree, module, is_package=path.stem == "__init__")
+        for line, name in imported_modules(path, module)
         if name.split(".")[0] in IMPURE_MODULES
     ]
 
@@ -156,39 +156,45 @@ def is_path_fstring(node: ast.JoinedStr) -> bool:
 def path_building(path: Path, package: Path) -> list[str]:
     if part_of(module_of(path, package)) not in PATH_LAYERS:
         return []
-    tree = parsed(path)
-    return [f"{path}:{node.lineno}" for node in ast.walk(tree) if joins_path(node) and hasattr(node, "lineno")]
+    return [f"{path}:{node.lineno}" for node in nodes_of(path) if joins_path(node) and hasattr(node, "lineno")]
 
 
 def long_functions(path: Path, package: Path) -> list[str]:
-    tree = parsed(path)
     return [
         f"{path}:{node.lineno}: {node.name}"
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
     ]
 
 
-def found_in_all(check: Callable[[Path, Path], list[str]]) -> list[str]:
+@cache
+def findings() -> dict[Check, list[str]]:
+    """What each check finds in the package, which is read once."""
     files = source_files(PACKAGE)
     assert files, f"no source under {PACKAGE}"
-    return [finding for path in files for finding in check(path, PACKAGE)]
+    found: dict[Check, list[str]] = {
+        check: [] for check in (upward_imports, impure_imports, path_building, long_functions)
+    }
+    for path in files:
+        for check, of_all in found.items():
+            of_all += check(path, PACKAGE)
+    return found
 
 
 def test_no_module_imports_a_layer_above_its_own() -> None:
     """Layers: imports go downward only, and spark, daemon and cli never import each other."""
-    assert found_in_all(upward_imports) == []
+    assert findings()[upward_imports] == []
 
 
 def test_errors_wire_and_core_import_no_clock_no_threads_no_randomness_and_no_io() -> None:
     """Layers: time and randomness are passed in, so that every decision can be tested without waiting."""
-    assert found_in_all(impure_imports) == []
+    assert findings()[impure_imports] == []
 
 
 def test_only_wire_names_builds_paths() -> None:
     """Layers: the file layout of lanes.md and registry.md is written down in one module."""
-    assert found_in_all(path_building) == []
+    assert findings()[path_building] == []
 
 
 def test_module_names_say_what_the_module_is_for() -> None:
@@ -207,7 +213,7 @@ def test_no_module_is_longer_than_600_lines() -> None:
 
 
 def test_no_function_is_longer_than_80_lines() -> None:
-    assert found_in_all(long_functions) == []
+    assert findings()[long_functions] == []
 
 
 # The checks above pass on an empty finding, so each is shown here to find what it is for.

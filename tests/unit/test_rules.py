@@ -104,9 +104,9 @@ def test_no_rule_is_cited_in_public_docstrings() -> None:
 
 def texts_of_python(source: str) -> Iterator[str]:
     """Literals that are no docstrings."""
-    tree = ast.parse(source)
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
             yield node.value
 

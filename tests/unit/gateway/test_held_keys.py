@@ -25,7 +25,6 @@ T = TypeVar("T")
 KEY = ec.generate_private_key(ec.SECP256R1())
 PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 PUBLIC = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-OLD, NEW = (generate_key(name, "rsa-oaep-3072", not_before_ms=begin) for name, begin in (("old", 0), ("new", 1)))
 
 
 def file(path: Path, data: bytes, mode: int = 0o600) -> Path:
@@ -102,8 +101,10 @@ def test_a_source_that_cannot_be_is_refused_before_anything_is_served(source: st
 
 
 def test_the_newest_key_encrypts_and_each_of_its_set_opens(tmp_path: Path) -> None:
-    before = HeldKeys({"app": records(tmp_path / "before", OLD)})
-    held = HeldKeys({"app": records(tmp_path / "now", OLD, NEW)})
+    begins = {"old": 0, "new": 1}
+    old, new = (generate_key(name, "rsa-oaep-3072", not_before_ms=begin) for name, begin in begins.items())
+    before = HeldKeys({"app": records(tmp_path / "before", old)})
+    held = HeldKeys({"app": records(tmp_path / "now", old, new)})
     assert opened(held, sealed(before, "app")) == b"one coffee"
     message = sealed(held, "app")
     assert opened(held, message) == b"one coffee"
