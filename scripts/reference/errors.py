@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from speed.bridges import errors as bridge_errors
 from speed.errors import Execution, SpeedError
 from speed.message import errors as message_errors
 from speed.pulsar import errors as pulsar_errors
@@ -18,6 +19,7 @@ KINDS = {
     "journal": "Journal",
     "message": "Protected messages",
     "pulsar": "Apache Pulsar",
+    "backend": "Backends",
     "wire": "Rejected bytes",
 }
 ABOUT = {
@@ -26,6 +28,7 @@ ABOUT = {
     "journal": "What a journal says to the program that reads or writes it.",
     "message": "Why a message could not be protected, or was refused.",
     "pulsar": "What [`speed.pulsar`](python/pulsar.md) says of a Pulsar. In Python only.",
+    "backend": "What [`speed.messages`](python/backends.md) says of its backend. In Python only.",
     "wire": "Why bytes in a file were rejected. Such bytes are counted, put into quarantine and never delivered: they "
     "appear in `speed doctor` and in [counters](metrics.md), and only programs that decode files themselves see them "
     "as an exception (`WireError.reason`).",
@@ -43,7 +46,7 @@ Every exception of SPEED derives from `SpeedError`, and can be caught by any of 
 the codes, with what causes them and what to do about them.
 """
 OPTIONS = "    options: {inherited_members: false, show_root_full_path: false}\n"
-MODULES = ("speed.errors", message_errors.__name__, pulsar_errors.__name__)
+MODULES = ("speed.errors", message_errors.__name__, pulsar_errors.__name__, bridge_errors.__name__)
 
 
 def page() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scripts.vectors.backend_names import backend_names
 from scripts.vectors.claims import claims
 from scripts.vectors.columns import columns
 from scripts.vectors.dead_letters import dead_letters
@@ -57,6 +58,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         trust,
         topics,
         transcript,
+        backend_names,
     )
 }
 

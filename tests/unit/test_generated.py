@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import speed.bridges.errors
 import speed.message.errors
 import speed.pulsar.errors
 from scripts.generating import cpp, java, python
@@ -21,7 +22,7 @@ TREE = Tree.of(CODES)
 
 
 def named(kind: Kind) -> type[errors.SpeedError]:
-    own = {"Message": speed.message.errors, "Pulsar": speed.pulsar.errors}
+    own = {"Message": speed.message.errors, "Pulsar": speed.pulsar.errors, "Backend": speed.bridges.errors}
     module = next((one for top, one in own.items() if TREE.below(kind, top)), errors)
     found: type[errors.SpeedError] = getattr(module, python.name(kind))
     return found
@@ -57,11 +58,18 @@ def test_an_error_says_the_same_in_every_list(kind: Kind) -> None:
     """A code that an error carries is listed; each says what it means, where it comes from and what to do."""
     row = next(row for row in CODES["errors"] if row["name"] == kind.name)
     assert all(row[key].endswith(".") for key in ("means", "cause", "cure"))
-    assert kind.code in {*CODES["spc"], *CODES["local"], *CODES["journal"], *CODES["message"], *CODES["pulsar"]}
+    assert kind.code in {
+        *CODES["spc"],
+        *CODES["local"],
+        *CODES["journal"],
+        *CODES["message"],
+        *CODES["pulsar"],
+        *CODES["backend"],
+    }
 
 
 def test_every_code_that_is_told_to_programs_has_an_error() -> None:
-    told = {*CODES["spc"], *CODES["local"], *CODES["journal"], *CODES["message"], *CODES["pulsar"]}
+    told = {*CODES["spc"], *CODES["local"], *CODES["journal"], *CODES["message"], *CODES["pulsar"], *CODES["backend"]}
     assert told == {kind.code for kind in TREE.kinds}
 
 

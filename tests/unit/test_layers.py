@@ -1,7 +1,7 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <-
-the public face ``speed`` <- journal <- topics <- pulsar <- gateway <- spark, daemon, cli. A module may
+bridges <- the public face ``speed`` <- journal <- topics <- pulsar <- gateway <- spark, daemon, cli. A module may
 import its own layer and those below.
 """
 
@@ -27,6 +27,7 @@ LAYERS = (
     "trust",
     "runtime",
     "native",
+    "bridges",
     "",
     "journal",
     "topics",
@@ -35,7 +36,7 @@ LAYERS = (
     "application",
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
-FACE |= {"topic", "topic_consumer", "topic_host", "aio_topic"}
+FACE |= {"topic", "topic_consumer", "topic_host", "aio_topic", "messages", "message_subscription"}
 APPLICATIONS = frozenset({"spark", "daemon", "cli"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})

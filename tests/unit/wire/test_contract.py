@@ -16,7 +16,7 @@ from tests.vectors import DIRECTORY
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = ROOT / "registry_spec"
-KINDS = ("spc", "local", "journal", "message")
+KINDS = ("spc", "local", "journal", "message", "backend")
 
 
 def test_every_code_an_exception_carries_is_published() -> None:

@@ -1,0 +1,100 @@
+"""How names of SPEED are written where a backend does not take them, and read again (B-2). Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from hashlib import sha256
+from urllib.parse import quote, unquote
+
+from speed.errors import InvalidNameError
+from speed.wire.names import check_topic
+
+MAX_KAFKA_TOPIC = 249
+MAX_NATS_TOKEN = 128
+MAX_NATS_DURABLE = 200
+_ESCAPE = ".."
+"""Two dots are in no topic of SPEED, and a topic of Kafka may have them."""
+_HEX = 64
+KEPT_OF_KAFKA = MAX_KAFKA_TOPIC - len(_ESCAPE) - _HEX
+"""How much of a topic stands in a name that is shortened."""
+_NATS = str.maketrans({".": "=", "*": "+"})
+"""A server of NATS formats names of consumers, so they have no ``%``."""
+_VISIBLE = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_LAST_DAY_MS = 253_402_300_799_000
+
+
+def kafka_topic(topic: str) -> str:
+    """The topic of Kafka that holds a topic: itself, unless Kafka keeps such names for itself or they are too long."""
+    escaped = _ESCAPE + topic if topic.startswith("__") else topic
+    if len(escaped) <= MAX_KAFKA_TOPIC:
+        return escaped
+    return f"{topic[:KEPT_OF_KAFKA]}{_ESCAPE}{_hash(topic)}"
+
+
+def topic_of_kafka(name: str) -> str | None:
+    """The topic that ``kafka_topic`` wrote so; None for others' names, and for what it shortened: its messages tell."""
+    topic = name[len(_ESCAPE) :] if name.startswith(f"{_ESCAPE}__") else name
+    try:
+        check_topic(topic)
+    except InvalidNameError:
+        return None
+    return topic if kafka_topic(topic) == name else None
+
+
+def nats_stream(topic: str) -> str:
+    """The stream that is made for a topic, if no stream takes it: one for all topics with the same first part."""
+    first = topic.split(".", 1)[0]
+    return f"speed-{first}" if len(first) <= MAX_NATS_TOKEN else f"speed-{first[:MAX_NATS_TOKEN]}={_hash(first)}"
+
+
+def nats_subjects(topic: str) -> list[str]:
+    """What the stream of ``nats_stream`` takes."""
+    first = topic.split(".", 1)[0]
+    return [first, f"{first}.>"]
+
+
+def nats_filter(pattern: str) -> str:
+    """The subjects that a pattern covers."""
+    return ">" if pattern == "*" else f"{pattern[:-1]}>" if pattern.endswith(".*") else pattern
+
+
+def nats_durable(group: str, pattern: str) -> str:
+    """The consumer of JetStream that keeps the position of a group in a pattern."""
+    name = f"{group}+{pattern}".translate(_NATS)
+    return name if len(name) <= MAX_NATS_DURABLE else f"{name[: MAX_NATS_DURABLE - _HEX - 1]}+{_hash(name)}"
+
+
+def header_text(text: str) -> str:
+    """``text`` in visible ASCII: where a header takes no more, and a line break would begin another one."""
+    return quote(text, safe=_VISIBLE)
+
+
+def text_of_header(text: str) -> str:
+    """What ``header_text`` was given."""
+    return unquote(text)
+
+
+def s3_key(topic: str, message_id: str, published_at_ms: int) -> str:
+    """The object that holds a message."""
+    return f"{s3_day(published_at_ms)}{topic}/{quote(message_id, safe='')}.bin"
+
+
+def s3_day(unix_ms: int) -> str:
+    """Where the objects of a day (UTC) begin."""
+    day = datetime.fromtimestamp(min(unix_ms, _LAST_DAY_MS) / 1000, timezone.utc)
+    return f"events/{day.year:04d}/{day.month:02d}/{day.day:02d}/"
+
+
+def s3_parts(key: str) -> tuple[str, str] | None:
+    """Topic and message id of an object; None for others' objects."""
+    parts = key.split("/")
+    if len(parts) != 6 or parts[0] != "events" or not parts[5].endswith(".bin"):
+        return None
+    try:
+        return check_topic(parts[4]), unquote(parts[5][: -len(".bin")])
+    except InvalidNameError:
+        return None
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
