@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from speed.engine import Engine
 from speed.errors import ConfigurationError, SpeedError, StorageError
@@ -27,6 +27,54 @@ from speed.wire.seal import random_bytes
 _NO_OPTIONS = PublishOptions()
 
 
+class Written(NamedTuple):
+    """One message as it is sent; its time is in Unix milliseconds."""
+
+    message_id: str
+    data: bytes
+    published_at_ms: int
+    traceparent: str | None
+
+
+def write(
+    guard: Guard,
+    payload: Any,
+    options: PublishOptions | None,
+    metadata: Mapping[str, Any],
+    *,
+    namespace: str,
+    publisher_id: str | None,
+    make_id: Callable[[int], str] | None = None,
+) -> Written:
+    """One message; what ``metadata`` says counts over ``options``. Raises what ``Guard.write`` does.
+
+    ``make_id`` makes its id of the time; without it, it is random.
+    """
+    if is_large(payload):
+        raise NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts")
+    asked = options or _NO_OPTIONS
+    unknown = metadata.keys() - MESSAGE_OPTIONS
+    if unknown:
+        raise ConfigurationError(f"no such message option: {', '.join(sorted(unknown))}; see PublishOptions")
+    told: dict[str, Any] = {"topic": "message", **asked.metadata(), **metadata}
+    if asked.trace_context is not None:
+        told["traceparent"], baggage = traceparent_of(asked.trace_context)
+        told["baggage"] = {**baggage, **told.get("baggage", {})}
+    told.setdefault("traceparent", current_traceparent.get())
+    now = time.time_ns() // 1_000_000
+    message_id = new_message_id(now, random_bytes(16)) if make_id is None else make_id(now)
+    data = guard.write(
+        payload,
+        asked,
+        namespace=namespace,
+        message_id=message_id,
+        published_at_ms=now,
+        publisher_id=publisher_id,
+        **told,
+    )
+    return Written(message_id, data, now, told["traceparent"])
+
+
 class Protected(Opening):
     """The way of protected messages through an engine that carries them as bytes. Thread-safe."""
 
@@ -42,31 +90,8 @@ class Protected(Opening):
 
     def encode(self, payload: Any, options: PublishOptions | None, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
         """The id and the bytes of one message; what ``metadata`` says counts over ``options``."""
-        if is_large(payload):
-            raise NotAvailableError(
-                "what no envelope holds is neither signed, encrypted nor described: send it in parts"
-            )
-        asked = options or _NO_OPTIONS
-        unknown = metadata.keys() - MESSAGE_OPTIONS
-        if unknown:
-            raise ConfigurationError(f"no such message option: {', '.join(sorted(unknown))}; see PublishOptions")
-        told: dict[str, Any] = {"topic": "message", **asked.metadata(), **metadata}
-        if asked.trace_context is not None:
-            told["traceparent"], baggage = traceparent_of(asked.trace_context)
-            told["baggage"] = {**baggage, **told.get("baggage", {})}
-        told.setdefault("traceparent", current_traceparent.get())
-        now = time.time_ns() // 1_000_000
-        message_id = new_message_id(now, random_bytes(16))
-        data = self._guard.write(
-            payload,
-            asked,
-            namespace=self._namespace,
-            message_id=message_id,
-            published_at_ms=now,
-            publisher_id=self._name,
-            **told,
-        )
-        return message_id, data
+        written = write(self._guard, payload, options, metadata, namespace=self._namespace, publisher_id=self._name)
+        return written.message_id, written.data
 
     def publish(self, topic: str, data: bytes, timeout: float, on_full: str) -> Published:
         """Send an encoded event to all who subscribe to it and allow this node."""

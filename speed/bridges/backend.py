@@ -1,0 +1,121 @@
+"""What a backend does, whichever it is: messages are published and confirmed, consumed by a group and acknowledged.
+
+A backend connects when it is first asked, so it can be made while its server is away, and connects anew after a failure.
+All methods raise BackendAwayError, BackendRefusedError, BackendFullError and, of others, BackendError; PayloadTooLargeError
+for what the server does not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from speed.errors import PayloadTooLargeError
+from speed.wire.message import MessageView
+from speed.wire.message.splice import without_token
+
+MAX_MESSAGE_BYTES = 1 << 20
+"""Unless more is asked for: what Kafka and NATS take as they come."""
+MAX_BATCH_MESSAGES = 4096
+"""Of one ``publish`` of a backend."""
+MAX_BATCH_BYTES = 64 << 20
+MAX_HELD_MESSAGES = 4096
+"""What one subscription may have and not acknowledge."""
+REFRESH_SECONDS = 5.0
+"""How soon new topics of a pattern are seen."""
+START = ("latest", "earliest")
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One message on its way, without a token. Times are Unix milliseconds."""
+
+    topic: str
+    key: str | None = field(repr=False)
+    envelope: bytes = field(repr=False)
+    message_id: str
+    published_at_ms: int
+    trace_id: str | None
+
+    @classmethod
+    def of(cls, envelope: bytes, key: str | None = None) -> Outgoing:
+        """WireError(BAD_MESSAGE) for what is no message."""
+        envelope = without_token(envelope)
+        view = MessageView(envelope).validate()
+        trace = view.traceparent
+        trace_id = trace.split("-")[1] if trace else None
+        return cls(view.topic, key, envelope, view.message_id, view.published_at_ms, trace_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a subscription got: bytes that may be a message, or anything.
+
+    Attributes:
+        topic: where it lay; empty where only the message tells.
+        position: its place, as the backend writes it.
+        sequence: a number that grows within a topic of one partition; 0 where there is none.
+        deliveries: how often it was delivered, this time included; 1 where nobody counts.
+        handle: what the backend needs to acknowledge it.
+    """
+
+    topic: str
+    key: str | None = field(repr=False)
+    envelope: bytes = field(repr=False)
+    position: str
+    sequence: int = 0
+    deliveries: int = 1
+    handle: Any = field(default=None, repr=False)
+
+
+class Health(NamedTuple):
+    """Whether a backend answers: in how many seconds, or what is wrong."""
+
+    is_up: bool
+    seconds: float
+    trouble: str = ""
+
+
+class BackendSubscription(Protocol):
+    """One consumer of a group. For one thread at a time."""
+
+    def receive(self, most: int, timeout: float) -> list[Delivered]:
+        """What comes within ``timeout`` seconds, at most so many; what was delivered and is held comes once only."""
+
+    def acknowledge(self, delivered: Sequence[Delivered]) -> None:
+        """When it returns, they do not come again; those of a connection that was lost meanwhile may."""
+
+    def positions(self) -> dict[str, str]:
+        """Where the group stands, by topic or partition, as far as this consumer knows."""
+
+    def close(self) -> None:
+        """Leave the group; what is held comes again, to others at once."""
+
+
+class Backend(Protocol):
+    """Thread-safe."""
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether messages are kept for groups. If not, who is not there misses them."""
+
+    def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
+        """Their positions, once all are confirmed, within ``timeout`` seconds."""
+
+    def subscribe(self, pattern: str, group: str, start: str) -> BackendSubscription:
+        """Join ``group``; it is made at ``start`` if it is not there. Connects when first asked for messages."""
+
+    def ping(self, timeout: float) -> None:
+        """Returns once the server answered."""
+
+    def close(self) -> None:
+        """End the connection. What is under way fails."""
+
+
+def too_large(limit: str) -> PayloadTooLargeError:
+    """For what a server does not take."""
+    return PayloadTooLargeError(f"the message is larger than the backend takes: raise {limit}, or send less")
+
+
+__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing"]

@@ -1,0 +1,425 @@
+"""Apache Kafka: a message is a record, its key the record's key, its envelope the value (B-1).
+
+librdkafka connects, retries and keeps order by itself; it works on threads of its own, which end with ``close``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import confluent_kafka as kafka
+
+from speed.bridges.address import Address
+from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
+from speed.bridges.marks import Marks
+from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic, topic_of_kafka
+
+RECORD_ROOM = 4096
+"""Of key and headers, and what frames a record."""
+SEND_SECONDS = 30.0
+"""How long librdkafka tries to send a message that nobody waits for any more."""
+QUEUE_KILOBYTES = 65_536
+FETCH_KILOBYTES = 16_384
+AWAY_MS = 86_400_000
+"""How long a program may work on a message and stay in the group: time is no reason to give it to another (B-5)."""
+_POLL_SECONDS = 0.1
+_ANSWER_SECONDS = 10.0
+
+_CODES = kafka.KafkaError
+_AUTHENTICATION = frozenset({_CODES._AUTHENTICATION, _CODES.SASL_AUTHENTICATION_FAILED, _CODES._SSL})
+_REFUSALS = {
+    **dict.fromkeys(_AUTHENTICATION, "the credentials, or the certificate"),
+    _CODES.TOPIC_AUTHORIZATION_FAILED: "the topic to this user",
+    _CODES.GROUP_AUTHORIZATION_FAILED: "the group to this user",
+    _CODES.CLUSTER_AUTHORIZATION_FAILED: "this user",
+    _CODES.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional_id to this user",
+    _CODES.TOPIC_EXCEPTION: "the name of the topic: another one may differ from it only in '.' and '_'",
+    _CODES.INVALID_CONFIG: "the configuration",
+    _CODES._FENCED: "the transactional_id: another program uses it now",
+    _CODES.INVALID_PRODUCER_EPOCH: "the transactional_id: another program uses it now",
+    _CODES.POLICY_VIOLATION: "what its policy forbids",
+    _CODES.UNKNOWN_TOPIC_OR_PART: "the topic: it is not there, and is not made by itself",
+    _CODES._UNKNOWN_TOPIC: "the topic: it is not there, and is not made by itself",
+    _CODES.INVALID_RECORD: "the record",
+}
+_TOO_LARGE = frozenset({_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE})
+_AWAY = frozenset(
+    {
+        *(_CODES._ALL_BROKERS_DOWN, _CODES._TRANSPORT, _CODES._TIMED_OUT, _CODES._MSG_TIMED_OUT, _CODES._RESOLVE),
+        *(_CODES.REQUEST_TIMED_OUT, _CODES.NOT_ENOUGH_REPLICAS, _CODES.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        *(_CODES.LEADER_NOT_AVAILABLE, _CODES.NOT_LEADER_FOR_PARTITION, _CODES.COORDINATOR_LOAD_IN_PROGRESS),
+        *(_CODES.COORDINATOR_NOT_AVAILABLE, _CODES.NOT_COORDINATOR, _CODES._PURGE_QUEUE, _CODES._PURGE_INFLIGHT),
+        *(_CODES._WAIT_COORD, _CODES._DESTROY, _CODES._TIMED_OUT_QUEUE, _CODES._FAIL),
+    }
+)
+_LOST = frozenset(
+    {
+        *(_CODES.ILLEGAL_GENERATION, _CODES.UNKNOWN_MEMBER_ID, _CODES.REBALANCE_IN_PROGRESS, _CODES._ASSIGNMENT_LOST),
+        *(_CODES._NO_OFFSET, _CODES.FENCED_INSTANCE_ID),
+    }
+)
+"""A commit that came too late: the group gave the partition away, and the messages come again there."""
+
+
+def _error(error: Any) -> Exception:
+    """What an error of librdkafka means. Only its name is told."""
+    code = error.code()
+    if code in _TOO_LARGE:
+        return too_large("max_message_bytes, and the topic's max.message.bytes")
+    if code in _REFUSALS:
+        return BackendRefusedError(f"Kafka refuses {_REFUSALS[code]} ({error.name()})")
+    if code in _AWAY or error.retriable():
+        return BackendAwayError(f"Kafka does not answer ({error.name()}): try again")
+    return BackendError(f"Kafka: {error.name()}")
+
+
+class KafkaBackend:
+    """One cluster. With ``transactional_id`` in the address each ``publish`` is a transaction."""
+
+    has_groups = True
+
+    def __init__(self, address: Address, max_message_bytes: int) -> None:
+        self._address, self._max_bytes = address, max_message_bytes
+        self._lock = threading.Lock()
+        self._producer: Any = None
+        self._refused: Any = None
+        """The last refusal of credentials: librdkafka tries again for ever."""
+        self._transaction = str(address.options["transactional_id"])
+
+    def settings(self, told: Callable[[Any], None]) -> dict[str, Any]:
+        """What producers and consumers have in common; ``told`` gets errors of the connection."""
+        address = self._address
+        own = {
+            "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts),
+            "client.id": "speed",
+            "error_cb": told,
+            "log_level": 0,
+            "socket.timeout.ms": int(_ANSWER_SECONDS * 1000),
+            "reconnect.backoff.max.ms": 1000,
+            "topic.metadata.refresh.interval.ms": int(REFRESH_SECONDS * 500),
+        }
+        if address.tls and address.options["trusted"]:
+            own["ssl.ca.location"] = address.options["trusted"]
+        if address.user:
+            own |= {"sasl.mechanism": "PLAIN", "sasl.username": address.user, "sasl.password": address.password()}
+        secure = ("SASL_" if address.user else "") + ("SSL" if address.tls else "PLAINTEXT")
+        return {**own, "security.protocol": secure}
+
+    # --- publishing ---
+
+    def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
+        """Positions are ``partition:offset``."""
+        deadline = monotonic() + timeout
+        if not self._transaction:
+            return self._send(self._opened(), messages, deadline)
+        with self._lock:  # a producer has one transaction at a time
+            return self._send_in_transaction(messages, deadline)
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._producer is None:
+                self._producer = kafka.Producer(self._producing())
+            return self._producer
+
+    def _producing(self) -> dict[str, Any]:
+        named = {"transactional.id": self._transaction} if self._transaction else {}
+        return {
+            **self.settings(self._note),
+            **named,
+            "enable.idempotence": True,
+            "linger.ms": 1,
+            "message.timeout.ms": int(SEND_SECONDS * 1000),
+            "message.max.bytes": self._max_bytes + RECORD_ROOM,
+            "queue.buffering.max.kbytes": QUEUE_KILOBYTES,
+        }
+
+    def _note(self, error: Any) -> None:
+        if error.code() in _AUTHENTICATION:
+            self._refused = error
+
+    def _send(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> list[str]:
+        """Hand over all, and wait until the last is confirmed."""
+        sending = _Sending(len(messages))
+        for place, message in enumerate(messages):
+            self._produce(producer, message, partial(sending.confirm, place), deadline)
+            if not place % 256:
+                producer.poll(0)
+        while sending.missing and self._goes_on(producer, deadline):
+            producer.poll(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))
+        if sending.failure is not None:
+            self._drop_if_fatal(producer, sending.failure)
+            raise _error(sending.failure)
+        if sending.missing:
+            raise BackendAwayError(f"Kafka did not confirm {sending.missing} of {len(messages)} messages in time")
+        return sending.positions
+
+    def _produce(self, producer: Any, message: Outgoing, confirm: Any, deadline: float) -> None:
+        key = None if message.key is None else message.key.encode()
+        while True:
+            try:
+                producer.produce(
+                    kafka_topic(message.topic), message.envelope, key, headers=_headers(message), on_delivery=confirm
+                )
+            except BufferError:
+                if not self._goes_on(producer, deadline):
+                    raise BackendAwayError("Kafka does not take what waits to be sent: try again") from None
+                producer.poll(_POLL_SECONDS)
+            except kafka.KafkaException as error:
+                self._drop_if_fatal(producer, error.args[0])
+                raise _error(error.args[0]) from None
+            else:
+                return
+
+    def _goes_on(self, producer: Any, deadline: float) -> bool:
+        """Whether to wait on; a refusal of the credentials ends the producer, so that the next one tries new ones."""
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            self._drop(producer)
+            raise _error(refused)
+        return monotonic() < deadline
+
+    def _drop_if_fatal(self, producer: Any, error: Any) -> None:
+        if error.fatal():
+            self._drop(producer)
+
+    def _drop(self, producer: Any) -> None:
+        producer.purge(blocking=False)
+        if self._producer is producer:
+            self._producer = None
+
+    def _send_in_transaction(self, messages: Sequence[Outgoing], deadline: float) -> list[str]:
+        """All or none; ``_lock`` is held."""
+        try:
+            if self._producer is None:
+                producer = kafka.Producer(self._producing())
+                producer.init_transactions(max(0.1, deadline - monotonic()))
+                self._producer = producer
+            producer = self._producer
+            producer.begin_transaction()
+            positions = self._send(producer, messages, deadline)
+            producer.commit_transaction(max(0.1, deadline - monotonic()))
+        except kafka.KafkaException as error:
+            self._abort()
+            raise _error(error.args[0]) from None
+        except BaseException:
+            self._abort()
+            raise
+        return positions
+
+    def _abort(self) -> None:
+        """Give the transaction up: a producer that begins anew ends what is left of it."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                producer.abort_transaction(1.0)
+            except kafka.KafkaException:
+                pass  # it was fenced, or the cluster is away
+            producer.purge(blocking=False)
+
+    # --- the rest ---
+
+    def subscribe(self, pattern: str, group: str, start: str) -> KafkaSubscription:
+        """Join when first asked for messages."""
+        return KafkaSubscription(self, pattern, group, start, float(self._address.options["lease_seconds"]))
+
+    def ping(self, timeout: float) -> None:
+        """Ask for the metadata of the cluster."""
+        found: list[Any] = []
+        asker = kafka.Producer(self.settings(found.append))
+        try:
+            asker.list_topics(timeout=timeout)
+        except kafka.KafkaException as error:
+            asker.poll(0)
+            refused = next((one for one in found if one.code() in _AUTHENTICATION), error.args[0])
+            raise _error(refused) from None
+
+    def close(self) -> None:
+        """Forget what is not confirmed."""
+        with self._lock:
+            producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge(blocking=False)
+            producer.flush(1.0)
+
+
+class _Sending:
+    """Messages that were handed over and are not confirmed."""
+
+    def __init__(self, count: int) -> None:
+        self.missing = count
+        self.positions = [""] * count
+        self.failure: Any = None
+
+    def confirm(self, place: int, error: Any, record: Any) -> None:
+        """Called by ``poll``."""
+        self.missing -= 1
+        if error is not None:
+            self.failure = self.failure or error
+        else:
+            self.positions[place] = f"{record.partition()}:{record.offset()}"
+
+
+def _headers(message: Outgoing) -> list[tuple[str, str]]:
+    headers = [
+        ("prism-envelope-version", "1"),
+        ("prism-message-id", message.message_id),
+        ("prism-topic", message.topic),
+    ]
+    return headers if message.trace_id is None else [*headers, ("prism-trace-id", message.trace_id)]
+
+
+class KafkaSubscription:
+    """A member of a consumer group of Kafka."""
+
+    def __init__(self, backend: KafkaBackend, pattern: str, group: str, start: str, lease_seconds: float) -> None:
+        self._backend, self._pattern, self._group = backend, pattern, group
+        self._lease_ms = int(lease_seconds * 1000)
+        self._consumer: Any = None
+        self._refused: Any = None
+        self._marks: dict[tuple[str, int], Marks] = {}
+        self._has_begun = start == "earliest"
+        """Whether topics that are new to the group are read from their beginning."""
+
+    def _opened(self) -> Any:
+        if self._consumer is None:
+            consumer = kafka.Consumer(
+                {
+                    **self._backend.settings(self._note),
+                    "group.id": self._group,
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",
+                    "allow.auto.create.topics": True,
+                    "session.timeout.ms": self._lease_ms,
+                    "heartbeat.interval.ms": max(100, self._lease_ms // 10),
+                    "max.poll.interval.ms": max(AWAY_MS, self._lease_ms),
+                    "queued.max.messages.kbytes": FETCH_KILOBYTES,
+                    "fetch.wait.max.ms": 100,
+                    "partition.assignment.strategy": "cooperative-sticky",
+                }
+            )
+            consumer.subscribe(
+                [_subscribed(self._pattern)], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
+            self._consumer = consumer
+        return self._consumer
+
+    def _note(self, error: Any) -> None:
+        if error.code() in _AUTHENTICATION:
+            self._refused = error
+
+    def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        """A group that is new begins at the ends, and keeps them: nothing is missed when this member dies."""
+        if not self._has_begun:
+            self._has_begun = True
+            found = consumer.committed(list(partitions), timeout=_ANSWER_SECONDS)
+            new = [one for one in found if one.offset < 0]
+            for one in new:
+                one.offset = consumer.get_watermark_offsets(one, timeout=_ANSWER_SECONDS)[1]
+            if new:
+                consumer.commit(offsets=new, asynchronous=False)
+        consumer.incremental_assign(partitions)
+
+    def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        """Say where these stand, before another member gets them."""
+        try:
+            self._commit([(one.topic, one.partition) for one in partitions])
+        except BackendError:
+            pass  # what is acknowledged comes again
+        self._lost(consumer, partitions)
+
+    def _lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        for one in partitions:
+            self._marks.pop((one.topic, one.partition), None)
+
+    def receive(self, most: int, timeout: float) -> list[Delivered]:
+        """Raises BackendRefusedError too for a topic that is not there and is not made."""
+        consumer = self._opened()
+        deadline = monotonic() + timeout
+        while True:
+            left = max(0.0, deadline - monotonic())
+            records = consumer.consume(1, min(left, 1.0))
+            records += consumer.consume(most - 1, 0.002) if records and most > 1 else []
+            refused, self._refused = self._refused, None
+            if refused is not None:
+                self._consumer = None
+                consumer.close()
+                raise _error(refused)
+            delivered = [one for one in map(self._delivered, records) if one is not None]
+            if delivered or monotonic() >= deadline:
+                return delivered
+
+    def _delivered(self, record: Any) -> Delivered | None:
+        error = record.error()
+        if error is not None:
+            if error.code() in (_CODES._PARTITION_EOF, _CODES.UNKNOWN_TOPIC_OR_PART) or error.code() in _AWAY:
+                return None  # librdkafka goes on by itself; a topic may be made later
+            raise _error(error)
+        place = record.topic(), record.partition()
+        self._marks.setdefault(place, Marks()).deliver(record.offset())
+        return Delivered(
+            topic_of_kafka(record.topic()) or "",
+            _key(record.key()),
+            record.value() or b"",
+            f"{record.partition()}:{record.offset()}",
+            record.offset(),
+            handle=(*place, record.offset()),
+        )
+
+    def acknowledge(self, delivered: Sequence[Delivered]) -> None:
+        """Commits how far each partition is done."""
+        places = set()
+        for one in delivered:
+            topic, partition, offset = one.handle
+            marks = self._marks.get((topic, partition))
+            if marks is not None:
+                marks.acknowledge(offset)
+                places.add((topic, partition))
+        self._commit(sorted(places))
+
+    def _commit(self, places: Sequence[tuple[str, int]]) -> None:
+        offsets = [
+            kafka.TopicPartition(topic, partition, self._marks[topic, partition].mark())
+            for topic, partition in places
+            if (topic, partition) in self._marks
+        ]
+        if not offsets or self._consumer is None:
+            return
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except kafka.KafkaException as error:
+            if error.args[0].code() not in _LOST:
+                raise _error(error.args[0]) from None
+
+    def positions(self) -> dict[str, str]:
+        """The next offset of each partition that this member has."""
+        return {f"{topic}/{partition}": str(marks.mark()) for (topic, partition), marks in self._marks.items()}
+
+    def close(self) -> None:
+        """Leave the group."""
+        consumer, self._consumer = self._consumer, None
+        self._marks.clear()
+        if consumer is not None:
+            consumer.close()
+
+
+def _subscribed(pattern: str) -> str:
+    """A topic, or an expression that librdkafka knows by its first character."""
+    if pattern == "*":
+        return r"^(\.\.__|_?[A-Za-z0-9-]|_$|_\.).*"
+    if not pattern.endswith(".*"):
+        return kafka_topic(pattern)
+    first = pattern[:-1][:KEPT_OF_KAFKA]
+    escaped = (f"..{first}" if first.startswith("__") else first).replace(".", r"\.")
+    return f"^{escaped}[A-Za-z0-9_-].*"
+
+
+def _key(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "replace")
+
+
+__all__ = ["KafkaBackend"]

@@ -1,0 +1,460 @@
+"""NATS with JetStream: a message is one of a subject, which is its topic (B-1).
+
+nats-py runs on an event loop; it connects anew by itself, and forgets then what it asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from nats import errors
+from nats.aio.client import Client
+from nats.js import api
+from nats.js import errors as js_errors
+
+from speed.bridges.address import Address
+from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.bridges.loop import Loop
+from speed.bridges.names import header_text, nats_durable, nats_filter, nats_stream, nats_subjects, text_of_header
+from speed.bridges.tls import tls_context
+
+MAX_PENDING = 4000
+"""Messages of all threads that are sent and not confirmed."""
+PULL_MESSAGES = 256
+PULL_SECONDS = 30.0
+MAX_ACK_PENDING = 10_000
+_ANSWER_SECONDS = 5.0
+_OTHERS = ("KV_", "OBJ_", "$")
+"""Streams that JetStream makes for what are no messages."""
+_GIVEN_BACK = b'-NAK {"delay": 200000000}'
+"""After 0.2 seconds, when somebody may ask: servers of version 2.9 mix up what comes again while nobody does, and send
+it a lease later."""
+_FULL = frozenset({10002, 10023, 10028, 10047, 10077})
+_TOO_LARGE_CODE = 10054
+_REFUSALS = {
+    10058: "the stream: there is another one of its name",
+    10065: "to make a stream for the subject: another one has some of its subjects",
+    10026: "another stream",
+    10027: "another stream",
+    10148: "another position for the group",
+    10013: "another position for the group",
+}
+
+
+def _error(error: BaseException, noted: BaseException | None = None) -> Exception:
+    """What an error of nats-py means; texts that name an account or a subject are not told."""
+    name = type(error).__name__
+    if _is_refusal(error):
+        return BackendRefusedError("NATS refuses the credentials")
+    if isinstance(error, errors.MaxPayloadError):
+        return too_large("max_payload of the server")
+    if isinstance(error, js_errors.APIError) and error.err_code:
+        return _of_jetstream(error.err_code, error.code or 0)
+    if noted is not None and "permissions" in str(noted).lower():
+        return BackendRefusedError("NATS refuses a subject to this user: check its permissions, those of $JS.API too")
+    return BackendAwayError(f"NATS does not answer ({name}): try again")
+
+
+def _of_jetstream(code: int, status: int) -> Exception:
+    if code in _FULL:
+        return BackendFullError(f"JetStream has no room ({code}): its limits, or those of the stream, are reached")
+    if code == _TOO_LARGE_CODE:
+        return too_large("max_msg_size of the stream")
+    if code in _REFUSALS:
+        return BackendRefusedError(f"JetStream refuses {_REFUSALS[code]} ({code})")
+    if status == 503:
+        return BackendAwayError(f"JetStream does not answer ({code}): try again")
+    return BackendError(f"JetStream: {code}")
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    text = str(error).lower()
+    return isinstance(error, errors.AuthorizationError) or "authorization" in text or "authentication" in text
+
+
+class NatsBackend:
+    """One account. Streams are made where no stream takes a topic."""
+
+    has_groups = True
+
+    def __init__(self, address: Address, max_message_bytes: int) -> None:
+        self._address, self._max_bytes = address, max_message_bytes
+        self._tls = tls_context(address)
+        self._loop = Loop("NATS")
+        self._client: Any = None
+        self._context: Any = None
+        self._turn: asyncio.Lock | None = None
+        self._noted: BaseException | None = None
+        """The last error that came by itself."""
+        self._streams: set[str] = set()
+        """Topics that a stream takes."""
+        self.connections = 0
+        """Grows with each connection: what was asked for on another is forgotten."""
+
+    # --- the connection; on the loop ---
+
+    async def connected(self) -> Any:
+        """The client, once it is connected."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        async with self._turn:
+            if self._client is None or self._client.is_closed:
+                self._client = await self._connect()
+                self._context = self._client.jetstream(publish_async_max_pending=MAX_PENDING, timeout=_ANSWER_SECONDS)
+                self._streams.clear()
+            while not self._client.is_connected:
+                if self._client.is_closed:
+                    raise _error(self._noted or errors.ConnectionClosedError())
+                await asyncio.sleep(0.02)
+            return self._client
+
+    async def _connect(self) -> Any:
+        refused = asyncio.Event()
+        self._noted = None
+
+        async def note(error: Exception) -> None:
+            self._noted = error
+            if _is_refusal(error):
+                refused.set()
+
+        async def again() -> None:
+            self.connections += 1
+
+        client = Client()
+        connecting = asyncio.ensure_future(client.connect(**self._settings(), error_cb=note, reconnected_cb=again))
+        refusing = asyncio.ensure_future(refused.wait())
+        try:
+            await asyncio.wait({connecting, refusing}, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                raise BackendRefusedError("NATS refuses the credentials")
+            await connecting
+        except (errors.Error, OSError) as error:
+            raise _error(error) from None
+        finally:
+            refusing.cancel()
+            connecting.cancel()
+        self.connections += 1
+        return client
+
+    def _settings(self) -> dict[str, Any]:
+        address = self._address
+        scheme = "tls" if address.tls else "nats"
+        own: dict[str, Any] = {"tls": self._tls} if self._tls else {}
+        password = address.password()
+        if address.user and password:
+            own |= {"user": address.user, "password": password}
+        elif address.user or password:
+            own["token"] = address.user or password
+        return {
+            **own,
+            "servers": [f"{scheme}://{host}:{port}" for host, port in address.hosts],
+            "name": "speed",
+            "connect_timeout": 2,
+            "reconnect_time_wait": 0.2,
+            "max_reconnect_attempts": -1,
+            "ping_interval": 10,
+        }
+
+    # --- publishing ---
+
+    def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
+        """Positions are sequences of streams."""
+        self._noted = None
+        try:
+            return self._loop.run(self._publish(messages), timeout)
+        except BackendAwayError:
+            if self._noted is not None:
+                raise _error(errors.TimeoutError(), self._noted) from None
+            raise
+
+    async def _publish(self, messages: Sequence[Outgoing]) -> list[str]:
+        await self.connected()
+        for topic in {message.topic for message in messages} - self._streams:
+            await self.make_stream(topic)
+            self._streams.add(topic)
+        waiting: list[Any] = []
+        try:
+            for message in messages:
+                asked = self._context.publish_async(message.topic, message.envelope, headers=_headers(message))
+                waiting.append(await asked)  # noqa: PERF401 - those that were sent before a failure are cancelled
+            return [str((await answer).seq) for answer in waiting]
+        except (errors.Error, js_errors.Error, OSError) as error:
+            self._streams.clear()  # one may have been removed
+            raise _error(error, self._noted) from None
+        finally:
+            for answer in waiting:
+                answer.cancel()
+
+    async def make_stream(self, topic: str) -> None:
+        """Make the stream of a topic, unless there is one."""
+        try:
+            if not await self.streams_of(topic):
+                await self._context.add_stream(name=nats_stream(topic), subjects=nats_subjects(topic))
+        except (errors.Error, js_errors.Error, OSError) as error:
+            raise _error(error, self._noted) from None
+
+    async def streams_of(self, subjects: str) -> list[str]:
+        """Names of all streams that take some of these subjects."""
+        names: list[str] = []
+        while True:
+            asked = json.dumps({"subject": subjects, "offset": len(names)}).encode()
+            answer = await self._client.request("$JS.API.STREAM.NAMES", asked, timeout=_ANSWER_SECONDS)
+            told = json.loads(answer.data)
+            if "error" in told:
+                raise _of_jetstream(told["error"].get("err_code", 0), told["error"].get("code", 0))
+            page = told.get("streams") or []
+            names += page
+            if not page or len(names) >= told["total"]:
+                return [name for name in names if not name.startswith(_OTHERS)]
+
+    # --- the rest ---
+
+    @property
+    def context(self) -> Any:
+        """JetStream, once it is connected."""
+        return self._context
+
+    def subscribe(self, pattern: str, group: str, start: str) -> NatsSubscription:
+        """Join when first asked for messages."""
+        lease = float(self._address.options["lease_seconds"])
+        return NatsSubscription(self, self._loop, pattern, group, start, lease)
+
+    def ping(self, timeout: float) -> None:
+        """Ask for a sign of life."""
+        self._loop.run(self._ping(), timeout)
+
+    async def _ping(self) -> None:
+        client = await self.connected()
+        try:
+            await client.flush(_ANSWER_SECONDS)
+        except (errors.Error, OSError) as error:
+            raise _error(error) from None
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            try:
+                self._loop.run(self._client.close(), 2.0)
+            except BackendError:
+                pass  # the server is away
+        self._loop.close()
+
+
+def _headers(message: Outgoing) -> dict[str, str]:
+    message_id = header_text(message.message_id)
+    headers = {"Prism-Envelope-Version": "1", "Prism-Message-ID": message_id, "Nats-Msg-Id": message_id}
+    if message.trace_id is not None:
+        headers["Prism-Trace-ID"] = message.trace_id
+    if message.key is not None:
+        headers["Prism-Key"] = header_text(message.key)
+    return headers
+
+
+class _Pull:
+    """What was asked of one stream and has not come yet."""
+
+    def __init__(self) -> None:
+        self.missing = 0
+        self.until = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether to ask again."""
+        return self.missing <= 0 or now >= self.until
+
+
+class NatsSubscription:
+    """A member of the group: it pulls from the group's consumer in each stream. All of it runs on the loop."""
+
+    def __init__(
+        self, backend: NatsBackend, loop: Loop, pattern: str, group: str, start: str, lease_seconds: float
+    ) -> None:
+        self._backend, self._loop = backend, loop
+        self._pattern, self._start, self._lease = pattern, start, lease_seconds
+        self._durable = nats_durable(group, pattern)
+        self._arrived: deque[Any] = deque()
+        self._held: set[str] = set()
+        """Where to acknowledge what is neither acknowledged nor given up, arrived messages included."""
+        self._something: asyncio.Event | None = None
+        self._connection = 0
+        self._inbox = ""
+        self._subscription: Any = None
+        self._pulls: dict[str, _Pull] = {}
+        self._names: list[str] = []
+        self._look_again = 0.0
+        self._renewing: Any = None
+        self._positions: dict[str, str] = {}
+
+    def receive(self, most: int, timeout: float) -> list[Delivered]:
+        """BackendAwayError if the server cannot be reached in that time."""
+        return self._loop.run(self._receive(most, timeout), timeout + _ANSWER_SECONDS)
+
+    async def _receive(self, most: int, timeout: float) -> list[Delivered]:
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout
+        try:
+            await asyncio.wait_for(self._open(), max(timeout, 0.5))
+            while not self._arrived and now() < deadline:
+                await self._ask(most, now())
+                await self._wait(min(deadline, self._look_again) - now())
+        except asyncio.TimeoutError:
+            raise BackendAwayError("NATS did not answer in time: try again") from None
+        except (errors.Error, js_errors.Error, OSError) as error:
+            raise _error(error) from None
+        return [self._delivered(self._arrived.popleft()) for _ in range(min(most, len(self._arrived)))]
+
+    async def _wait(self, seconds: float) -> None:
+        assert self._something is not None
+        self._something.clear()
+        try:
+            await asyncio.wait_for(self._something.wait(), max(0.0, min(seconds, 1.0)))
+        except asyncio.TimeoutError:
+            pass
+
+    async def _open(self) -> None:
+        """Listen on this connection, and renew what is held."""
+        client = await self._backend.connected()
+        if self._something is None:
+            self._something = asyncio.Event()
+            self._renewing = asyncio.ensure_future(self._renew())
+        if self._connection != self._backend.connections:
+            for pull in self._pulls.values():
+                pull.missing = 0
+            self._connection = self._backend.connections
+        if self._subscription is None or self._subscription._conn is not client:
+            self._inbox = client.new_inbox()
+            self._subscription = await client.subscribe(f"{self._inbox}.*", cb=self._come)
+            self._names, self._pulls, self._look_again = [], {}, 0.0
+
+    async def _ask(self, most: int, now: float) -> None:
+        """Pull from each stream that owes nothing."""
+        client = await self._backend.connected()
+        if now >= self._look_again:
+            await self._look()
+            self._look_again = now + REFRESH_SECONDS
+        for place, name in enumerate(self._names):
+            pull = self._pulls[name]
+            if pull.is_due(now):
+                pull.missing, pull.until = min(most, PULL_MESSAGES), now + PULL_SECONDS
+                asked = {"batch": pull.missing, "expires": int(PULL_SECONDS * 1e9)}
+                subject = f"$JS.API.CONSUMER.MSG.NEXT.{name}.{self._durable}"
+                await client.publish(subject, json.dumps(asked).encode(), reply=f"{self._inbox}.{place}")
+
+    async def _look(self) -> None:
+        """Find the streams of the pattern; each new one gets the group's consumer."""
+        subjects = nats_filter(self._pattern)
+        if not self._names and self._pattern != "*":
+            await self._backend.make_stream(self._pattern.removesuffix(".*"))
+        for name in await self._backend.streams_of(subjects):
+            if name not in self._pulls:
+                await self._make_consumer(name, subjects)
+                self._names.append(name)
+                self._pulls[name] = _Pull()
+        self._start = "earliest"  # what comes later is read from its beginning
+
+    async def _make_consumer(self, stream: str, subjects: str) -> None:
+        context = self._backend.context
+        try:
+            await context.consumer_info(stream, self._durable)
+        except js_errors.NotFoundError:
+            new = self._start == "latest"
+            config = api.ConsumerConfig(
+                durable_name=self._durable,
+                deliver_policy=api.DeliverPolicy.NEW if new else api.DeliverPolicy.ALL,
+                ack_policy=api.AckPolicy.EXPLICIT,
+                ack_wait=self._lease,
+                max_ack_pending=MAX_ACK_PENDING,
+                filter_subject=None if subjects == ">" else subjects,
+            )
+            await context.add_consumer(stream, config)
+
+    async def _come(self, message: Any) -> None:
+        """Called by nats-py, for messages and for the end of a pull."""
+        pull = self._pulls.get(self._names[int(message.subject.rpartition(".")[2])]) if not message.reply else None
+        if pull is not None:
+            pull.missing = 0
+        elif message.reply:
+            told = message.metadata
+            owed = self._pulls.get(told.stream)
+            if owed is not None:
+                owed.missing -= 1
+            if message.reply not in self._held:
+                self._held.add(message.reply)
+                self._arrived.append(message)
+        if self._something is not None:
+            self._something.set()
+
+    def _delivered(self, message: Any) -> Delivered:
+        told = message.metadata
+        key = (message.headers or {}).get("Prism-Key")
+        self._positions[told.stream] = str(told.sequence.stream + 1)
+        return Delivered(
+            message.subject,
+            None if key is None else text_of_header(key),
+            message.data,
+            f"{told.stream}:{told.sequence.stream}",
+            told.sequence.stream,
+            told.num_delivered,
+            message.reply,
+        )
+
+    async def _renew(self) -> None:
+        """Tell the server, as long as this process lives, that what is held is worked on."""
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            await self._say([*self._held], b"+WPI")
+
+    async def _say(self, replies: Sequence[str], word: bytes) -> None:
+        try:
+            client = await self._backend.connected()
+            for reply in replies:
+                await client.publish(reply, word)
+        except (BackendError, errors.Error, OSError):
+            pass  # what the server did not hear comes again
+
+    def acknowledge(self, delivered: Sequence[Delivered]) -> None:
+        """Returns when the server has read it."""
+        self._loop.run(self._acknowledge([one.handle for one in delivered]), _ANSWER_SECONDS)
+
+    async def _acknowledge(self, replies: Sequence[str]) -> None:
+        client = await self._backend.connected()
+        try:
+            for reply in replies:
+                await client.publish(reply, b"+ACK")
+            await client.flush(_ANSWER_SECONDS)
+        except (errors.Error, OSError) as error:
+            raise _error(error) from None
+        self._held.difference_update(replies)
+
+    def positions(self) -> dict[str, str]:
+        """Behind the last message that came, by stream; the server knows which of those before are acknowledged."""
+        return dict(self._positions)
+
+    def close(self) -> None:
+        """Give back what is held."""
+        try:
+            self._loop.run(self._close(), _ANSWER_SECONDS)
+        except BackendError:
+            pass  # it comes again when the lease ends
+
+    async def _close(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+        if self._subscription is not None:
+            try:
+                client = await self._backend.connected()
+                await self._subscription.unsubscribe()  # before: what is given back goes to whoever asked
+                await client.flush(_ANSWER_SECONDS)
+                await self._say([*self._held], _GIVEN_BACK)
+                await client.flush(_ANSWER_SECONDS)
+            except (errors.Error, OSError):
+                pass  # the server is away
+        self._held.clear()
+        self._arrived.clear()
+
+
+__all__ = ["NatsBackend"]

@@ -1,0 +1,341 @@
+"""PostgreSQL: a message is a row of a table, in the form in which people query it and in its bytes (B-1, B-6).
+
+asyncpg runs on an event loop. A consumer holds the rows that it was given by a transaction of its own connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from speed.bridges.address import Address
+from speed.bridges.backend import Delivered, Outgoing, too_large
+from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.bridges.loop import Loop
+from speed.bridges.rows import bytes_of, json_of
+from speed.bridges.tls import tls_context
+from speed.errors import WireError
+
+LOOK_SECONDS = 1.0
+"""How soon rows are seen whose writers notify nobody."""
+_CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+_LOCK = 0x5350_4544
+"""Who makes tables at the same time."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS {table} (
+  id BIGSERIAL PRIMARY KEY, topic TEXT NOT NULL, envelope JSONB NOT NULL,
+  published_at TIMESTAMPTZ DEFAULT NOW(), consumed BOOLEAN DEFAULT FALSE);
+ALTER TABLE {table} ADD COLUMN IF NOT EXISTS key TEXT, ADD COLUMN IF NOT EXISTS bytes BYTEA;
+CREATE INDEX IF NOT EXISTS {index}_topic_consumed ON {table} (topic, consumed);
+CREATE INDEX IF NOT EXISTS {index}_envelope ON {table} USING GIN (envelope jsonb_path_ops);
+CREATE TABLE IF NOT EXISTS prism_groups (table_name TEXT PRIMARY KEY, consumer_group TEXT NOT NULL);
+"""
+_THERE = """
+SELECT to_regclass('prism_groups') IS NOT NULL AND EXISTS (
+  SELECT FROM information_schema.columns
+  WHERE table_schema = current_schema() AND table_name = $1 AND column_name = 'bytes')
+"""
+_INSERT = """
+WITH kept AS (
+  INSERT INTO {table} (topic, key, envelope, bytes)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[], $4::bytea[]) RETURNING id)
+SELECT id, pg_notify('{table}', '') FROM kept ORDER BY id
+"""
+_TAKE = """
+SELECT id, topic, key, bytes, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
+WHERE NOT COALESCE(consumed, FALSE) AND ($1 = '*' OR topic = $1 OR starts_with(topic, $2)) AND id <> ALL($3::bigint[])
+ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
+"""
+_DONE = "UPDATE {table} SET consumed = TRUE WHERE id = ANY($1::bigint[])"
+_GROUP = """
+INSERT INTO prism_groups (table_name, consumer_group) VALUES ($1, $2)
+ON CONFLICT (table_name) DO UPDATE SET table_name = EXCLUDED.table_name RETURNING consumer_group, xmax = 0
+"""
+_SKIP = "UPDATE {table} SET consumed = TRUE WHERE NOT COALESCE(consumed, FALSE)"
+
+
+def _error(error: BaseException) -> Exception:
+    """What an error of asyncpg means; its text may hold values, so only its state is told."""
+    state = str(getattr(error, "sqlstate", "") or "")
+    if state[:2] == "28" or state == "42501":
+        return BackendRefusedError(f"PostgreSQL refuses the credentials, or what this user may not do ({state})")
+    if state in ("53100", "53200", "54000"):
+        return BackendFullError(f"PostgreSQL has no room ({state})")
+    if state in ("3D000", "42P01", "42703", "42P16", "42804"):
+        return BackendRefusedError(f"PostgreSQL has no such database or table, or another one ({state})")
+    if state[:2] in ("08", "57", "53", "40") or state == "55P03":
+        return BackendAwayError(f"PostgreSQL does not answer, or not now ({state}): try again")
+    if state:
+        return BackendError(f"PostgreSQL: {state}")
+    return BackendAwayError(f"PostgreSQL does not answer ({type(error).__name__}): try again")
+
+
+_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError, EOFError)
+
+
+class PostgresBackend:
+    """One table of one database."""
+
+    has_groups = True
+
+    def __init__(self, address: Address, max_message_bytes: int) -> None:
+        self._address, self._max_bytes = address, max_message_bytes
+        self._tls = tls_context(address)
+        self.table = str(address.options["table"])
+        self._index = f"idx_{self.table.removeprefix('prism_')}"
+        self._loop = Loop("PostgreSQL")
+        self._connection: Any = None
+        self._turn: asyncio.Lock | None = None
+
+    async def connect(self) -> Any:
+        """A connection; a server that is not there yet is asked again until the caller gives up."""
+        while True:
+            try:
+                return await asyncpg.connect(**self._settings())
+            except (ConnectionRefusedError, asyncpg.CannotConnectNowError):
+                await asyncio.sleep(_PAUSE_SECONDS)
+            except _FAILURES as error:
+                raise _error(error) from None
+
+    def _settings(self) -> dict[str, Any]:
+        address = self._address
+        return {
+            "host": [host for host, _ in address.hosts],
+            "port": [port for _, port in address.hosts],
+            "user": address.user or None,
+            "password": address.password() or None,
+            "database": address.place or None,
+            "ssl": self._tls or False,
+            "timeout": _CONNECT_SECONDS,
+            "command_timeout": _ANSWER_SECONDS,
+            "server_settings": {"application_name": "speed", "tcp_keepalives_idle": "10"},
+        }
+
+    @asynccontextmanager
+    async def _publishing(self) -> AsyncIterator[Any]:
+        """The connection that publishes, for one at a time; it is closed after a failure."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        async with self._turn:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = None
+                connection = await self.connect()
+                await self.prepare(connection)
+                self._connection = connection
+            try:
+                yield self._connection
+            except _FAILURES as error:
+                if not isinstance(_error(error), (BackendFullError, BackendRefusedError)):
+                    self._connection.terminate()
+                raise _error(error) from None
+            except asyncio.CancelledError:
+                self._connection.terminate()
+                raise
+
+    async def prepare(self, connection: Any) -> None:
+        """Make what is missing."""
+        try:
+            if await connection.fetchval(_THERE, self.table):
+                return
+            async with connection.transaction():
+                await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+                await connection.execute(_TABLES.format(table=self.table, index=self._index))
+        except _FAILURES as error:
+            connection.terminate()
+            raise _error(error) from None
+
+    def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
+        """Positions are ids. All of them, or none."""
+        columns = (
+            [message.topic for message in messages],
+            [message.key for message in messages],
+            [json_of(message.envelope) for message in messages],
+            [message.envelope for message in messages],
+        )
+        if any("\0" in (key or "") for key in columns[1]):
+            raise BackendRefusedError("PostgreSQL has no place for a key with a zero character")
+        if sum(map(len, columns[2])) > _MAX_JSON_BYTES:
+            raise too_large("nothing: 255 MiB of JSON is PostgreSQL's own bound")
+        return self._loop.run(self._publish(columns), timeout)
+
+    async def _publish(self, columns: tuple[list[Any], ...]) -> list[str]:
+        async with self._publishing() as connection:
+            rows = await connection.fetch(_INSERT.format(table=self.table), *columns)
+            return [str(row["id"]) for row in rows]
+
+    def subscribe(self, pattern: str, group: str, start: str) -> PostgresSubscription:
+        """Join when first asked for messages."""
+        return PostgresSubscription(self, self._loop, pattern, group, start)
+
+    def ping(self, timeout: float) -> None:
+        """Ask for a sign of life."""
+        self._loop.run(self._ping(), timeout)
+
+    async def _ping(self) -> None:
+        connection = await self.connect()
+        try:
+            await connection.fetchval("SELECT 1")
+        except _FAILURES as error:
+            raise _error(error) from None
+        finally:
+            connection.terminate()
+
+    def close(self) -> None:
+        """End the connection that publishes."""
+        if self._connection is not None:
+            self._connection.terminate()
+        self._loop.close()
+
+
+_MAX_JSON_BYTES = 255 << 20
+
+
+class PostgresSubscription:
+    """Rows that nobody has and nobody consumed, held by a transaction until all of them are acknowledged."""
+
+    def __init__(self, backend: PostgresBackend, loop: Loop, pattern: str, group: str, start: str) -> None:
+        self._backend, self._loop = backend, loop
+        self._pattern, self._group, self._start = pattern, group, start
+        self._connection: Any = None
+        self._something: asyncio.Event | None = None
+        self._transaction: Any = None
+        self._held: set[int] = set()
+        self._last = ""
+
+    def receive(self, most: int, timeout: float) -> list[Delivered]:
+        """BackendRefusedError too if another group has the table."""
+        return self._loop.run(self._receive(most, timeout), timeout + _ANSWER_SECONDS)
+
+    async def _receive(self, most: int, timeout: float) -> list[Delivered]:
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout
+        try:
+            connection = await asyncio.wait_for(self._opened(), max(timeout, 0.5))
+            while True:
+                assert self._something is not None
+                self._something.clear()
+                found = await self._taken(connection, most)
+                if found or now() >= deadline:
+                    return found
+                await self._notified(min(deadline - now(), LOOK_SECONDS))
+        except _FAILURES as error:
+            self._forget()
+            raise _error(error) from None
+
+    async def _opened(self) -> Any:
+        if self._connection is None or self._connection.is_closed():
+            self._forget()
+            connection = await self._backend.connect()
+            try:
+                await self._backend.prepare(connection)
+                await self._join(connection)
+                self._something = asyncio.Event()
+                await connection.add_listener(self._backend.table, self._told)
+            except BaseException:
+                connection.terminate()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _told(self, *_: object) -> None:
+        if self._something is not None:
+            self._something.set()
+
+    async def _join(self, connection: Any) -> None:
+        """Be of the table's one group, or make it. A new one that begins at the end passes over what is there."""
+        table = self._backend.table
+        async with connection.transaction():
+            group, is_new = await connection.fetchrow(_GROUP, table, self._group)
+            if group != self._group:
+                raise BackendRefusedError(
+                    f"the messages of table {table} are consumed by another group: use its name, or another ?table="
+                )
+            if is_new and self._start == "latest":
+                await connection.execute(_SKIP.format(table=table))
+
+    async def _taken(self, connection: Any, most: int) -> list[Delivered]:
+        """Rows, locked. The transaction is begun with the first, and ended at once if there are none."""
+        if self._transaction is None:
+            self._transaction = connection.transaction()
+            await self._transaction.start()
+        prefix = self._pattern[:-1] if self._pattern.endswith(".*") else "\x01"
+        rows = await connection.fetch(
+            _TAKE.format(table=self._backend.table), self._pattern, prefix, sorted(self._held), most
+        )
+        if not rows and not self._held:
+            await self._commit()
+        self._held.update(row["id"] for row in rows)
+        return [self._delivered(row) for row in rows]
+
+    async def _notified(self, seconds: float) -> None:
+        assert self._something is not None
+        try:
+            await asyncio.wait_for(self._something.wait(), max(0.0, seconds))
+        except asyncio.TimeoutError:
+            pass
+
+    def _delivered(self, row: Any) -> Delivered:
+        data = row["bytes"]
+        if data is None:
+            try:
+                data = bytes_of(row["envelope"])
+            except WireError:
+                data = row["envelope"].encode()  # of another form: who reads it says so
+        self._last = str(row["id"])
+        return Delivered(row["topic"], row["key"], data, self._last, row["id"], handle=row["id"])
+
+    def acknowledge(self, delivered: Sequence[Delivered]) -> None:
+        """Kept for good once all that is held is acknowledged: until then it is in the transaction."""
+        self._loop.run(self._acknowledge([one.handle for one in delivered]), _ANSWER_SECONDS)
+
+    async def _acknowledge(self, ids: Sequence[int]) -> None:
+        held = [one for one in ids if one in self._held]
+        if self._transaction is None or not held:
+            return  # their connection was lost: they come again
+        try:
+            await self._connection.execute(_DONE.format(table=self._backend.table), held)
+            self._held.difference_update(held)
+            if not self._held:
+                await self._commit()
+        except _FAILURES as error:
+            self._forget()
+            raise _error(error) from None
+
+    async def _commit(self) -> None:
+        transaction, self._transaction = self._transaction, None
+        await transaction.commit()
+
+    def _forget(self) -> None:
+        connection, self._connection, self._transaction = self._connection, None, None
+        self._held.clear()
+        if connection is not None:
+            connection.terminate()
+
+    def positions(self) -> dict[str, str]:
+        """The last row that was taken."""
+        return {self._backend.table: self._last} if self._last else {}
+
+    def close(self) -> None:
+        """What is acknowledged is kept; what is held comes again at once."""
+        try:
+            self._loop.run(self._close(), _ANSWER_SECONDS)
+        except BackendError:
+            pass  # the server is away, or ended it before
+
+    async def _close(self) -> None:
+        try:
+            if self._transaction is not None:
+                await self._commit()
+        except _FAILURES:
+            pass  # it was lost, and comes again
+        self._forget()
+
+
+__all__ = ["PostgresBackend"]

@@ -1,0 +1,346 @@
+"""S3: a message is an object, whose key says its day, topic and id; a group keeps its place in objects (B-1, B-8)."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+import boto3
+from boto3.s3.transfer import TransferConfig
+from botocore import exceptions
+from botocore.config import Config
+
+from speed.bridges.address import Address
+from speed.bridges.backend import Delivered, Outgoing, too_large
+from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.bridges.names import header_text, s3_day, s3_key, s3_parts, text_of_header
+from speed.wire.message import new_message_id
+from speed.wire.names import matches
+
+UPLOADS = 8
+"""Objects that are written at the same time."""
+PART_BYTES = 8 << 20
+"""Longer objects are written in parts of this size."""
+BEHIND_SECONDS = 60.0
+"""How far the place of a group stays behind the time, for objects that appear late."""
+LOOK_SECONDS = 1.0
+MAX_STATE_BYTES = 16 << 20
+_DAY_MS = 86_400_000
+_REFUSALS = frozenset(
+    {
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "AccessDenied",
+        "403",
+        "NoSuchBucket",
+        "AuthFailure",
+        "ExpiredToken",
+    }
+)
+_FULL = frozenset({"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "EntityTooLarge"})
+
+
+def _error(error: BaseException) -> Exception:
+    """What an error of boto3 means; its text may hold an access key, so only its code is told."""
+    if isinstance(error, exceptions.ClientError):
+        code = str(error.response.get("Error", {}).get("Code", ""))[:40]
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        if code == "EntityTooLarge":
+            return too_large("nothing: an object has a bound of its own")
+        if code in _FULL:
+            return BackendFullError(f"S3 has no room ({code})")
+        if code in _REFUSALS or status in (401, 403):
+            return BackendRefusedError(f"S3 refuses the credentials, the bucket, or what this user may not do ({code})")
+        if status >= 500 or code in ("SlowDown", "RequestTimeout"):
+            return BackendAwayError(f"S3 does not answer, or not now ({code}): try again")
+        return BackendError(f"S3: {code}")
+    if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
+        return BackendRefusedError("S3 needs credentials: in the address, or where boto3 looks for them")
+    return BackendAwayError(f"S3 does not answer ({type(error).__name__}): try again")
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    try:
+        yield
+    except (exceptions.BotoCoreError, exceptions.ClientError, boto3.exceptions.Boto3Error, OSError) as error:
+        raise _error(
+            error.__context__
+            if isinstance(error, boto3.exceptions.S3UploadFailedError) and error.__context__
+            else error
+        ) from None
+
+
+class S3Backend:
+    """One bucket."""
+
+    has_groups = True
+
+    def __init__(self, address: Address, max_message_bytes: int) -> None:
+        self._address, self._max_bytes = address, max_message_bytes
+        self.bucket = address.place
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._uploads: ThreadPoolExecutor | None = None
+
+    def client(self) -> Any:
+        """Thread-safe, as boto3 says."""
+        with self._lock:
+            if self._client is None:
+                self._client = boto3.session.Session().client("s3", **self._settings())
+            return self._client
+
+    def _settings(self) -> dict[str, Any]:
+        address = self._address
+        password = address.password()
+        own = {"aws_access_key_id": address.user, "aws_secret_access_key": password} if address.user else {}
+        if address.options["endpoint"]:
+            own["endpoint_url"] = address.options["endpoint"]
+        timeouts = {"connect_timeout": 5, "read_timeout": 20, "max_pool_connections": 2 * UPLOADS}
+        config = Config(
+            **timeouts, retries={"total_max_attempts": 2, "mode": "standard"}, s3={"addressing_style": "path"}
+        )
+        trusted = address.options["trusted"] or None
+        return {**own, "region_name": address.options["region"], "config": config, "verify": trusted}
+
+    def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
+        """Positions are keys. Several objects are written at once."""
+        if not all(map(_UUID7.fullmatch, (message.message_id for message in messages))):
+            raise BackendRefusedError("S3 takes messages whose ids grow with time, which UUIDs of version 7 do")
+        with self._lock:
+            if self._uploads is None:
+                self._uploads = ThreadPoolExecutor(UPLOADS, "speed-s3-upload")
+            uploads = self._uploads
+        client, deadline = self.client(), monotonic() + timeout
+        writing = [uploads.submit(self._put, client, message) for message in messages]
+        try:
+            return [one.result(max(0.0, deadline - monotonic())) for one in writing]
+        except FutureTimeout:
+            raise BackendAwayError("S3 did not store all messages in time: try again") from None
+        finally:
+            for one in writing:
+                one.cancel()
+
+    def _put(self, client: Any, message: Outgoing) -> str:
+        key = s3_key(message.topic, message.message_id, message.published_at_ms)
+        extra = {"Metadata": _metadata(message), "ContentType": "application/octet-stream"}
+        with _asking():
+            if len(message.envelope) > PART_BYTES:
+                file = io.BytesIO(message.envelope)
+                client.upload_fileobj(file, self.bucket, key, ExtraArgs=extra, Config=_TRANSFER)
+            else:
+                client.put_object(Bucket=self.bucket, Key=key, Body=message.envelope, **extra)
+        return key
+
+    def subscribe(self, pattern: str, group: str, start: str) -> S3Subscription:
+        """Join when first asked for messages."""
+        return S3Subscription(self, pattern, group, start, self._max_bytes)
+
+    def ping(self, timeout: float) -> None:
+        """Ask whether the bucket is there."""
+        with _asking():
+            self.client().head_bucket(Bucket=self.bucket)
+
+    def close(self) -> None:
+        """End the threads that write."""
+        with self._lock:
+            uploads, self._uploads = self._uploads, None
+            client, self._client = self._client, None
+        if uploads is not None:
+            uploads.shutdown(wait=False, cancel_futures=True)
+        if client is not None:
+            client.close()
+
+
+_TRANSFER = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False)
+
+
+def _metadata(message: Outgoing) -> dict[str, str]:
+    said = {
+        "prism-envelope-version": "1",
+        "prism-message-id": header_text(message.message_id),
+        "prism-topic": message.topic,
+    }
+    return said if message.key is None else {**said, "prism-key": header_text(message.key)}
+
+
+class _Place:
+    """Where a group stands in one topic (B-8): all before ``after`` is settled, and of what follows ``done``."""
+
+    def __init__(self, after: str, done: Iterable[str] = ()) -> None:
+        self.after = after
+        self.done = set(done)
+        self.held: set[str] = set()
+
+    def is_new(self, key: str) -> bool:
+        """Whether to deliver it."""
+        return key > self.after and key not in self.done and key not in self.held
+
+    def move(self, until: str) -> None:
+        """Keep no more than is needed: nothing before ``until`` appears any more."""
+        low = min([until, *self.held])
+        if low > self.after:
+            self.after = low
+            self.done = {key for key in self.done if key > low}
+
+    def text(self) -> bytes:
+        """As it is stored."""
+        return json.dumps({"after": self.after, "done": sorted(self.done)}).encode()
+
+
+class S3Subscription:
+    """The one consumer of a group: it lists what lies behind the group's places."""
+
+    def __init__(self, backend: S3Backend, pattern: str, group: str, start: str, max_message_bytes: int) -> None:
+        self._backend, self._pattern, self._group, self._start = backend, pattern, group, start
+        self._most = max_message_bytes
+        self._places: dict[str, _Place] = {}
+        self._found: deque[tuple[str, str, int]] = deque()
+        self._pausing = threading.Event()
+
+    def receive(self, most: int, timeout: float) -> list[Delivered]:
+        """Lists when nothing that was listed is left."""
+        deadline = monotonic() + timeout
+        with _asking():
+            while True:
+                if not self._found:
+                    self._list()
+                if self._found:
+                    return [self._delivered(*self._found.popleft()) for _ in range(min(most, len(self._found)))]
+                left = deadline - monotonic()
+                if left <= 0:
+                    return []
+                self._pausing.wait(min(left, LOOK_SECONDS))
+
+    def _list(self) -> None:
+        """Objects that are new, in the order of their keys, of all topics."""
+        now_ms = int(time.time() * 1000)
+        for topic in self._topics(now_ms):
+            place = self._place(topic, now_ms)
+            for key, size in self._keys(topic, place.after, now_ms):
+                if place.is_new(key):
+                    place.held.add(key)
+                    self._found.append((topic, key, size))
+        self._start = "earliest"  # topics that come later are read from their beginning
+
+    def _topics(self, now_ms: int) -> list[str]:
+        """Those of the pattern that are there."""
+        if self._pattern != "*" and not self._pattern.endswith(".*"):
+            return [self._pattern]
+        first = "" if self._pattern == "*" else self._pattern[:-1]
+        found = set(self._places)
+        for day in self._days("events/", now_ms):
+            found |= {name for name in self._folders(day + first, day) if matches(self._pattern, name)}
+        return sorted(found)
+
+    def _folders(self, prefix: str, above: str) -> Iterator[str]:
+        pages = self._backend.client().get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self._backend.bucket, Prefix=prefix, Delimiter="/"):
+            for one in page.get("CommonPrefixes", ()):
+                yield one["Prefix"][len(above) :].rstrip("/")
+
+    def _days(self, after: str, now_ms: int) -> Iterator[str]:
+        """Days that have objects, from that of ``after`` to tomorrow: a publisher's clock may be ahead."""
+        first, last = after[: len(_DAY)], s3_day(now_ms + _DAY_MS)
+        for year in self._folders("events/", "events/"):
+            for month in self._folders(f"events/{year}/", f"events/{year}/"):
+                for day in self._folders(f"events/{year}/{month}/", f"events/{year}/{month}/"):
+                    found = f"events/{year}/{month}/{day}/"
+                    if first[: len(found)] <= found <= last:
+                        yield found
+
+    def _keys(self, topic: str, after: str, now_ms: int) -> Iterator[tuple[str, int]]:
+        pages = self._backend.client().get_paginator("list_objects_v2")
+        for day in self._days(after, now_ms):
+            for page in pages.paginate(Bucket=self._backend.bucket, Prefix=f"{day}{topic}/", StartAfter=after):
+                for one in page.get("Contents", ()):
+                    if s3_parts(one["Key"]) is not None:
+                        yield one["Key"], one["Size"]
+
+    def _place(self, topic: str, now_ms: int) -> _Place:
+        """That which the group left, or a new one."""
+        if topic not in self._places:
+            self._places[topic] = self._read(topic) or self._begun(topic, now_ms)
+        return self._places[topic]
+
+    def _begun(self, topic: str, now_ms: int) -> _Place:
+        if self._start == "earliest":
+            place = _Place("events/")
+        else:
+            place = _Place(_behind(topic, now_ms))
+            place.done = {key for key, _ in self._keys(topic, place.after, now_ms)}
+        self._write(topic, place)
+        return place
+
+    def _read(self, topic: str) -> _Place | None:
+        try:
+            answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=self._state(topic))
+            told = json.loads(answer["Body"].read(MAX_STATE_BYTES))
+            return _Place(told["after"], told["done"])
+        except exceptions.ClientError as error:
+            if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
+                return None
+            raise
+        except (ValueError, KeyError, TypeError):
+            raise BackendError(f"S3: {self._state(topic)} is no position of a group: remove it to begin anew") from None
+
+    def _write(self, topic: str, place: _Place) -> None:
+        self._backend.client().put_object(Bucket=self._backend.bucket, Key=self._state(topic), Body=place.text())
+
+    def _state(self, topic: str) -> str:
+        return f"groups/{self._group}/{topic}.json"
+
+    def _delivered(self, topic: str, key: str, size: int) -> Delivered:
+        """An object that is too long is not fetched whole."""
+        answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=key)
+        said = answer.get("Metadata", {}).get("prism-key")
+        data = answer["Body"].read(self._most + 1)
+        answer["Body"].close()
+        return Delivered(topic, None if said is None else text_of_header(said), data, key, handle=(topic, key))
+
+    def acknowledge(self, delivered: Sequence[Delivered]) -> None:
+        """Writes the group's places."""
+        now_ms = int(time.time() * 1000)
+        topics = set()
+        for one in delivered:
+            topic, key = one.handle
+            place = self._places[topic]
+            place.held.discard(key)
+            place.done.add(key)
+            topics.add(topic)
+        with _asking():
+            for topic in sorted(topics):
+                self._places[topic].move(_behind(topic, now_ms))
+                self._write(topic, self._places[topic])
+
+    def positions(self) -> dict[str, str]:
+        """Up to where all is acknowledged, by topic."""
+        return {topic: place.after for topic, place in self._places.items()}
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+        self._pausing.set()
+        self._found.clear()
+
+
+_DAY = "events/YYYY/MM/DD/"
+_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+def _behind(topic: str, now_ms: int) -> str:
+    """A key that would be of a message of a minute ago: what lies before it does not change any more."""
+    unix_ms = now_ms - int(BEHIND_SECONDS * 1000)
+    return s3_key(topic, new_message_id(unix_ms, bytes(16)), unix_ms)
+
+
+__all__ = ["S3Backend"]

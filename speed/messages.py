@@ -1,0 +1,291 @@
+"""The messages of nodes in Kafka, NATS, Redis, PostgreSQL and S3, for programs without a root.
+
+    with speed.messages.connect("kafka://127.0.0.1:9092") as kafka:
+        kafka.publish("orders.created", {"id": 17}, key="customer-4")
+        for message in kafka.subscribe("orders.*", group="billing"):
+            print(message.payload)
+
+What is published is what ``Node.publish`` sends, and what is consumed is what a node's handlers get.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from speed.bridges import open_backend
+from speed.bridges.address import Address, parse_address
+from speed.bridges.backend import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES, START, Health, Outgoing
+from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.core.arguments import number, text
+from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
+from speed.message_subscription import PREFETCH, OnRefused, Received, Refused, Subscription
+from speed.protected import Written, write
+from speed.runtime.options import in_seconds
+from speed.trust.security import Guard, MessageSecurity
+from speed.wire.message import new_message_id
+from speed.wire.names import check_node_name, check_topic, check_topic_pattern
+from speed.wire.seal import random_bytes
+
+if TYPE_CHECKING:
+    from speed.bridges.backend import Backend
+    from speed.message.options import PublishOptions
+
+
+def connect(
+    address: str,
+    *,
+    name: str = "",
+    namespace: str = "default",
+    security: MessageSecurity | None = None,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+) -> Connection:
+    """A connection to the backend of ``address``. It is made when it is first used, and again after a failure.
+
+    Args:
+        address: ``kafka://host:9092``, ``nats://host:4222``, ``redis://host:6379/0``, ``postgres://host:5432/database``
+            or ``s3://bucket?endpoint=https://host``. With ``user:password@`` before the host, or
+            ``?password_file=PATH``; ``?tls=true`` encrypts, ``&trusted=PATH`` names certificates to trust.
+        name: of the publisher, as a node's; without one its messages name none.
+        namespace: written into the metadata of messages.
+        security: how messages are signed, encrypted and checked; without it none is.
+        max_message_bytes: bound of a whole message, published or received.
+
+    Raises ConfigurationError for an address that is none, and where the backend's library is not installed;
+    InvalidNameError for the name.
+    """
+    if name:
+        check_node_name(name)
+    most = int(number("max_message_bytes", max_message_bytes))
+    if most < 1024:
+        raise ConfigurationError(f"max_message_bytes is {most}; use 1024 or more")
+    parsed = parse_address(text("address", address))
+    return Connection(parsed, open_backend(parsed, most), name, namespace, security, most)
+
+
+class Connection:
+    """One backend; made by ``connect``. Thread-safe. Used as ``with`` it closes at the end."""
+
+    def __init__(
+        self,
+        address: Address,
+        backend: Backend,
+        name: str,
+        namespace: str,
+        security: MessageSecurity | None,
+        max_message_bytes: int,
+    ) -> None:
+        self._address, self._backend = address, backend
+        self._name, self._namespace, self._most = name, namespace, max_message_bytes
+        self._security = security
+        self._guard = Guard(security or MessageSecurity())
+        self._ids = _GrowingIds()
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self._address}>"
+
+    # --- publishing ---
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        timeout: float = 30.0,
+        options: PublishOptions | None = None,
+        **metadata: Any,
+    ) -> str:
+        """Publish one message; returns its id once the backend has confirmed it.
+
+        ``key`` keeps messages in order: those of one key stay in the order in which they were published.
+        ``options`` and ``metadata`` are as of ``Node.send``; ``timeout`` is in seconds.
+
+        Raises BackendAwayError (the message may be kept or not: publish it again), BackendRefusedError,
+        BackendFullError, PayloadTooLargeError, and what ``Node.publish`` raises for a message that cannot be made.
+        """
+        message = self._written(topic, payload, key, options, metadata)
+        self._open().publish([message], in_seconds(timeout))
+        return message.message_id
+
+    def publish_all(
+        self,
+        messages: Iterable[tuple[str, Any] | tuple[str, Any, str | None]],
+        *,
+        timeout: float = 30.0,
+        options: PublishOptions | None = None,
+        **metadata: Any,
+    ) -> list[str]:
+        """Publish many messages, each a topic, a payload and perhaps a key; returns their ids once all are confirmed.
+
+        They are sent without waiting for each other, up to 4,096 or 64 MiB at a time; ``timeout`` is for each such
+        part. On an error some are kept: publish all again. As ``publish`` otherwise.
+        """
+        seconds, ids = in_seconds(timeout), []
+        made = (self._written(one[0], one[1], one[2] if len(one) > 2 else None, options, metadata) for one in messages)
+        for part in _parts(made):
+            self._open().publish(part, seconds)
+            ids += [message.message_id for message in part]
+        return ids
+
+    def forward(self, message: bytes, *, key: str | None = None, timeout: float = 30.0) -> str:
+        """Publish a whole message that was received elsewhere, as it is but for a token; returns its id.
+
+        Raises WireError for bytes that are no message, and what ``publish`` raises.
+        """
+        outgoing = self._checked(Outgoing.of(bytes(message), _key(key)))
+        self._open().publish([outgoing], in_seconds(timeout))
+        return outgoing.message_id
+
+    def _written(
+        self, topic: str, payload: Any, key: str | None, options: PublishOptions | None, metadata: dict[str, Any]
+    ) -> Outgoing:
+        check_topic(topic)
+        written = write(
+            self._guard,
+            payload,
+            options,
+            {**metadata, "topic": topic},
+            namespace=self._namespace,
+            publisher_id=self._name or None,
+            make_id=self._ids.make,
+        )
+        return self._checked(_outgoing(topic, _key(key), written))
+
+    def _checked(self, message: Outgoing) -> Outgoing:
+        size = len(message.envelope)
+        if size > self._most:
+            raise PayloadTooLargeError(f"the message has {size} bytes, and max_message_bytes is {self._most}: raise it")
+        return message
+
+    # --- consuming ---
+
+    def subscribe(
+        self,
+        pattern: str,
+        *,
+        group: str = "",
+        start: str = "latest",
+        prefetch: int = PREFETCH,
+        on_refused: OnRefused | None = None,
+    ) -> Subscription:
+        """Consume a topic, or the topics of a pattern (``orders.*``, ``*``), as a member of a group.
+
+        Args:
+            pattern: what to consume.
+            group: members of one group share its messages, and the backend keeps its position. Redis with
+                ``form=pubsub`` has none.
+            start: where a group that is new begins: ``"latest"`` or ``"earliest"``.
+            prefetch: how many messages are fetched at once.
+            on_refused: gets what is no message, or is refused, instead of the log alone. When it returns, that is
+                acknowledged; when it raises, that comes again.
+
+        The subscription joins when it is first asked for a message.
+        """
+        check_topic_pattern(pattern)
+        if start not in START:
+            raise ConfigurationError(f"start is {start!r}; use one of {', '.join(START)}")
+        if bool(group) != self._open().has_groups:
+            raise ConfigurationError("channels of Redis have no groups" if group else "give the name of a `group`")
+        if group:
+            check_node_name(group)
+        most = int(number("prefetch", prefetch))
+        if not 0 < most <= MAX_BATCH_MESSAGES:
+            raise ConfigurationError(f"prefetch is {most}; use 1 to {MAX_BATCH_MESSAGES}")
+        guard = None if self._security is None else self._guard
+        backend = self._open().subscribe(pattern, group, start)
+        return Subscription(backend, pattern, guard, most, self._most, on_refused)
+
+    # --- the rest ---
+
+    def health(self, timeout: float = 5.0) -> Health:
+        """Whether the backend answers within ``timeout`` seconds: ``is_up``, ``seconds``, and else ``trouble``."""
+        began = monotonic()
+        try:
+            self._open().ping(in_seconds(timeout))
+        except SpeedError as error:
+            return Health(False, monotonic() - began, f"{error.code}: {error}")
+        return Health(True, monotonic() - began)
+
+    def _open(self) -> Backend:
+        if self._is_closed:
+            raise BackendError(f"the connection to {self._address} was closed: make another one")
+        return self._backend
+
+    def close(self) -> None:
+        """End it; what is under way fails. Close its subscriptions before."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._backend.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _GrowingIds:
+    """Message ids that grow within a millisecond too: where a backend sorts by them, order is kept. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unix_ms = 0
+        self._low = 0
+
+    def make(self, unix_ms: int) -> str:
+        """One that is greater than all before; a clock that goes back is not followed."""
+        with self._lock:
+            random = random_bytes(16)
+            if unix_ms > self._unix_ms:
+                self._unix_ms, self._low = unix_ms, int.from_bytes(random[8:], "big") >> 3
+            else:
+                self._low += 1 + int.from_bytes(random[12:], "big")
+            return new_message_id(self._unix_ms, bytes(8) + (self._low & _LOW_BITS).to_bytes(8, "big"))
+
+
+_LOW_BITS = (1 << 62) - 1
+
+
+def _outgoing(topic: str, key: str | None, written: Written) -> Outgoing:
+    trace = written.traceparent
+    trace_id = trace.split("-")[1] if trace else None
+    return Outgoing(topic, key, written.data, written.message_id, written.published_at_ms, trace_id)
+
+
+def _key(key: str | None) -> str | None:
+    return None if key is None else text("key", key)
+
+
+def _parts(messages: Iterable[Outgoing]) -> Iterable[list[Outgoing]]:
+    """What is sent at a time."""
+    part: list[Outgoing] = []
+    size = 0
+    for message in messages:
+        if part and (len(part) >= MAX_BATCH_MESSAGES or size + len(message.envelope) > MAX_BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += len(message.envelope)
+    if part:
+        yield part
+
+
+__all__ = [
+    "BackendAwayError",
+    "BackendError",
+    "BackendFullError",
+    "BackendRefusedError",
+    "Connection",
+    "Health",
+    "Received",
+    "Refused",
+    "Subscription",
+    "connect",
+]
