@@ -31,6 +31,8 @@ def same_process(file: str) -> str | None:
         return "Spark started by others"
     if Path(file).parts[-3:-1] == ("tests", "pulsar"):
         return "one Pulsar"
+    if Path(file).parts[-3:-1] == ("tests", "bridges"):
+        return "one of each backend"
     if not name.startswith("test_spark"):
         return None
     return "Spark on a cluster" if "cluster" in name else "Spark on this machine"

@@ -1,0 +1,14 @@
+"""Real servers of backends, for tests and trials: each with all its files in a directory of its own."""
+
+from __future__ import annotations
+
+from scripts.servers.kafka import Kafka
+from scripts.servers.moto import Moto
+from scripts.servers.nats import Nats
+from scripts.servers.postgres import Postgres
+from scripts.servers.redis import Redis
+from scripts.servers.server import Server
+
+KINDS: dict[str, type[Server]] = {one.name: one for one in (Kafka, Nats, Redis, Postgres, Moto)}
+
+__all__ = ["KINDS", "Kafka", "Moto", "Nats", "Postgres", "Redis", "Server"]

@@ -1,0 +1,119 @@
+"""Apache Kafka: one node that is its own controller, with a listener for all and one for who has a password."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from scripts.servers.server import PASSWORD, ROOT, USER, Server
+
+SOURCE = ROOT / "tests" / "bridges" / "server"
+HOME = ROOT / "build" / "kafka"
+_ROLES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{secured}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+user_{user}="{password}";
+log.dirs={directory}/data
+num.partitions=2
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=500
+"""
+
+
+class Kafka(Server):
+    """Ready in seconds; 54 MB are downloaded once."""
+
+    name, command, package = "kafka", "java", "openjdk-17-jre-headless"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.secured = self._kept_port("secured")
+        self.controller = self._kept_port("controller")
+
+    @classmethod
+    def provide(cls) -> None:
+        """The archives as well."""
+        super().provide()
+        HOME.mkdir(parents=True, exist_ok=True)
+        with open(HOME / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two tests may come at once
+            if not (HOME / "checked").exists():
+                _download(HOME / "lib")
+                _check(HOME / "lib")
+                (HOME / "checked").touch()
+
+    def prepare(self) -> None:
+        """Write its settings, and format its directory."""
+        text = _ROLES.format(
+            port=self.port,
+            secured=self.secured,
+            controller=self.controller,
+            user=USER,
+            password=PASSWORD,
+            directory=self.directory,
+        )
+        (self.directory / "server.properties").write_text(text)
+        tool = [*self._java("-Xmx128m"), "kafka.tools.StorageTool"]
+        own_id = _told([*tool, "random-uuid"]).split()[-1]
+        _told([*tool, "format", "-t", own_id, "-c", str(self.directory / "server.properties")])
+
+    def _java(self, *options: str) -> list[str]:
+        quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", f"-Dkafka.logs.dir={self.directory}"]
+        return [
+            *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options, *quiet, "-cp", f"{HOME}/lib/*"),
+        ]
+
+    def words(self) -> Sequence[str]:
+        """The command."""
+        return [*self._java("-Xmx384m"), "kafka.Kafka", str(self.directory / "server.properties")]
+
+    def answers(self) -> bool:
+        """Whether it serves, and not only listens."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        if not self.listens():
+            return False
+        with suppress(KafkaException):
+            asker = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0})
+            return bool(asker.list_topics(timeout=5).brokers)
+        return False
+
+
+def _told(words: Sequence[str]) -> str:
+    own = {**os.environ, "JAVA_TOOL_OPTIONS": ""}
+    return subprocess.run(words, check=True, capture_output=True, text=True, env=own).stdout
+
+
+def _download(library: Path) -> None:
+    if not shutil.which("mvn"):
+        raise SystemExit("backends: Maven is missing (Debian: apt install maven)")
+    print("backends: downloading Kafka, once (54 MB)", flush=True)
+    shutil.rmtree(library, ignore_errors=True)
+    words = ["mvn", "-q", "-B", "-f", str(SOURCE / "pom.xml"), "dependency:copy-dependencies"]
+    subprocess.run([*words, f"-DoutputDirectory={library}", "-DincludeScope=runtime"], check=True)
+
+
+def _check(library: Path) -> None:
+    found = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in library.glob("*.jar")}
+    lines = (line.split() for line in (SOURCE / "jars.sha256").read_text().splitlines())
+    if found != {name: digest for digest, name in lines}:
+        raise SystemExit(f"backends: the archives in {library} are not those of {SOURCE / 'jars.sha256'}")

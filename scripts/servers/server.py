@@ -1,0 +1,164 @@
+"""What all servers have in common: started as one process, waited for, killed, started again with what it had."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 180.0
+STOP_SECONDS = 20.0
+USER, PASSWORD = "speed", "s3cret-of-trials"  # who may do everything
+
+
+class Server(ABC):
+    """One server; ``directory`` is made, and whoever is not root owns it."""
+
+    name = ""
+    command = ""
+    """What must be there to start it."""
+    package = ""
+    """Debian's, which brings it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = self._kept_port("port")
+
+    def _kept_port(self, name: str) -> int:
+        """A free port, the same again in the same directory."""
+        file = self.directory / name
+        if not file.exists():
+            with socket.create_server(("127.0.0.1", 0)) as one:
+                file.write_text(str(one.getsockname()[1]))
+        return int(file.read_text())
+
+    @property
+    def address(self) -> str:
+        """As ``speed.messages.connect`` takes it, without credentials where none are needed."""
+        return f"{self.name}://127.0.0.1:{self.port}"
+
+    @classmethod
+    def provide(cls) -> None:
+        """Have what it needs installed; SystemExit names what is missing."""
+        if cls.found():
+            return
+        if os.getuid() == 0 and shutil.which("apt-get"):
+            words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", cls.package]
+            if subprocess.run(words, check=False, capture_output=True).returncode:
+                subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True)
+                subprocess.run(words, check=False, capture_output=True)
+        if not cls.found():
+            raise SystemExit(f"backends: {cls.command} is missing (Debian: apt install {cls.package})")
+
+    @classmethod
+    def found(cls) -> str | None:
+        """Where the command is."""
+        return shutil.which(cls.command, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+    @abstractmethod
+    def words(self) -> Sequence[str]:
+        """The command that runs it in the foreground."""
+
+    def prepare(self) -> None:  # noqa: B027 - most need nothing
+        """Before its first start."""
+
+    def settings(self) -> Mapping[str, str]:
+        """Of its environment."""
+        return {}
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether it is ready."""
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Also again, after ``kill``: it has the same address and what it kept."""
+        self.provide()
+        if not (self.directory / "prepared").exists():
+            self.prepare()
+            (self.directory / "prepared").touch()
+        with open(self.directory / "log", "ab") as log:
+            process = subprocess.Popen(
+                self.words(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                env={**os.environ, "JAVA_TOOL_OPTIONS": "", **self.settings()},
+                start_new_session=True,
+                **self.identity(),
+            )
+        (self.directory / "pid").write_text(str(process.pid))
+        self._wait(process)
+
+    def identity(self) -> dict[str, str]:
+        """Who runs it, if not who asks."""
+        return {}
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        ends = time.monotonic() + READY_SECONDS
+        while not self.answers():
+            if process.poll() is not None or time.monotonic() > ends:
+                tail = (self.directory / "log").read_bytes()[-3000:].decode(errors="replace")
+                self.kill()
+                raise SystemExit(f"backends: {self.name} did not start\n{tail}")
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """It dies at once."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """It ends in order."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        file = self.directory / "pid"
+        if not file.exists():
+            return
+        pid = int(file.read_text())
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        ends = time.monotonic() + STOP_SECONDS
+        while _lives(pid):
+            if time.monotonic() > ends:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        file.unlink()
+
+    def listens(self) -> bool:
+        """Whether its port takes connections."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
+            return True
+        return False
+
+
+def _lives(pid: int) -> bool:
+    with suppress(ChildProcessError):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return False
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def owned_by(directory: Path, user: str) -> None:
+    """Give a directory and all above it in the temporary place to a user, or the right to go through."""
+    entry = pwd.getpwnam(user)
+    os.chown(directory, entry.pw_uid, entry.pw_gid)
+
+
+PYTHON = sys.executable

@@ -1,0 +1,143 @@
+"""A real server of each backend for all tests, and a place in it for each test."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import speed.messages
+from scripts.servers import KINDS, Server
+from scripts.servers.server import PASSWORD, USER
+from speed.messages import Connection, Subscription
+from tests.bridges.raw import Raw, raw_of
+
+LEASE_SECONDS = 2
+WAIT_SECONDS = 40.0
+"""How long a test waits for a message that must come."""
+
+
+class Servers:
+    """Each is started when a test first asks for it."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, Server] = {}
+
+    def get(self, name: str) -> Server:
+        if name not in self.running:
+            directory = Path(tempfile.mkdtemp(prefix=f"speed-test-{name}-"))
+            directory.chmod(0o755)  # PostgreSQL's user goes through it
+            self.running[name] = KINDS[name](directory)
+            self.running[name].start()
+        return self.running[name]
+
+    def end(self) -> None:
+        for server in self.running.values():
+            server.kill()
+            shutil.rmtree(server.directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """All servers of this run."""
+    every = Servers()
+    yield every
+    every.end()
+
+
+class Bench:
+    """A backend for one test: an own table or bucket, where there is such a thing, and own topics."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.name = server, server.name
+        self.own = f"t{uuid.uuid4().hex[:12]}"
+        self.topic = f"{self.own}.created"
+        self.group = f"{self.own}-billing"
+        self._made: list[Any] = []
+        self._raw: Raw | None = None
+        if self.name == "s3":
+            _ = self.raw  # makes the bucket
+
+    @property
+    def raw(self) -> Raw:
+        """The backend's own library."""
+        self._raw = self._raw or raw_of(self.server, self.own)
+        return self._raw
+
+    @property
+    def address(self) -> str:
+        """Of the test's place."""
+        if self.name == "postgres":
+            return f"{self.server.address}?table={self.own}"
+        if self.name == "s3":
+            return self.server.address.replace("@events?", f"@{self.own}?")
+        return f"{self.server.address}?lease_seconds={LEASE_SECONDS}"
+
+    def connect(self, more: str = "", **how: Any) -> Connection:
+        """Closed at the end of the test."""
+        joint = "&" if "?" in self.address else "?"
+        one = speed.messages.connect(self.address + (f"{joint}{more}" if more else ""), **how)
+        self._made.append(one)
+        return one
+
+    def subscribe(self, connection: Connection, pattern: str = "", **how: Any) -> Subscription:
+        """Of the test's topic and group, from the beginning."""
+        how = {"group": self.group, "start": "earliest", **how}
+        one = connection.subscribe(pattern or self.topic, **how)
+        self._made.append(one)
+        return one
+
+    def close(self) -> None:
+        for one in reversed(self._made):
+            one.close()
+
+
+def take(subscription: Subscription, count: int) -> list[Any]:
+    """The payloads of so many messages, each finished."""
+    found = []
+    for _ in range(count):
+        message = subscription.receive(WAIT_SECONDS)
+        assert message is not None, f"{len(found)} of {count} came"
+        found.append(message.payload)
+        message.done()
+    subscription.flush()
+    return found
+
+
+def take_all(subscription: Subscription, payloads: set[Any]) -> None:
+    """Until each of these came, perhaps more than once, and nothing else."""
+    missing = set(payloads)
+    while missing:
+        (payload,) = take(subscription, 1)
+        assert payload in payloads
+        missing.discard(payload)
+
+
+@pytest.fixture(params=list(KINDS))
+def bench(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Bench]:
+    """Each backend in turn."""
+    one = Bench(servers.get(request.param))
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def bench_of(servers: Servers) -> Iterator[Callable[[str], Bench]]:
+    """The backend that a test names."""
+    made: list[Bench] = []
+
+    def make(name: str) -> Bench:
+        made.append(Bench(servers.get(name)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+SECRETS = (USER, PASSWORD)
