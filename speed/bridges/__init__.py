@@ -23,8 +23,8 @@ _MODULES = {
 def open_backend(address: Address | str, max_message_bytes: int = MAX_MESSAGE_BYTES) -> Backend:
     """The backend of an address; it connects when it is first used.
 
-    ``max_message_bytes`` bounds what is published. ConfigurationError for an address that is none, and for a library that
-    is not installed.
+    ``max_message_bytes`` bounds what is published. ConfigurationError for an address that is none, and for a library
+    that is not installed.
     """
     parsed = parse_address(address) if isinstance(address, str) else address
     library, module, name = _MODULES[parsed.backend]

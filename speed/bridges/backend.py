@@ -1,8 +1,8 @@
 """What a backend does, whichever it is: messages are published and confirmed, consumed by a group and acknowledged.
 
-A backend connects when it is first asked, so it can be made while its server is away, and connects anew after a failure.
-All methods raise BackendAwayError, BackendRefusedError, BackendFullError and, of others, BackendError; PayloadTooLargeError
-for what the server does not take.
+A backend connects when it is first asked, so it can be made while its server is away, and connects anew after a
+failure. All methods raise BackendAwayError, BackendRefusedError, BackendFullError and, of others, BackendError;
+PayloadTooLargeError for what the server does not take.
 """
 
 from __future__ import annotations

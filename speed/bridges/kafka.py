@@ -25,8 +25,8 @@ SEND_SECONDS = 30.0
 """How long librdkafka tries to send a message that nobody waits for any more."""
 QUEUE_KILOBYTES = 65_536
 FETCH_KILOBYTES = 16_384
-AWAY_MS = 86_400_000
-"""How long a program may work on a message and stay in the group: time is no reason to give it to another (B-5)."""
+TEND_SECONDS = 0.5
+"""How often the group is attended to while a program works on a message: it stays a member however long that takes."""
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 
@@ -43,8 +43,8 @@ _REFUSALS = {
     _CODES._FENCED: "the transactional_id: another program uses it now",
     _CODES.INVALID_PRODUCER_EPOCH: "the transactional_id: another program uses it now",
     _CODES.POLICY_VIOLATION: "what its policy forbids",
-    _CODES.UNKNOWN_TOPIC_OR_PART: "the topic: it is not there, and is not made by itself",
-    _CODES._UNKNOWN_TOPIC: "the topic: it is not there, and is not made by itself",
+    _CODES.UNKNOWN_TOPIC_OR_PART: "to make the topic: it does not do so by itself, or one differs only in '.' and '_'",
+    _CODES._UNKNOWN_TOPIC: "to make the topic: it does not do so by itself, or one differs only in '.' and '_'",
     _CODES.INVALID_RECORD: "the record",
 }
 _TOO_LARGE = frozenset({_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE})
@@ -133,6 +133,7 @@ class KafkaBackend:
             **named,
             "enable.idempotence": True,
             "linger.ms": 1,
+            "topic.metadata.propagation.max.ms": int(_ANSWER_SECONDS * 500),
             "message.timeout.ms": int(SEND_SECONDS * 1000),
             "message.max.bytes": self._max_bytes + RECORD_ROOM,
             "queue.buffering.max.kbytes": QUEUE_KILOBYTES,
@@ -231,12 +232,17 @@ class KafkaBackend:
         """Ask for the metadata of the cluster."""
         found: list[Any] = []
         asker = kafka.Producer(self.settings(found.append))
-        try:
-            asker.list_topics(timeout=timeout)
-        except kafka.KafkaException as error:
-            asker.poll(0)
-            refused = next((one for one in found if one.code() in _AUTHENTICATION), error.args[0])
-            raise _error(refused) from None
+        deadline = monotonic() + timeout
+        while True:
+            try:
+                asker.list_topics(timeout=max(0.05, min(0.5, deadline - monotonic())))
+            except kafka.KafkaException as error:
+                asker.poll(0)
+                refused = [one for one in found if one.code() in _AUTHENTICATION]
+                if refused or monotonic() >= deadline:
+                    raise _error(next(iter(refused), error.args[0])) from None
+            else:
+                return
 
     def close(self) -> None:
         """Forget what is not confirmed."""
@@ -284,6 +290,13 @@ class KafkaSubscription:
         self._marks: dict[tuple[str, int], Marks] = {}
         self._has_begun = start == "earliest"
         """Whether topics that are new to the group are read from their beginning."""
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._tending: threading.Thread | None = None
+        self._received = 0.0
+        self._is_paused = False
+        self._early: list[Any] = []
+        """What came while the program worked."""
 
     def _opened(self) -> Any:
         if self._consumer is None:
@@ -296,7 +309,7 @@ class KafkaSubscription:
                     "allow.auto.create.topics": True,
                     "session.timeout.ms": self._lease_ms,
                     "heartbeat.interval.ms": max(100, self._lease_ms // 10),
-                    "max.poll.interval.ms": max(AWAY_MS, self._lease_ms),
+                    "max.poll.interval.ms": max(300_000, self._lease_ms),
                     "queued.max.messages.kbytes": FETCH_KILOBYTES,
                     "fetch.wait.max.ms": 100,
                     "partition.assignment.strategy": "cooperative-sticky",
@@ -306,7 +319,25 @@ class KafkaSubscription:
                 [_subscribed(self._pattern)], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )
             self._consumer = consumer
+        if self._tending is None:
+            self._tending = threading.Thread(target=self._tend, name="speed-kafka-member", daemon=True)
+            self._tending.start()
         return self._consumer
+
+    def _tend(self) -> None:
+        """While nobody receives, let the group change: it waits for all its members."""
+        while not self._ended.wait(TEND_SECONDS):
+            if self._lock.acquire(blocking=False):
+                try:
+                    if self._consumer is not None and monotonic() - self._received > TEND_SECONDS:
+                        self._consumer.pause(self._consumer.assignment())
+                        self._is_paused = True
+                        record = self._consumer.poll(0)
+                        self._early += [] if record is None or record.error() else [record]
+                except (kafka.KafkaException, RuntimeError):
+                    pass  # who receives next is told
+                finally:
+                    self._lock.release()
 
     def _note(self, error: Any) -> None:
         if error.code() in _AUTHENTICATION:
@@ -337,12 +368,22 @@ class KafkaSubscription:
             self._marks.pop((one.topic, one.partition), None)
 
     def receive(self, most: int, timeout: float) -> list[Delivered]:
-        """Raises BackendRefusedError too for a topic that is not there and is not made."""
-        consumer = self._opened()
-        deadline = monotonic() + timeout
+        """The first waits, the others are those that are there."""
+        with self._lock:
+            consumer = self._opened()
+            if self._is_paused:
+                consumer.resume(consumer.assignment())
+                self._is_paused = False
+            try:
+                return self._consumed(consumer, most, monotonic() + timeout)
+            finally:
+                self._received = monotonic()
+
+    def _consumed(self, consumer: Any, most: int, deadline: float) -> list[Delivered]:
         while True:
             left = max(0.0, deadline - monotonic())
-            records = consumer.consume(1, min(left, 1.0))
+            records, self._early = self._early, []
+            records = records or consumer.consume(1, min(left, 1.0))
             records += consumer.consume(most - 1, 0.002) if records and most > 1 else []
             refused, self._refused = self._refused, None
             if refused is not None:
@@ -373,13 +414,14 @@ class KafkaSubscription:
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Commits how far each partition is done."""
         places = set()
-        for one in delivered:
-            topic, partition, offset = one.handle
-            marks = self._marks.get((topic, partition))
-            if marks is not None:
-                marks.acknowledge(offset)
-                places.add((topic, partition))
-        self._commit(sorted(places))
+        with self._lock:
+            for one in delivered:
+                topic, partition, offset = one.handle
+                marks = self._marks.get((topic, partition))
+                if marks is not None:
+                    marks.acknowledge(offset)
+                    places.add((topic, partition))
+            self._commit(sorted(places))
 
     def _commit(self, places: Sequence[tuple[str, int]]) -> None:
         offsets = [
@@ -401,10 +443,14 @@ class KafkaSubscription:
 
     def close(self) -> None:
         """Leave the group."""
-        consumer, self._consumer = self._consumer, None
-        self._marks.clear()
-        if consumer is not None:
-            consumer.close()
+        self._ended.set()
+        if self._tending is not None:
+            self._tending.join(_ANSWER_SECONDS)
+        with self._lock:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()
+            self._marks.clear()
 
 
 def _subscribed(pattern: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from nats import errors
@@ -105,7 +105,7 @@ class NatsBackend:
         async with self._turn:
             if self._client is None or self._client.is_closed:
                 self._client = await self._connect()
-                self._context = self._client.jetstream(publish_async_max_pending=MAX_PENDING, timeout=_ANSWER_SECONDS)
+                self._context = self._client.jetstream(timeout=_ANSWER_SECONDS)
                 self._streams.clear()
             while not self._client.is_connected:
                 if self._client.is_closed:
@@ -177,18 +177,24 @@ class NatsBackend:
         for topic in {message.topic for message in messages} - self._streams:
             await self.make_stream(topic)
             self._streams.add(topic)
-        waiting: list[Any] = []
+        sending = _Sending()
         try:
-            for message in messages:
-                asked = self._context.publish_async(message.topic, message.envelope, headers=_headers(message))
-                waiting.append(await asked)  # noqa: PERF401 - those that were sent before a failure are cancelled
-            return [str((await answer).seq) for answer in waiting]
+            await self._send(sending, messages)
+            return await sending.confirmed(len(messages))
         except (errors.Error, js_errors.Error, OSError) as error:
             self._streams.clear()  # one may have been removed
             raise _error(error, self._noted) from None
-        finally:
-            for answer in waiting:
-                answer.cancel()
+
+    async def _send(self, sending: _Sending, messages: Sequence[Outgoing]) -> None:
+        """Answers come to places of one inbox; nats-py's own way tells no refusals of JetStream."""
+        inbox = self._client.new_inbox()
+        answers = await self._client.subscribe(f"{inbox}.*", cb=sending.answer)
+        sending.end = answers.unsubscribe
+        for place, message in enumerate(messages):
+            if place - sending.answered >= MAX_PENDING:
+                await sending.caught_up(place - MAX_PENDING // 2)
+            headers = _headers(message)
+            await self._client.publish(message.topic, message.envelope, reply=f"{inbox}.{place}", headers=headers)
 
     async def make_stream(self, topic: str) -> None:
         """Make the stream of a topic, unless there is one."""
@@ -243,6 +249,45 @@ class NatsBackend:
             except BackendError:
                 pass  # the server is away
         self._loop.close()
+
+
+class _Sending:
+    """Messages that were sent and are not confirmed."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, str] = {}
+        self.answered = 0
+        self.failure: Exception | None = None
+        self.end: Callable[[], Awaitable[None]] | None = None
+        self._something = asyncio.Event()
+
+    async def answer(self, message: Any) -> None:
+        """Called by nats-py."""
+        self.answered += 1
+        told = json.loads(message.data or b"{}")
+        if "seq" in told and "error" not in told:
+            self.positions[int(message.subject.rpartition(".")[2])] = str(told["seq"])
+        elif self.failure is None:
+            failed = told.get("error", {"code": 503})  # nobody listens: there is no stream
+            self.failure = _of_jetstream(failed.get("err_code", 0), failed.get("code", 0))
+        self._something.set()
+
+    async def caught_up(self, count: int) -> None:
+        """Until so many are answered."""
+        while self.answered < count and self.failure is None:
+            self._something.clear()
+            await self._something.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    async def confirmed(self, count: int) -> list[str]:
+        """Their positions, once all are answered."""
+        try:
+            await self.caught_up(count)
+        finally:
+            assert self.end is not None
+            await self.end()
+        return [self.positions[place] for place in range(count)]
 
 
 def _headers(message: Outgoing) -> dict[str, str]:

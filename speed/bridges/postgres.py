@@ -77,7 +77,10 @@ def _error(error: BaseException) -> Exception:
     return BackendAwayError(f"PostgreSQL does not answer ({type(error).__name__}): try again")
 
 
-_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError, EOFError)
+_FAILURES = (
+    *(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError),
+    *(OSError, asyncio.TimeoutError, EOFError),
+)
 
 
 class PostgresBackend:

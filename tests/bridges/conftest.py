@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 
 import speed.messages
 from scripts.servers import KINDS, Server
-from scripts.servers.server import PASSWORD, USER
 from speed.messages import Connection, Subscription
 from tests.bridges.raw import Raw, raw_of
 
@@ -23,23 +23,29 @@ WAIT_SECONDS = 40.0
 
 
 class Servers:
-    """Each is started when a test first asks for it."""
+    """All are started at once; a test waits for the one that it asks for."""
 
     def __init__(self) -> None:
-        self.running: dict[str, Server] = {}
+        self._starting = ThreadPoolExecutor(len(KINDS), "start")
+        self._servers = {name: self._starting.submit(_started, kind) for name, kind in KINDS.items()}
 
     def get(self, name: str) -> Server:
-        if name not in self.running:
-            directory = Path(tempfile.mkdtemp(prefix=f"speed-test-{name}-"))
-            directory.chmod(0o755)  # PostgreSQL's user goes through it
-            self.running[name] = KINDS[name](directory)
-            self.running[name].start()
-        return self.running[name]
+        return self._servers[name].result(300)
 
     def end(self) -> None:
-        for server in self.running.values():
-            server.kill()
-            shutil.rmtree(server.directory, ignore_errors=True)
+        self._starting.shutdown()
+        for one in self._servers.values():
+            if one.exception() is None:
+                one.result().kill()
+                shutil.rmtree(one.result().directory, ignore_errors=True)
+
+
+def _started(kind: type[Server]) -> Server:
+    directory = Path(tempfile.mkdtemp(prefix=f"speed-test-{kind.name}-"))
+    directory.chmod(0o755)  # PostgreSQL's user goes through it
+    server = kind(directory)
+    server.start()
+    return server
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +124,7 @@ def take_all(subscription: Subscription, payloads: set[Any]) -> None:
         missing.discard(payload)
 
 
-@pytest.fixture(params=list(KINDS))
+@pytest.fixture(params=sorted(KINDS, key=lambda name: name == "kafka"))
 def bench(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Bench]:
     """Each backend in turn."""
     one = Bench(servers.get(request.param))
@@ -138,6 +144,3 @@ def bench_of(servers: Servers) -> Iterator[Callable[[str], Bench]]:
     yield make
     for one in made:
         one.close()
-
-
-SECRETS = (USER, PASSWORD)

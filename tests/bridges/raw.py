@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from scripts.servers import Kafka, Moto, Nats, Postgres, Redis, Server
 from scripts.servers.server import PASSWORD, USER
+from speed.bridges.names import s3_day
 
 SECONDS = 30.0
 
@@ -144,7 +146,7 @@ class RawS3:
         self.client.create_bucket(Bucket=bucket)
 
     def put(self, topic: str, data: bytes) -> None:
-        key = f"events/2026/01/02/{topic}/{len(data)}-{data[:4].hex()}.bin"
+        key = f"{s3_day(int(time.time() * 1000))}{topic}/f{len(data)}-{data[:4].hex()}.bin"  # behind all UUIDs
         self.client.put_object(Bucket=self.bucket, Key=key, Body=data)
 
     def kept(self, topic: str) -> list[Kept]:
