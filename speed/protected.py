@@ -20,7 +20,7 @@ from speed.runtime.tracing import current_traceparent, traceparent_of
 from speed.trust.audit import tell_refused
 from speed.trust.schemas import SchemasAwayError
 from speed.trust.security import Guard, MessageSecurity
-from speed.wire.message import MessageView, new_message_id
+from speed.wire.message import MessageView, encode_message, new_message_id
 from speed.wire.names import check_topic
 from speed.wire.seal import random_bytes
 
@@ -63,15 +63,16 @@ def write(
     told.setdefault("traceparent", current_traceparent.get())
     now = time.time_ns() // 1_000_000
     message_id = new_message_id(now, random_bytes(16)) if make_id is None else make_id(now)
-    data = guard.write(
-        payload,
-        asked,
-        namespace=namespace,
-        message_id=message_id,
-        published_at_ms=now,
-        publisher_id=publisher_id,
-        **told,
-    )
+    told |= {
+        "namespace": namespace,
+        "message_id": message_id,
+        "published_at_ms": now,
+        "publisher_id": publisher_id,
+    }
+    if asked.is_plain and not guard.security.protects:  # most are: no part of the guard has anything to do
+        data = encode_message(payload, **told)
+    else:
+        data = guard.write(payload, asked, **told)
     return Written(message_id, data, now, told["traceparent"])
 
 

@@ -151,7 +151,7 @@ class KafkaBackend:
             if not place % 256:
                 producer.poll(0)
         while sending.missing and self._goes_on(producer, deadline):
-            producer.poll(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))
+            producer.flush(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))  # sends at once what lingers
         if sending.failure is not None:
             self._drop_if_fatal(producer, sending.failure)
             raise _error(sending.failure)
