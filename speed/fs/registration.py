@@ -22,6 +22,8 @@ from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 
 FEATURES = ("segments", "withdraw", "slots")
+VERSION = "0.1.0"
+"""Of this package, as entries say it."""
 """What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
 
@@ -110,6 +112,7 @@ def _first_entry(asked: _Asked, won: Won) -> Entry:
         heartbeat_interval=asked.heartbeat_ms,
         fabrics=asked.fabrics,
         allow=asked.allow,
+        version=VERSION,
         features=FEATURES,
         ephemeral=asked.ephemeral,
     )

@@ -71,6 +71,7 @@ ALIASES: Final = {
     "kyber768": "ml-kem-768",
     "kyber1024": "ml-kem-1024",
     "x25519-kyber1024": "x25519-ml-kem-1024",
+    "rsa4096-kyber768": "x25519-ml-kem-1024",
 }
 REFUSED: Final = frozenset(
     [

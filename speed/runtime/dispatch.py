@@ -16,8 +16,9 @@ from speed.errors import Execution, NodeLeftError, SpeedError, WireError
 from speed.fs.envelope_reader import Received
 from speed.runtime.arrival import Arrival
 from speed.runtime.calls import Calls
-from speed.runtime.context import Context, unix_ms
+from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
+from speed.runtime.expiry import is_expired
 from speed.runtime.inbound import Lane
 from speed.runtime.links import Links
 from speed.runtime.message import Message
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 log = logger("speed.protocol")
 
 Answer = Callable[[str, str], dict[str, Any] | None]
-_EXPIRED = "the message expired before it was handled"
 
 
 def node_left(name: str) -> NodeLeftError:
@@ -187,14 +187,10 @@ class Dispatch:
         )
 
     def _is_expired(self, arrival: Arrival) -> bool:
-        assert arrival.message is not None
-        if not arrival.message.metadata.is_expired(unix_ms()):
-            self._context.stats.count("messages_received")
-            return False
-        self._context.stats.count("messages_expired")
-        arrival.refuse("EXECUTION_FAILED", _EXPIRED)
-        arrival.finish()
-        return True
+        if is_expired(self._context, arrival):
+            return True
+        self._context.stats.count("messages_received")
+        return False
 
     def acknowledge(self, source: str, sequence: int, waiting: bool = False) -> None:
         self._reply(source, sequence, EnvelopeType.ACK, control.encode_ack(sequence, waiting=waiting))

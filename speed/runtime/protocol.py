@@ -20,6 +20,7 @@ from speed.errors import WireError
 from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
+from speed.fs.registry import Registry
 from speed.runtime.alarm import SILENT_SECONDS
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context
@@ -29,7 +30,9 @@ from speed.runtime.lanes import InboundLanes
 from speed.runtime.outgoing import OutgoingLink
 from speed.runtime.threads import Threads
 from speed.runtime.withdrawals import Withdrawals
+from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FULL_SCAN_SECONDS
+from speed.wire.message.outline import outline
 
 log = logger("speed.protocol")
 
@@ -45,6 +48,21 @@ AGAIN_SECONDS = 0.05
 """When lanes are looked at again after a failure."""
 FAILED_SECONDS = 0.01
 """Pause after a failure: the thread must not spin where the system fails all the time."""
+
+
+class _Described:
+    """What a message that cannot be read looks like and who wrote it, as text; made only where a line is written."""
+
+    def __init__(self, registry: Registry, source: str, envelope: Received) -> None:
+        self._registry, self._source, self._envelope = registry, source, envelope
+
+    def __str__(self) -> str:
+        header = self._envelope.header
+        if header.type not in (EnvelopeType.MESSAGE, EnvelopeType.EVENT) or header.flags & FLAG_SEGMENT:
+            return ""
+        entry = self._registry.live(self._source)
+        writer = "a node that left" if entry is None else f"{entry.language} {entry.version}"
+        return f" ({outline(self._envelope.payload)}; written by {writer})"
 
 
 class _Departed:
@@ -312,8 +330,9 @@ class Protocol:
             self._dispatch.dispatch(lane, envelope)
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
-            text = "envelope of %s rejected: %s"
-            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+            text = "envelope of %s rejected: %s%s"
+            told = _Described(self._context.registry, lane.source, envelope)
+            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error, told)
             lane.drop(envelope.token)
         except Exception:
             self._context.stats.count("dispatch_failures")

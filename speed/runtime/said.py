@@ -1,4 +1,4 @@
-"""Log lines that others decide the number of: one of a kind in ten seconds, with how many were left out."""
+"""Log lines that others decide the number of: one of a kind in ten seconds or more, with how many were left out."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ class Said:
             more = f" ({left_out} times more since the last such line)" if left_out else ""
             logger.error("%s failed%s", doing, more, exc_info=error)
 
-    def warn(self, logger: logging.Logger, kind: str, text: str, *arguments: object) -> None:
-        """Write ``text % arguments`` as a warning, unless a line of this kind was written just before."""
-        left_out = self._left_out(kind)
+    def warn(
+        self, logger: logging.Logger, kind: str, text: str, *arguments: object, seconds: float = AGAIN_SECONDS
+    ) -> None:
+        """Write ``text % arguments`` as a warning, unless a line of this kind was written in the last ``seconds``."""
+        left_out = self._left_out(kind, seconds)
         if left_out is None:
             return
         if left_out:
@@ -36,7 +38,7 @@ class Said:
             arguments = (*arguments, left_out)
         logger.warning(text, *arguments)
 
-    def _left_out(self, kind: str) -> int | None:
+    def _left_out(self, kind: str, seconds: float = AGAIN_SECONDS) -> int | None:
         """How many lines were left out before this one; None if this one is, too."""
         now = monotonic()
         with self._lock:
@@ -46,5 +48,5 @@ class Said:
             if now < until:
                 self._kinds[kind] = until, left_out + 1
                 return None
-            self._kinds[kind] = now + AGAIN_SECONDS, 0
+            self._kinds[kind] = now + seconds, 0
             return left_out

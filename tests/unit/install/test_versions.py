@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import speed
+from speed.fs.registration import VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -15,6 +16,10 @@ def said_in(path: str, pattern: str) -> str:
     found = re.search(pattern, (ROOT / path).read_text(encoding="utf-8"))
     assert found is not None, path
     return found[1]
+
+
+def test_the_entry_of_a_node_says_the_version_of_the_package() -> None:
+    assert VERSION == speed.__version__
 
 
 def test_the_library_of_cpp_and_so_the_native_engine_has_the_version_of_the_package() -> None:

@@ -12,7 +12,8 @@
 // │       WeakAlgorithmError UnknownAlgorithmError NotAvailableError
 // ├── MessageKeyError
 // │       KeyUnavailableError KeyRefusedError KeyExhaustedError
-// └── ClearanceError
+// ├── ClearanceError
+// └── NamespaceError
 //
 // Threads: plain data, as all errors. Neither key nor payload is ever in the text.
 #pragma once
@@ -132,6 +133,12 @@ class KeyExhaustedError : public MessageKeyError {
 class ClearanceError : public MessageError {
  public:
   explicit ClearanceError(const std::string& message) : MessageError("NOT_CLEARED", message) {}
+};
+
+// The message is of a namespace that the receiver does not take.
+class NamespaceError : public MessageError {
+ public:
+  explicit NamespaceError(const std::string& message) : MessageError("OTHER_NAMESPACE", message) {}
 };
 
 // end of what is generated

@@ -31,6 +31,7 @@ wire::Entry first_entry(const Registration::Wish& wish, const Won& won) {
   entry.heartbeat_interval = wish.heartbeat_ms;
   entry.fabrics = wish.fabrics;
   entry.language = wish.language;
+  entry.version = SPEED_VERSION;
   entry.features = wish.features;
   entry.allow = wish.allow;
   entry.ephemeral = wish.ephemeral;

@@ -32,10 +32,11 @@ constexpr std::array<Algorithm, 11> rows{{
     {"hmac-sha256", Family::hmac, 0, no_cipher, 32, 32, 0, true},
 }};
 
-constexpr std::array<std::array<std::string_view, 2>, 3> aliases{{
+constexpr std::array<std::array<std::string_view, 2>, 4> aliases{{
     {"kyber768", "ml-kem-768"},
     {"kyber1024", "ml-kem-1024"},
     {"x25519-kyber1024", "x25519-ml-kem-1024"},
+    {"rsa4096-kyber768", "x25519-ml-kem-1024"},
 }};
 
 constexpr std::array<std::string_view, 13> refused{

@@ -129,7 +129,8 @@ void Log::always(LogLevel level, std::string_view logger, const std::string& tex
   outlet().put({level, std::string(logger), "'" + node_ + "': " + wire::harmless(text, max_characters)});
 }
 
-void Log::rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text) {
+void Log::rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
+                 double seconds) {
   std::uint64_t left_out = 0;
   {
     const std::lock_guard guard(lock_);
@@ -143,7 +144,7 @@ void Log::rarely(LogLevel level, std::string_view logger, std::string_view kind,
       ++found->second.left_out;
       return;
     }
-    found->second.quiet_until = now + quiet_seconds;
+    found->second.quiet_until = now + seconds;
     left_out = std::exchange(found->second.left_out, 0);
   }
   always(level, logger, left_out == 0 ? text : text + " (" + std::to_string(left_out) + " more like it before)");

@@ -14,11 +14,14 @@ namespace speed::runtime {
 
 class Log {
  public:
+  static constexpr double quiet_seconds = 10;
+
   // The name that begins each line; set once, before the first.
   void names(const std::string& node) { node_ = node; }
 
-  // One line of this kind in `quiet_seconds`; it says how many were left out before it.
-  void rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text);
+  // One line of this kind in `seconds`; it says how many were left out before it.
+  void rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
+              double seconds = quiet_seconds);
   void always(LogLevel level, std::string_view logger, const std::string& text) const;
 
  private:
@@ -26,7 +29,6 @@ class Log {
     double quiet_until = 0;
     std::uint64_t left_out = 0;
   };
-  static constexpr double quiet_seconds = 10;
   static constexpr std::size_t max_kinds = 256;
 
   std::string node_;

@@ -7,6 +7,8 @@ namespace speed::runtime {
 
 namespace {
 
+constexpr double expired_seconds = 60;  // between two lines about messages that expired
+
 // What is signed or encrypted is the whole message, wherever its payload lies (M-16).
 message::Opened open_large(const message::Guard& guard, const Message::State& message) {
   if (!guard.looks_at(message.view)) return guard.open(message.view, fs::unix_ms());
@@ -26,9 +28,23 @@ bool refuse(Context& context, const Replies& replies, Message::State& message, s
   return false;
 }
 
+// Behind a busy handler, or while nothing took it (M-7). For a dead letter somebody asked for another try.
+bool expired(Context& context, const Replies& replies, Message::State& message) {
+  if (message.view.ttl_seconds() <= 0 || message.lane->is_dead_letter() || !message.view.is_expired(fs::unix_ms())) return false;
+  context.stats.count("messages_expired");
+  context.log.rarely(LogLevel::warning, "speed.messages", "messages_expired",
+                     "a message of '" + message.source() + "' expired before it was handled", expired_seconds);
+  if (message.wants_answer.exchange(false)) {
+    replies.refuse(message, "EXECUTION_FAILED", "the message expired before it was handled");
+  }
+  message.done();
+  return true;
+}
+
 }  // namespace
 
 bool open_message(Context& context, const Replies& replies, Message::State& message) {
+  if (expired(context, replies, message)) return false;
   if (context.guard == nullptr) return true;
   try {
     message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms())

@@ -7,6 +7,7 @@
 
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
+#include "wire/message_outline.hpp"
 
 namespace speed::runtime {
 
@@ -292,13 +293,23 @@ void Protocol::was_busy(const InboundLanePtr& lane) {
   if (busy_.size() > busy_lanes) busy_.pop_back();
 }
 
+// What a message looked like that cannot be read, and who wrote it (M-35).
+std::string Protocol::described(const std::string& source, const fs::Received& received) {
+  const auto type = received.header.type;
+  const bool is_message = type == wire::EnvelopeType::message || type == wire::EnvelopeType::event;
+  if (!is_message || (received.header.flags & wire::flag_segment) != 0) return "";
+  const auto entry = context_.registry->live(source);
+  const std::string by = entry == nullptr ? "a node that left" : entry->language + " " + entry->version;
+  return " (" + wire::outline(received.payload) + "; written by " + by + ")";
+}
+
 void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
   try {
     dispatch_->dispatch(lane, received);
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
     context_.log.rarely(LogLevel::warning, "speed.protocol", error.reason(),
-                        "an envelope of '" + lane->source() + "' is refused: " + error.what());
+                        "an envelope of '" + lane->source() + "' is refused: " + error.what() + described(lane->source(), received));
     lane->drop(received.header.sequence);
   } catch (const std::exception&) {
     context_.stats.count("dispatch_failures");

@@ -52,6 +52,7 @@ class Protocol {
   void full_scan(bool everything, double now);
   void drain(const InboundLanePtr& lane, double now, bool scan);
   void deliver(const LanePtr& lane, const fs::Received& received);
+  std::string described(const std::string& source, const fs::Received& received);
   void give_up(const InboundLanePtr& lane);
   void resume(const wire::NodeId& lane_id);
   void was_busy(const InboundLanePtr& lane);

@@ -20,7 +20,7 @@
  * │       BadSignatureException UnsignedException UntrustedException EncryptionException NoRecipientKeyException
  * │       NotEncryptedException CompressionException AlgorithmException (WeakAlgorithmException
  * │       UnknownAlgorithmException NotAvailableException) MessageKeyException (KeyUnavailableException
- * │       KeyRefusedException KeyExhaustedException) NotClearedException
+ * │       KeyRefusedException KeyExhaustedException) NotClearedException NamespaceException
  * └── WireException
  * </pre>
  */

@@ -47,7 +47,7 @@ public enum Algorithm {
     static final int FUTURE_TOLERANCE_MS = 300_000;
 
     static final Map<String, String> ALIASES = Map.of("kyber768", "ml-kem-768", "kyber1024", "ml-kem-1024",
-            "x25519-kyber1024", "x25519-ml-kem-1024");
+            "x25519-kyber1024", "x25519-ml-kem-1024", "rsa4096-kyber768", "x25519-ml-kem-1024");
     static final Set<String> REFUSED = Set.of("aes-128-gcm", "rsa-oaep-1024", "rsa-oaep-2048", "rsa-2048",
             "rsa-oaep-sha1", "rsa-pkcs1", "3des", "des", "rc4", "md5", "sha-1", "hmac-md5", "hmac-sha1");
     private static final Map<String, Algorithm> BY_LABEL =
