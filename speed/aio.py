@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from speed.runtime.futures import CallFuture
 from speed.runtime.in_hand import InHand
@@ -126,11 +126,13 @@ class AsyncNode:
         """Like ``Node.publish``, options included."""
         return await self._run(timeout, self._node.publish, topic, payload, **how)  # type: ignore[no-any-return]
 
-    async def publish_batch(
-        self, topic: str, payloads: Iterable[Any], *, timeout: float = 5.0, **how: Any
-    ) -> Published:
+    @overload
+    async def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published: ...
+    @overload
+    async def publish_batch(self, topic: Iterable[tuple[str, Any]], **how: Any) -> dict[str, Published]: ...
+    async def publish_batch(self, topic: Any, payloads: Any = None, *, timeout: float = 5.0, **how: Any) -> Any:
         """Like ``Node.publish_batch``; another thread goes through ``payloads``."""
-        return await self._run(timeout, self._node.publish_batch, topic, payloads, **how)  # type: ignore[no-any-return]
+        return await self._run(timeout, self._node.publish_batch, topic, payloads, **how)
 
     def topic(self, name: str, *, host: str = "speedd.topics") -> AsyncTopic:
         """Like ``Node.topic``."""

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin, overload
 
 from speed.core.arguments import by_name, each, function, number, several, text, texts
 from speed.core.hints import type_name
@@ -23,6 +23,7 @@ from speed.opening import Opening
 from speed.runtime import fork
 from speed.runtime.event_loop import Awaited, EventLoop, is_async
 from speed.runtime.options import ON_FULL, Options, in_seconds
+from speed.runtime.published import publish_each
 from speed.runtime.receiving import Receiving
 from speed.wire.content import Content
 from speed.wire.entry import Entry
@@ -382,11 +383,21 @@ class Node:
         _, data = protected.encode(payload, options, {**metadata, "topic": topic})
         return protected.publish(topic, data, seconds, on_full)
 
-    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published:
-        """Publish many payloads as one event; ``how`` is as of ``publish``."""
-        from speed.message.batch import encode_batch
+    @overload
+    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published: ...
+    @overload
+    def publish_batch(self, topic: Iterable[tuple[str, Any]], **how: Any) -> dict[str, Published]: ...
+    def publish_batch(self, topic: Any, payloads: Any = None, **how: Any) -> Any:
+        """Publish many payloads as one event; ``how`` is as of ``publish``.
 
-        return self.publish(topic, encode_batch(several("payloads", payloads)), **how)
+        ``publish_batch([("orders.made", 1), ("orders.paid", 2)])`` publishes one event for each topic, and returns
+        what became of each by its topic. ``timeout`` is for all of them. What cannot be encoded keeps all back.
+        """
+        from speed.message.batch import encode_batch, encode_batches
+
+        if payloads is not None:
+            return self.publish(topic, encode_batch(several("payloads", payloads)), **how)
+        return publish_each(self.publish, encode_batches(several("pairs", topic)), **how)
 
     def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
         """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.

@@ -20,6 +20,7 @@ from scripts.vectors.journal import journal
 from scripts.vectors.lanes import lanes
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
+from scripts.vectors.old_forms import old_forms
 from scripts.vectors.payloads import payloads, values
 from scripts.vectors.rows import rows
 from scripts.vectors.scheduling import scheduling
@@ -50,6 +51,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         messages,
         signatures,
         encryption,
+        old_forms,
         journal,
         segments,
         scheduling,

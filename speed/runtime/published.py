@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,6 +28,17 @@ class Published(int):
         made.delivered = names
         made.failed = MappingProxyType(dict(failed))
         return made
+
+
+def publish_each(
+    publish: Callable[..., Published], payloads: Mapping[str, Any], *, timeout: float = 5.0, **how: Any
+) -> dict[str, Published]:
+    """Publish one event for each topic, one after the other, within one bound (seconds) for all."""
+    ends = monotonic() + timeout
+    return {
+        topic: publish(topic, payload, timeout=max(0.0, ends - monotonic()), **how)
+        for topic, payload in payloads.items()
+    }
 
 
 class Sent(str):

@@ -309,6 +309,33 @@ def test_a_batch_is_one_message_with_many_payloads(node: Make) -> None:
     assert [seen.get(timeout=10), seen.get(timeout=10)] == [payloads, ["alone"]]
 
 
+def test_a_batch_for_several_topics_is_one_event_of_each(make: Make) -> None:
+    """M-30."""
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    seen: Queue[tuple[str, list[Any]]] = Queue()
+    analytics.subscribe("orders.*", lambda message: seen.put((message.topic, message.payloads)))
+    paid = pb.SchemaContext(schema_name="Paid")
+    sent = billing.publish_batch([("orders.made", 1), ("orders.paid", paid), ("orders.made", 2), ("trash", 3)])
+    assert {topic: one.delivered for topic, one in sent.items()} == {
+        "orders.made": ("analytics",),
+        "orders.paid": ("analytics",),
+        "trash": (),
+    }
+    assert [seen.get(timeout=10) for _ in range(2)] == [("orders.made", [1, 2]), ("orders.paid", [paid])]
+    assert asyncio.run(billing.aio.publish_batch([("orders.made", 4)]))["orders.made"] == 1
+
+
+def test_a_batch_for_several_topics_is_held_back_whole_if_a_part_cannot_be_sent(make: Make) -> None:
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    seen: Queue[list[Any]] = Queue()
+    analytics.subscribe("*", lambda message: seen.put(message.payloads))
+    for bad in (("orders..made", 1), ("orders.made", object())):
+        with pytest.raises(speed.SpeedError):
+            billing.publish_batch([("orders.made", 1), bad])
+    billing.publish_batch("orders.last", [2])
+    assert seen.get(timeout=20) == [2]
+
+
 def test_a_batch_travels_between_nodes_without_any_security(node: Make) -> None:
     """M-30."""
     billing, analytics = pair(node, None, None)

@@ -51,14 +51,15 @@ def _parts(head: Head, payload: bytes, row: int, skip_unfit: bool) -> Iterator[t
         yield None, head, payload
         return
     try:
-        parts = [(kind, bytes(part)) for kind, part in split_batch(memoryview(_plain(head, payload)))]
+        parts = list(split_batch(memoryview(_plain(head, payload))))
     except (BatchError, CompressionError) as error:
         if not skip_unfit:
             raise UnfitBatchError(row, str(error)) from None
         yield None, head, payload
         return
-    for number, (kind, part) in enumerate(parts):
-        yield number, head._replace(content_type=kind, content_encoding="none", uncompressed_bytes=0), part
+    for number, (kind, type_url, part) in enumerate(parts):
+        said = {"content_type": kind, "type_url": type_url, "content_encoding": "none", "uncompressed_bytes": 0}
+        yield number, head._replace(**said), bytes(part)
 
 
 def _plain(head: Head, payload: bytes) -> bytes | bytearray:

@@ -19,7 +19,7 @@ def said_in(path: str, pattern: str) -> str:
 
 
 def test_the_entry_of_a_node_says_the_version_of_the_package() -> None:
-    assert VERSION == speed.__version__
+    assert speed.__version__ == VERSION
 
 
 def test_the_library_of_cpp_and_so_the_native_engine_has_the_version_of_the_package() -> None:

@@ -10,11 +10,12 @@ import pytest
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import asymmetric, hpke, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from speed.errors import ConfigurationError
 from speed.message import kem, primitives
 from speed.message.algorithms import IV_BYTES, MAX_BATCH_PAYLOADS, MAX_RECIPIENTS, algorithm_of
-from speed.message.batch import decode_batch, encode_batch
+from speed.message.batch import decode_batch, encode_batch, encode_batches
 from speed.message.compression import compress, decompress
 from speed.message.encryption import Described, encrypt
 from speed.message.errors import (
@@ -32,7 +33,7 @@ from speed.message.sensitivity import check_clearance
 from speed.message.signature import TrustedKeys, sign, verify
 from speed.wire.content import BATCH_TYPE
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message.message_pb2 import MessageEnvelope
+from speed.wire.message.message_pb2 import MessageEnvelope, SchemaContext
 from tests.unit.message.keys import key, opened, protected
 
 AES, RSA, OTHER_RSA = "aes-256-gcm", "rsa-oaep-3072", "rsa-oaep-4096"
@@ -60,8 +61,19 @@ def encrypt_to(*keys: MessageKey) -> None:
         (b"\0\0\0\x01\0\0\0\x09text", "cannot be"),
         (b"\0\0\0\x01" + sized(b"\xff", b""), "UTF-8"),
         (b"\0\0\0\x01" + sized(BATCH_TYPE.encode(), b"\0\0\0\0"), "holds no"),
+        (b"\0\0\0\x01" + sized(b"application/protobuf", b""), "holds no"),
+        (b"\0\0\0\x01" + sized(b"application/protobuf;type_url=", b""), "holds no"),
     ],
-    ids=["a payload too long", "no type", "a long type", "a cut type", "a type that is no text", "a batch in a batch"],
+    ids=[
+        "a payload too long",
+        "no type",
+        "a long type",
+        "a cut type",
+        "a type that is no text",
+        "a batch in a batch",
+        "no type URL",
+        "an empty type URL",
+    ],
 )
 def test_a_batch_whose_parts_do_not_fit_is_refused(data: bytes, said: str) -> None:
     """M-30."""
@@ -69,10 +81,39 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(data: bytes, said: str) -> No
         decode_batch(memoryview(data))
 
 
+def message_of_a_long_name() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name="long.proto", syntax="proto3")
+    file.message_type.add(name="M" * 250)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("M" * 250))()
+
+
+def test_protobuf_messages_in_a_batch_are_messages_again() -> None:
+    """M-30."""
+    sent = [MessageEnvelope(), {"a": 1}, SchemaContext(schema_name="Order")]
+    assert decode_batch(memoryview(encode_batch(sent).data)) == sent
+
+
+def test_payloads_of_several_topics_are_one_batch_of_each_in_their_order() -> None:
+    """M-30."""
+    made = encode_batches([("b.made", 1), ("a.made", 2), ("b.made", 3)])
+    assert [(topic, decode_batch(memoryview(one.data))) for topic, one in made.items()] == [
+        ("b.made", [1, 3]),
+        ("a.made", [2]),
+    ]
+
+
+@pytest.mark.parametrize("pair", ["orders", ("orders",), ["orders", 1], ("orders", 1, 2)])
+def test_what_is_no_pair_of_topic_and_payload_is_refused(pair: Any) -> None:
+    with pytest.raises(BatchError, match="pairs"):
+        encode_batches([pair])
+
+
 def test_a_batch_that_could_not_be_read_is_not_written() -> None:
     """M-30."""
-    with pytest.raises(BatchError, match="type URL"):
-        encode_batch([MessageEnvelope()])
+    with pytest.raises(BatchError, match="too long"):
+        encode_batch([message_of_a_long_name()])
     with pytest.raises(BatchError, match="too many"):
         encode_batch([b""] * (MAX_BATCH_PAYLOADS + 1))
 

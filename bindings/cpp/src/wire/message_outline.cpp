@@ -13,7 +13,7 @@ namespace speed::wire {
 
 namespace {
 
-struct Part {
+struct OutlinePart {
   std::uint32_t field;
   const char* name;
   std::optional<std::size_t> bytes;
@@ -21,7 +21,7 @@ struct Part {
 
 constexpr std::size_t most_records = 64;  // who writes more is not to be paid for with time
 
-using OutlineParts = std::array<Part, 6>;
+using OutlineParts = std::array<OutlinePart, 6>;
 
 // What can be read of it, as a log may have it.
 std::string message_id_of(ByteView metadata) {
@@ -40,7 +40,7 @@ std::string message_id_of(ByteView metadata) {
 
 std::string shown(const OutlineParts& parts) {
   std::string all;
-  for (const Part& part : parts) {
+  for (const OutlinePart& part : parts) {
     if (!all.empty()) all += ", ";
     all += part.bytes ? std::string(part.name) + " " + std::to_string(*part.bytes) : std::string("no ") + part.name;
   }
@@ -63,7 +63,7 @@ std::string outline(ByteView data) {
         break;
       }
       const Record record = read_record(data, at);
-      const auto part = std::ranges::find(parts, record.field, &Part::field);
+      const auto part = std::ranges::find(parts, record.field, &OutlinePart::field);
       at = record.end;
       if (!record.is_bytes() || part == parts.end()) {
         ++others;

@@ -1,0 +1,224 @@
+"""Messages as they were before there was an envelope: recognised, and told in the words of the envelope (M-36).
+
+Four forms: a raw value with headers of Kafka or of NATS, JSON text of Redis, and a row of PostgreSQL. Who reads both,
+old and new, asks ``is_envelope`` first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from speed.errors import WireError
+from speed.wire.json_text import read_json
+from speed.wire.limits import MAX_JSON_DEPTH, MAX_MESSAGE_ID_BYTES
+from speed.wire.message import MessageView
+from speed.wire.traceparent import parse_traceparent
+
+KAFKA, NATS, REDIS, POSTGRESQL = "kafka", "nats", "redis", "postgresql"
+FORMS = (KAFKA, NATS, REDIS, POSTGRESQL)
+
+_KAFKA_HEADERS = frozenset({"schema-id", "correlation-id", "timestamp", "schema-version", "trace-id"})
+_NATS_HEADERS = frozenset({"nats-msg-id", "x-schema-url", "x-trace-id"})
+_REDIS_META = frozenset({"schema", "ts", "trace_id"})
+_ROW = frozenset({"topic", "payload", "metadata"})
+_ROW_COLUMNS = _ROW | {"id", "published_at", "created_at"}
+_FIRST_MILLISECONDS = 100_000_000_000
+"""A time below this is in seconds: as milliseconds it would be of 1973."""
+_MAX_MS = (1 << 53) - 1
+_MAX_TEXT = 1024
+"""Characters of one text that is taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldMessage:
+    """One message in an old form.
+
+    Attributes:
+        form: ``kafka``, ``nats``, ``redis`` or ``postgresql``.
+        payload: bytes of Kafka and NATS, a value of JSON of the others.
+        metadata: what it says of itself, under the names of ``encode_message``: message_id, topic, published_at_ms
+            (Unix milliseconds), correlation_id, traceparent, extensions.
+        schema: what it says of its schema: schema_url, schema_version.
+    """
+
+    form: str
+    payload: Any
+    metadata: dict[str, Any] = field(default_factory=dict)
+    schema: dict[str, str] = field(default_factory=dict)
+
+
+def is_envelope(data: bytes | memoryview) -> bool:
+    """Whether the bytes are a whole message of the contract. ``is_envelope(b'{"payload": 1}')`` is False."""
+    return why_no_envelope(data) is None
+
+
+def why_no_envelope(data: bytes | memoryview) -> str | None:
+    """What keeps the bytes from being a message of the contract; None if nothing does."""
+    try:
+        MessageView(data).validate()
+    except WireError as error:
+        return str(error)
+    return None
+
+
+def of_kafka(value: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
+    """A record of Kafka with at least one of the old headers; None for another."""
+    if not headers.keys() & _KAFKA_HEADERS:
+        return None
+    told = _Told({name: _text(text) for name, text in headers.items()})
+    told.take("correlation-id", "correlation_id")
+    told.take_time("timestamp")
+    told.take_schema("schema-version", "schema_version")
+    told.take_trace("trace-id")
+    told.take_extension("schema-id", "x-schema-id")
+    return told.message(KAFKA, value)
+
+
+def of_nats(data: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
+    """A message of NATS with at least one of the old headers, in letters of any case; None for another."""
+    lower = {name.lower(): _text(text) for name, text in headers.items()}
+    if not lower.keys() & _NATS_HEADERS:
+        return None
+    told = _Told(lower)
+    told.take_id("nats-msg-id")
+    told.take_schema("x-schema-url", "schema_url")
+    told.take_trace("x-trace-id")
+    return told.message(NATS, data)
+
+
+def of_redis(text: bytes) -> OldMessage | None:
+    """JSON text with ``payload``, and maybe ``meta``, and nothing else; None for another."""
+    value = _json(text)
+    if not isinstance(value, dict) or "payload" not in value or value.keys() - {"payload", "meta"}:
+        return None
+    meta = value.get("meta", {})
+    if not isinstance(meta, dict):
+        return None
+    told = _Told({name: meta[name] for name in _REDIS_META & meta.keys()})
+    told.take_schema("schema", "schema_version")
+    told.take_time("ts")
+    told.take_trace("trace_id")
+    return told.message(REDIS, value["payload"])
+
+
+def of_postgresql(row: Mapping[str, Any]) -> OldMessage | None:
+    """A row of the old table: ``topic``, ``payload`` and ``metadata``; None for another."""
+    if not row.keys() >= _ROW or row.keys() - _ROW_COLUMNS or not isinstance(row["topic"], str):
+        return None
+    metadata = row["metadata"] if row["metadata"] is not None else {}
+    if not isinstance(metadata, dict):
+        return None
+    told = _Told({"topic": row["topic"], **{name: metadata[name] for name in ("schema_version",) if name in metadata}})
+    told.take("topic", "topic")
+    told.take_schema("schema_version", "schema_version")
+    return told.message(POSTGRESQL, row["payload"])
+
+
+def recognise(text: bytes) -> OldMessage | None:
+    """An old message in one JSON text, as tools write them down; None if it is none.
+
+    ``{"value": …, "headers": {…}}`` is a record of Kafka, ``{"data": …, "headers": {…}}`` a message of NATS (value and
+    data are text), ``{"topic": …, "payload": …, "metadata": {…}}`` a row, and else it is the text of Redis.
+    """
+    value = _json(text)
+    if not isinstance(value, dict):
+        return None
+    for key, read in (("value", of_kafka), ("data", of_nats)):
+        if value.keys() >= {key, "headers"}:
+            return _with_headers(value[key], value["headers"], read)
+    return of_postgresql(value) or of_redis(text)
+
+
+def _with_headers(
+    value: Any, headers: Any, read: Callable[[bytes, Mapping[str, bytes]], OldMessage | None]
+) -> OldMessage | None:
+    if not isinstance(value, str) or not isinstance(headers, dict):
+        return None
+    texts: Iterable[Any] = headers.values()
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    return read(value.encode(), {name: text.encode() for name, text in headers.items()})
+
+
+class _Told:
+    """What an old message says, taken over where it can be used; what cannot is left out."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._metadata: dict[str, Any] = {}
+        self._schema: dict[str, str] = {}
+        self._extensions: dict[str, bytes] = {}
+
+    def take(self, name: str, field_: str) -> None:
+        text = self._found(name)
+        if text:
+            self._metadata[field_] = text
+
+    def take_id(self, name: str) -> None:
+        """Of a length that an envelope takes."""
+        if len(self._found(name).encode()) <= MAX_MESSAGE_ID_BYTES:
+            self.take(name, "message_id")
+
+    def take_time(self, name: str) -> None:
+        """Seconds or milliseconds, as number or as text."""
+        value = self._values.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MAX_MS:
+            return
+        self._metadata["published_at_ms"] = int(value * 1000 if value < _FIRST_MILLISECONDS else value)
+
+    def take_schema(self, name: str, field_: str) -> None:
+        text = self._found(name)
+        if text:
+            self._schema[field_] = text
+
+    def take_trace(self, name: str) -> None:
+        """A traceparent, or an id of another kind, which goes along as an extension."""
+        text = self._found(name)
+        try:
+            parse_traceparent(text)
+        except WireError:
+            self.take_extension(name, "x-trace-id")
+        else:
+            self._metadata["traceparent"] = text
+
+    def take_extension(self, name: str, key: str) -> None:
+        text = self._found(name)
+        if text:
+            self._extensions[key] = text.encode()
+
+    def message(self, form: str, payload: Any) -> OldMessage:
+        more = {"extensions": self._extensions} if self._extensions else {}
+        return OldMessage(form, payload, {**self._metadata, **more}, self._schema)
+
+    def _found(self, name: str) -> str:
+        value = self._values.get(name)
+        text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        return text[:_MAX_TEXT] if isinstance(text, str) else ""
+
+
+def _text(data: bytes) -> str:
+    """Empty for what is no text."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _json(text: bytes) -> Any:
+    """None for what is no JSON."""
+    try:
+        return read_json(text, MAX_JSON_DEPTH)
+    except (ValueError, RecursionError):
+        return None
+
+
+def payload_bytes(message: OldMessage) -> tuple[bytes, str]:
+    """The payload as it travels in an envelope, and its content type: bytes as they are, values as JSON."""
+    if isinstance(message.payload, bytes):
+        return message.payload, "application/octet-stream"
+    return json.dumps(message.payload, ensure_ascii=False).encode(), "application/json"
