@@ -25,6 +25,7 @@ from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
 from speed.message_subscription import PREFETCH, OnRefused, Received, Refused, Subscription
 from speed.protected import Written, write
 from speed.runtime.options import in_seconds
+from speed.runtime.tracing import with_trace
 from speed.trust.security import Guard, MessageSecurity
 from speed.wire.message import new_message_id
 from speed.wire.names import check_node_name, check_topic, check_topic_pattern
@@ -145,11 +146,14 @@ class Connection:
         self, topic: str, payload: Any, key: str | None, options: PublishOptions | None, metadata: dict[str, Any]
     ) -> Outgoing:
         check_topic(topic)
+        if options is not None:
+            metadata = {**options.metadata(), **metadata}
+        told = with_trace(metadata, None if options is None else options.trace_context)
         written = write(
             self._guard,
             payload,
             options,
-            {**metadata, "topic": topic},
+            {**told, "topic": topic},
             namespace=self._namespace,
             publisher_id=self._name or None,
             make_id=self._ids.make,

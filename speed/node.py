@@ -12,10 +12,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.arguments import by_name, each, function, number, several, text, texts
-from speed.core.hints import type_name
+from speed.core.hints import is_type
 from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
@@ -25,6 +25,7 @@ from speed.runtime.event_loop import Awaited, EventLoop, is_async
 from speed.runtime.options import ON_FULL, Options, in_seconds
 from speed.runtime.published import publish_each
 from speed.runtime.receiving import Receiving
+from speed.runtime.tracing import with_trace
 from speed.wire.content import Content
 from speed.wire.entry import Entry
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
@@ -131,7 +132,9 @@ class Node:
             ephemeral=ephemeral,
         )
         if security is not None:
-            _check_security(security)
+            from speed.trust.security import check_security
+
+            check_security(security)
         fork.prepare()
         self._loop = EventLoop(name)
         self._engine: Engine = make_engine(engine, options)
@@ -313,11 +316,10 @@ class Node:
         is NotAvailableError.
         """
         target = text("node", target)
-        protected = self._protected_for(options, payload)
+        metadata, protected = self._described(options, payload, metadata)
         seconds = in_seconds(timeout)
         if protected is None:
-            described = _merged(options, metadata)
-            return self._engine.send(target, payload, ack, seconds, described, on_progress, unordered)
+            return self._engine.send(target, payload, ack, seconds, metadata, on_progress, unordered)
         message_id, data = protected.encode(payload, options, metadata)
         self._engine.forward(target, (data,), False, ack, seconds)
         return message_id
@@ -330,7 +332,7 @@ class Node:
         a StorageError counts. A payload that cannot be encoded takes at most the 63 before it with it.
         """
         target, payloads = text("node", target), several("payloads", payloads)
-        protected = self._protected_for(None, None)
+        metadata, protected = self._described(None, None, metadata)
         if protected is None:
             self._engine.send_all(target, payloads, in_seconds(timeout), metadata)
             return
@@ -376,10 +378,10 @@ class Node:
         """
         if on_full not in ON_FULL:
             raise ConfigurationError(f"on_full is {on_full!r}; use 'wait' or 'drop'")
-        protected = self._protected_for(options, payload)
+        metadata, protected = self._described(options, payload, metadata)
         seconds = in_seconds(timeout)
         if protected is None:
-            return self._engine.publish(topic, payload, seconds, on_full, _merged(options, metadata))
+            return self._engine.publish(topic, payload, seconds, on_full, metadata)
         _, data = protected.encode(payload, options, {**metadata, "topic": topic})
         return protected.publish(topic, data, seconds, on_full)
 
@@ -445,7 +447,7 @@ class Node:
         Publishers must be allowed as for messages. The subscription is published before this returns.
         """
         kind = type_or_handler
-        if handler is None and kind is not None and not _is_type(kind):
+        if handler is None and kind is not None and not is_type(kind):
             kind, handler = None, function("the handler of events", kind)
         if handler is None:
             return lambda decorated: self.subscribe(pattern, kind, decorated)
@@ -571,29 +573,27 @@ class Node:
         state = "forked" if self._forked else "closed" if self.closed else "open"
         return f"<speed.Node {self.name!r} generation={self.generation} {self.engine} {state}>"
 
-    def _protected_for(self, options: PublishOptions | None, payload: Any) -> Protected | None:
-        """Who writes such a message; None if the engine itself can."""
+    def _described(
+        self, options: PublishOptions | None, payload: Any, metadata: dict[str, Any]
+    ) -> tuple[dict[str, Any], Protected | None]:
+        """All metadata of a message, and who writes it; None if the engine itself can."""
+        if options is not None:
+            metadata = {**options.metadata(), **metadata}
+        told = with_trace(metadata, None if options is None else options.trace_context)
         if type(payload) is Content or (options is not None and not options.is_plain):
-            return self._guarded or self._make_protected()
-        return self._guarded if self._guarded is not None and self._guarded.protects else None
+            return told, self._guarded or self._make_protected()
+        if self._guarded is not None and self._guarded.protects:
+            return told, self._guarded
+        if "parent_span_id" not in told:
+            return told, None
+        from speed.runtime.message import is_large  # imported by those who send only
+
+        if not is_large(payload):
+            return told, self._guarded or self._make_protected()
+        del told["parent_span_id"]  # in segments, a message carries what every engine writes
+        return told, None
 
     def _make_protected(self) -> Protected:
         from speed.protected import Protected
 
         return Protected(self._engine, self.name, self._namespace, self._security)
-
-
-def _merged(options: PublishOptions | None, metadata: dict[str, Any]) -> dict[str, Any]:
-    return metadata if options is None else {**options.metadata(), **metadata}
-
-
-def _check_security(security: Any) -> None:
-    from speed.trust.security import MessageSecurity
-
-    if not isinstance(security, MessageSecurity):
-        raise ConfigurationError(f"security is {type_name(security)}; use speed.MessageSecurity")
-
-
-def _is_type(given: Any) -> bool:
-    """A class, or a form such as ``list[int]`` or ``int | None``, of which some can be called."""
-    return isinstance(given, type) or get_origin(given) is not None

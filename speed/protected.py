@@ -16,7 +16,7 @@ from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.published import Published
 from speed.runtime.publishing import publish_to
-from speed.runtime.tracing import current_traceparent, traceparent_of
+from speed.runtime.tracing import current_trace
 from speed.trust.audit import tell_refused
 from speed.trust.schemas import SchemasAwayError
 from speed.trust.security import Guard, MessageSecurity
@@ -46,7 +46,7 @@ def write(
     publisher_id: str | None,
     make_id: Callable[[int], str] | None = None,
 ) -> Written:
-    """One message; what ``metadata`` says counts over ``options``. Raises what ``Guard.write`` does.
+    """One message, with all metadata in ``metadata``. Raises what ``Guard.write`` does.
 
     ``make_id`` makes its id of the time; without it, it is random.
     """
@@ -56,11 +56,8 @@ def write(
     unknown = metadata.keys() - MESSAGE_OPTIONS
     if unknown:
         raise ConfigurationError(f"no such message option: {', '.join(sorted(unknown))}; see PublishOptions")
-    told: dict[str, Any] = {"topic": "message", **asked.metadata(), **metadata}
-    if asked.trace_context is not None:
-        told["traceparent"], baggage = traceparent_of(asked.trace_context)
-        told["baggage"] = {**baggage, **told.get("baggage", {})}
-    told.setdefault("traceparent", current_traceparent.get())
+    told: dict[str, Any] = {"topic": "message", **metadata}
+    told.setdefault("traceparent", current_trace())
     now = time.time_ns() // 1_000_000
     message_id = new_message_id(now, random_bytes(16)) if make_id is None else make_id(now)
     told |= {
@@ -90,7 +87,7 @@ class Protected(Opening):
     # --- sending ---
 
     def encode(self, payload: Any, options: PublishOptions | None, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
-        """The id and the bytes of one message; what ``metadata`` says counts over ``options``."""
+        """The id and the bytes of one message, with all metadata in ``metadata``."""
         written = write(self._guard, payload, options, metadata, namespace=self._namespace, publisher_id=self._name)
         return written.message_id, written.data
 

@@ -296,6 +296,11 @@ def describe(hint: Any) -> str:
     return _MODULES.sub("", str(hint))
 
 
+def is_type(given: Any) -> bool:
+    """A class, or a form such as ``list[int]`` or ``int | None``, of which some can be called."""
+    return isinstance(given, type) or typing.get_origin(given) is not None
+
+
 def type_name(value: object) -> str:
     """The type of a value for people, never its content."""
     return "None" if value is None else type(value).__name__

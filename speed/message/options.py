@@ -24,7 +24,8 @@ class PublishOptions:
         correlation_id, causality_parent: what it belongs to, and the id of the message that led to it.
         priority: from 0, the least urgent, to 10; 5 if nothing is said.
         ttl_seconds: after so many seconds it is not handled any more.
-        traceparent, trace_context: the trace it belongs to, as W3C text or as an OpenTelemetry context.
+        traceparent, trace_context: the trace it belongs to, as W3C text, or as a span, span context or context of
+            OpenTelemetry; without them the active span is continued, or the trace of what is being handled.
         labels, baggage, extensions: further values by name; those of extensions are bytes.
         content_type: of bytes or text that is in a format of its own.
         schema: name, or name and version, of a schema in the node's SchemaRegistry. The payload must fit it.
@@ -64,5 +65,5 @@ class PublishOptions:
     @property
     def is_plain(self) -> bool:
         """Whether nothing but metadata is asked for."""
-        asked = (self.content_type, self.schema, self.encrypt_to, self.sign_with, self.compression, self.trace_context)
+        asked = (self.content_type, self.schema, self.encrypt_to, self.sign_with, self.compression)
         return not any((*asked, self.classification, self.contains_pii, self.direct, self.aad))

@@ -39,7 +39,7 @@ from speed.runtime.options import (
     Options,
 )
 from speed.runtime.published import Published, Sent
-from speed.runtime.tracing import current_traceparent
+from speed.runtime.tracing import current_trace, current_traceparent
 from speed.runtime.workers import AtWork, at_work
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -107,13 +107,13 @@ class NativeEngine:
     def call(
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Any:
-        return self._engine.call(target, service, arguments, timeout, traceparent or current_traceparent.get(), views)
+        return self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
 
     def submit(
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Future[Any]:
         future = NativeFuture(self._process, target, service)
-        traceparent = traceparent or current_traceparent.get()
+        traceparent = traceparent or current_trace()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, views, future)
         future.written = self._engine, target, request_id
         return future
@@ -282,7 +282,7 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigurationError(
             f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(MESSAGE_OPTIONS)}"
         )
-    trace = current_traceparent.get()
+    trace = current_trace()
     return options if trace is None or "traceparent" in options else {**options, "traceparent": trace}
 
 

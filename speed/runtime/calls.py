@@ -31,7 +31,7 @@ from speed.runtime.context import Context, boot_ms, unix_ms
 from speed.runtime.futures import Answer, CallFuture, Completion, OneAnswer, Outcome, Waiter
 from speed.runtime.links import Links
 from speed.runtime.outgoing import OutgoingLink
-from speed.runtime.tracing import current_traceparent
+from speed.runtime.tracing import current_trace
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, spc
@@ -121,7 +121,7 @@ class Calls:
                 arguments,
                 self._context.name,
                 max(0, unix_ms() + milliseconds),
-                traceparent or current_traceparent.get(),
+                traceparent or current_trace(),
                 (self._context.boot_id, max(0, boot_ms() + milliseconds)),
             )
             deadline = monotonic() + timeout_seconds

@@ -36,6 +36,7 @@ MESSAGE_OPTIONS = frozenset(
         "correlation_id",
         "causality_parent",
         "traceparent",
+        "parent_span_id",
         "labels",
         "baggage",
         "extensions",

@@ -16,7 +16,7 @@ from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
 from speed.runtime.published import Published, Sent
 from speed.runtime.publishing import publish_to
-from speed.runtime.tracing import current_traceparent
+from speed.runtime.tracing import current_trace
 from speed.runtime.workers import place_given_up
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -175,7 +175,7 @@ class Outbox:
             )
         now = unix_ms()
         message_id = new_message_id(now, random_bytes(16))
-        metadata.setdefault("traceparent", current_traceparent.get())
+        metadata.setdefault("traceparent", current_trace())
         return message_id, {
             "namespace": self._context.namespace,
             "message_id": message_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -10,20 +11,28 @@ from typing import Any, TypeVar
 
 from speed.errors import ConfigurationError, WireError
 from speed.wire import lazily
-from speed.wire.traceparent import parse_traceparent
+from speed.wire.traceparent import TraceParent, parse_traceparent
 
 Result = TypeVar("Result")
 
 current_traceparent: ContextVar[str | None] = ContextVar("speed_traceparent", default=None)
+_surrounding: ContextVar[Any] = ContextVar("speed_surrounding", default=None)
+"""The span of OpenTelemetry that was active when the program set a trace: older than that trace."""
 
 
 def current_trace() -> str | None:
     """The W3C traceparent of the work at hand: of the request or message that is being handled, else None.
 
+    A span of OpenTelemetry that was begun since, and is active, counts before it.
+
     Calls and sends carry it on. Coroutines, tasks and ``asyncio.to_thread`` have it by themselves; a thread of your
     own has it through ``traced``.
     """
-    return current_traceparent.get()
+    span = _active_span()
+    if span is None:
+        return current_traceparent.get()
+    traceparent: str = _of_span(span)["traceparent"]
+    return traceparent
 
 
 @contextmanager
@@ -33,9 +42,11 @@ def trace(traceparent: str | None) -> Iterator[None]:
     With None it belongs to none; so it does with text that is no traceparent, as W3C asks of whoever receives one.
     """
     token = current_traceparent.set(traceparent if _is_valid(traceparent) else None)
+    around = _surrounding.set(_active_span() or _surrounding.get())
     try:
         yield
     finally:
+        _surrounding.reset(around)
         current_traceparent.reset(token)
 
 
@@ -58,6 +69,65 @@ def traced(function: Callable[..., Result]) -> Callable[..., Result]:
         return context.copy().run(function, *arguments, **named)
 
     return run
+
+
+def with_trace(metadata: dict[str, Any], trace_context: Any = None) -> dict[str, Any]:
+    """Message metadata with the trace that the message belongs to.
+
+    That is what ``trace_context`` or the metadata say: W3C text, or a context, span or span context of OpenTelemetry;
+    else the active span of OpenTelemetry, if there is one. ConfigurationError for a context that is none of these.
+    """
+    trace_context = metadata.pop("trace_context", None) or trace_context
+    if trace_context is not None:
+        told = _told(trace_context)
+    elif "traceparent" in metadata or (span := _active_span()) is None:
+        return metadata
+    else:
+        told = _of_span(span)
+    if "baggage" in told:
+        told["baggage"] = {**told["baggage"], **(metadata.get("baggage") or {})}
+    return {**metadata, **told}
+
+
+def _told(given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        return {"traceparent": given}
+    if hasattr(given, "get_span_context"):
+        return _of_span(given)
+    if hasattr(given, "trace_flags"):
+        return _of_span_context(given)
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(
+            f"trace_context is {type(given).__name__}; use W3C text, or a span, span context or context of OpenTelemetry"
+        )
+    traceparent, baggage = traceparent_of(given)
+    return {"traceparent": traceparent, "baggage": baggage}
+
+
+def _of_span(span: Any) -> dict[str, Any]:
+    parent = getattr(span, "parent", None)  # of spans that are recorded
+    told = {} if parent is None else {"parent_span_id": f"{parent.span_id:016x}"}
+    return {**_of_span_context(span.get_span_context()), **told}
+
+
+def _of_span_context(context: Any) -> dict[str, Any]:
+    """Nothing for a context without ids."""
+    if not context.is_valid:
+        return {}
+    return {"traceparent": str(TraceParent(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags))}
+
+
+def _active_span() -> Any:
+    """The span that OpenTelemetry has at hand and that was begun after the trace at hand, if any; else None.
+
+    Who has one has imported OpenTelemetry: it is not imported for those who do not use it.
+    """
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return None
+    span = api.get_current_span()
+    is_newer = span is not _surrounding.get()
+    return span if is_newer and span.get_span_context().is_valid else None
 
 
 def trace_context_of(traceparent: str | None, baggage: Mapping[str, str]) -> Any:

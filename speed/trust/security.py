@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from speed.core.hints import type_name
 from speed.errors import ConfigurationError, WireError
 from speed.message.algorithms import FUTURE_TOLERANCE_MS, check_signature_algorithm
 from speed.message.errors import KeyUnavailableError, MessageError, NotAvailableError
@@ -76,6 +77,12 @@ class MessageSecurity:
     def protects(self) -> bool:
         """Whether it does something to each message that is sent."""
         return bool(self.sign_with or self.encrypt_to or self.compression != "none" or self.publisher_team)
+
+
+def check_security(given: Any) -> None:
+    """ConfigurationError for what is no MessageSecurity."""
+    if not isinstance(given, MessageSecurity):
+        raise ConfigurationError(f"security is {type_name(given)}; use speed.MessageSecurity")
 
 
 class Guard:

@@ -140,6 +140,14 @@ class MessageView:
         return str(TraceParent(trace.trace_id, trace.span_id, trace.trace_flags))
 
     @property
+    def parent_span_id(self) -> str | None:
+        """The span that the publisher's is a part of, in hex; None when absent or not valid, as its trace."""
+        if self.traceparent is None:
+            return None
+        trace = self._parsed().observability
+        return trace.parent_span_id if are_trace_ids(trace.trace_id, trace.parent_span_id) else None
+
+    @property
     def labels(self) -> dict[str, str]:
         """Labels for metrics."""
         return text_map(self._data, LABELS) if self._parsed().HasField("observability") else {}

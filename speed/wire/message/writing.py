@@ -10,7 +10,7 @@ from speed.wire import lazily
 from speed.wire.content import CUSTOM, ENCODING_NUMBERS, Content, encode_content
 from speed.wire.message.rules import check_metadata
 from speed.wire.records import varint
-from speed.wire.traceparent import TraceParent, parse_traceparent
+from speed.wire.traceparent import TraceParent, are_trace_ids, parse_traceparent
 
 PAYLOAD_TAG = b"\x9a\x06"
 _URL_TAG, _VALUE_TAG = b"\x0a", b"\x12"
@@ -41,6 +41,7 @@ def encode_head(
     correlation_id: str | None = None,
     causality_parent: str | None = None,
     traceparent: str | None = None,
+    parent_span_id: str | None = None,
     publisher_id: str | None = None,
     labels: Mapping[str, str] | None = None,
     baggage: Mapping[str, str] | None = None,
@@ -79,7 +80,7 @@ def encode_head(
     if publisher_id is not None:
         _assign(head.security, (("publisher_id", publisher_id),))
     if traceparent is not None:
-        _set_trace(head.observability, parse_traceparent(traceparent))
+        _set_trace(head.observability, parse_traceparent(traceparent), parent_span_id)
     if labels or baggage:
         _update(head.observability.labels, "labels", labels)
         _update(head.observability.baggage, "baggage", baggage)
@@ -138,5 +139,10 @@ def _set_schema(context: Any, fields: Mapping[str, Any]) -> None:
     context.deprecated_fields_used.extend(fields.get("deprecated_fields_used", ()))
 
 
-def _set_trace(context: Any, trace: TraceParent) -> None:
+def _set_trace(context: Any, trace: TraceParent, parent_span_id: str | None) -> None:
     context.trace_id, context.span_id, context.trace_flags = trace
+    if parent_span_id is None:
+        return
+    if not are_trace_ids(trace.trace_id, parent_span_id):
+        raise WireError("BAD_MESSAGE", "parent_span_id: is not 16 lower-case hex digits, or all zero")
+    context.parent_span_id = parent_span_id

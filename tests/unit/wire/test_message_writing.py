@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scripts.vectors.messages import writer_fields
+from scripts.vectors.messages import BASE, pb, writer_fields
 from speed.errors import WireError
-from speed.wire.message import encode_message
+from speed.wire.message import MessageView, encode_message
 from tests.vectors import case_name, load, value_of
 
 VECTORS = load("messages")
@@ -25,3 +25,28 @@ def test_a_message_with_a_wrong_field_is_not_written(case: dict[str, Any]) -> No
     with pytest.raises(WireError) as refused:
         encode_message(None, **writer_fields(case["fields"]))
     assert (refused.value.reason, case["field"] in str(refused.value)) == ("BAD_MESSAGE", True)
+
+
+PARENT = "00f067aa0ba902b7"
+
+
+def traced(**how: Any) -> MessageView:
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", **how}
+    return MessageView(encode_message(b"", **{**BASE, **trace}))
+
+
+def test_the_span_that_a_trace_is_part_of_is_written_beside_it() -> None:
+    """M-11."""
+    assert traced(parent_span_id=PARENT).parent_span_id == PARENT
+    assert traced().parent_span_id is None
+    assert MessageView(encode_message(b"", **BASE, parent_span_id=PARENT)).parent_span_id is None
+
+
+@pytest.mark.parametrize("bad", ["", "0" * 16, PARENT.upper(), PARENT[1:]])
+def test_a_parent_that_is_no_span_id_is_not_written_and_absent_for_a_reader(bad: str) -> None:
+    """M-11."""
+    with pytest.raises(WireError, match="parent_span_id"):
+        traced(parent_span_id=bad)
+    said = pb.MessageEnvelope.FromString(bytes(traced().data))
+    said.observability.parent_span_id = bad
+    assert MessageView(said.SerializeToString()).parent_span_id is None
