@@ -62,7 +62,8 @@ class Node:
         durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (refused on tmpfs).
         allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
             ``wait_for`` then ends when they can be called.
-        namespace: written into the metadata of messages.
+        namespace: written into the metadata of messages; those of others are not handed out here.
+        accept_namespaces: further ones whose messages are; ``"*"`` for all.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does.
         max_lane_bytes: what may wait in a receiver's lane before a sender waits.
         max_open_files: descriptors that the lanes and links of others may take; default half of what the process may
@@ -97,6 +98,7 @@ class Node:
         durability: str = "process",
         allow: Iterable[str] = (),
         namespace: str = "default",
+        accept_namespaces: Iterable[str] = (),
         bell: str = "auto",
         max_lane_bytes: int = LANE_WINDOW_BYTES,
         max_open_files: int | None = None,
@@ -122,6 +124,7 @@ class Node:
             durability=durability,
             allow=texts("allow", allow),
             namespace=namespace,
+            accept_namespaces=texts("accept_namespaces", accept_namespaces),
             bell=bell,
             max_lane_bytes=max_lane_bytes,
             max_open_files=max_open_files,
@@ -535,6 +538,8 @@ class Node:
         if (aio := self.__dict__.get("aio")) is not None:
             aio._finish_in_hand()
         self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        if self._guarded is not None:
+            self._guarded.end()
         self._end_awaiting()
 
     def _end_awaiting(self) -> None:

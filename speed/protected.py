@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
+from speed.core.log import logger
 from speed.engine import Engine
 from speed.errors import ConfigurationError, SpeedError, StorageError
 from speed.message.errors import AwayError, KeyUnavailableError, NotAvailableError
@@ -16,6 +18,7 @@ from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.published import Published
 from speed.runtime.publishing import publish_to
+from speed.runtime.said import Said
 from speed.runtime.tracing import current_trace
 from speed.trust.audit import tell_refused
 from speed.trust.schemas import SchemasAwayError
@@ -24,6 +27,9 @@ from speed.wire.message import MessageView, encode_message, new_message_id
 from speed.wire.names import check_topic
 from speed.wire.seal import random_bytes
 
+log = logger("speed.messages")
+
+WARN_SECONDS = 60.0
 _NO_OPTIONS = PublishOptions()
 
 
@@ -82,7 +88,8 @@ class Protected(Opening):
         self.protects = settings.protects
         self._name = name
         self._namespace = namespace
-        self._guard = Guard(settings)
+        said = Said()
+        self._guard = Guard(settings, name, partial(said.warn, log, seconds=WARN_SECONDS))
 
     # --- sending ---
 
@@ -99,6 +106,11 @@ class Protected(Opening):
             self._engine.forward(name, (data,), True, False, max(0.0, deadline - monotonic()))
 
         return publish_to(self._engine.nodes(), topic, self._name, send, timeout, waits=on_full == "wait")
+
+    def end(self) -> None:
+        """The node is closed: what was counted is written."""
+        if self._guard.security.usage is not None:
+            self._guard.security.usage.flush()
 
     # --- receiving ---
 

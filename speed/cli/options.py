@@ -70,7 +70,15 @@ class Settings:
         from speed import Node
 
         self.registry()  # says clearly what is missing before a root is made by accident
-        return Node(name, root=self.root, key=self.key, workers=2, allow=allow, ephemeral=ephemeral)
+        return Node(
+            name,
+            root=self.root,
+            key=self.key,
+            workers=2,
+            allow=allow,
+            ephemeral=ephemeral,
+            accept_namespaces=("*",),  # of whoever operates the root
+        )
 
     def _open_numbered(self, allow: tuple[str, ...]) -> Node:
         """The first free number. Process ids would leave a claim behind for every command ever run."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from speed.errors import WireError
 from speed.message.compression import decompress, is_read
 from speed.message.encryption import FindKey, decrypt
@@ -12,10 +14,11 @@ from speed.wire.message import MessageView
 class OpenedView(MessageView):
     """The view of a message whose payload was opened; all else is as it was received.
 
-    ``signed_by`` and ``opened_by`` are ids of keys, or None.
+    ``signed_by`` and ``opened_by`` are ids of keys, or None. ``is_personal``: its schema marks personal data, whatever
+    the publisher says.
     """
 
-    __slots__ = ("_encoding", "_plain", "opened_by", "signed_by")
+    __slots__ = ("_encoding", "_plain", "is_personal", "opened_by", "signed_by")
 
     def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview, encoding: str) -> None:
         super().__init__(data)
@@ -23,6 +26,16 @@ class OpenedView(MessageView):
         self._encoding = encoding
         self.signed_by: str | None = None
         self.opened_by: str | None = None
+        self.is_personal = False
+
+    @property
+    def security(self) -> Any:
+        """The SecurityContext as it was received; ``contains_pii`` is true where the schema says so."""
+        context = super().security
+        if self.is_personal and not context.contains_pii:
+            context = type(context).FromString(context.SerializeToString())
+            context.contains_pii = True
+        return context
 
     @property
     def payload_bytes(self) -> memoryview:

@@ -36,6 +36,11 @@ def check_clearance(view: MessageView, clearance: str | None) -> None:
         raise ClearanceError(f"data_classification: is {level}, and this node is cleared for {clearance}")
 
 
+def is_restricted(view: MessageView) -> bool:
+    """Whether a message is of the highest class: who is handed it is written down (M-31)."""
+    return _rank(view.security.data_classification) == len(LEVELS) - 1
+
+
 def _rank(classification: str) -> int:
     """Absent is internal; a text of a later version counts as the highest."""
     if not classification:

@@ -259,6 +259,7 @@ def _arguments(options: Options) -> dict[str, Any]:
         "durable": options.durability == "disk",
         "polling": options.bell == "polling",
         "namespace": options.namespace,
+        "accept_namespaces": tuple(options.accept_namespaces),
         "max_lane_bytes": options.max_lane_bytes,
         "max_open_files": options.open_files,
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,

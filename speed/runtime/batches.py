@@ -18,7 +18,7 @@ from speed.core.services import failure_text
 from speed.errors import SpeedError
 from speed.runtime.arrival import Arrival
 from speed.runtime.context import Context
-from speed.runtime.expiry import is_expired
+from speed.runtime.handing import may_be_handed
 from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
 from speed.runtime.refused_events import RefusedEvents
@@ -80,7 +80,7 @@ class Batches:
         waiting = self._waiting
         while waiting and len(batch) < BATCH_MESSAGES and size < BATCH_BYTES:
             arrival = waiting.popleft()
-            if is_expired(self._context, arrival):
+            if not may_be_handed(self._context, arrival):
                 continue
             batch.append(arrival)
             size += _message_of(arrival).metadata.size

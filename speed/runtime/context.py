@@ -45,6 +45,8 @@ class Context:
     id: bytes
     root: str
     namespace: str
+    accept_namespaces: frozenset[str]
+    """Whose messages are handed out; ``*`` for all (M-34)."""
     keys: KeySource
     generation: int
     durable: bool

@@ -20,7 +20,7 @@ from speed.runtime.arrival import Arrival
 from speed.runtime.batches import Batches, BatchHandler
 from speed.runtime.context import Context
 from speed.runtime.dead import Dead
-from speed.runtime.expiry import is_expired
+from speed.runtime.handing import may_be_handed
 from speed.runtime.message import Message
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
@@ -133,10 +133,10 @@ class Delivery:
             self._pool.done(work)
 
     def _begun(self, work: Work) -> Message | None:
-        """The message to be handed out; None if it is lost or expired, or was begun too often."""
+        """The message to be handed out; None if it is lost, must not be handed out, or was begun too often."""
         arrival: Arrival = work.item
         message = arrival.open()
-        if message is None or is_expired(self._context, arrival):
+        if message is None or not may_be_handed(self._context, arrival):
             return None
         if arrival.begin() > self._context.max_deliveries and self._is_given_up(arrival, message, _ENDED):
             return None
@@ -181,7 +181,7 @@ class Delivery:
     def handle(self, arrival: Arrival, work: Work) -> None:
         """Handle one message; what fails follows the node's policy (S-17)."""
         message = arrival.open()
-        if message is None or is_expired(self._context, arrival):
+        if message is None or not may_be_handed(self._context, arrival):
             return
         if not self.takes(arrival):  # an event whose topic was not known before
             self.arrive(arrival)

@@ -18,7 +18,7 @@ from speed.runtime.arrival import Arrival
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
-from speed.runtime.expiry import is_expired
+from speed.runtime.handing import is_expired
 from speed.runtime.inbound import Lane
 from speed.runtime.links import Links
 from speed.runtime.message import Message

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.access import AccessPolicy
 from speed.errors import ConfigurationError, DurabilityError
 from speed.wire import names
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_OPEN_FILES
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
 
 if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
@@ -67,6 +67,7 @@ class Options:
     on_error: str = "dead-letter"
     max_deliveries: int = 5
     ephemeral: bool = False
+    accept_namespaces: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse what no engine could use, before anything is touched.
@@ -77,7 +78,9 @@ class Options:
         AccessPolicy(self.allow)
         for what, path in (("root", self.root), ("key", self.key)):
             _check_kind(what, path, (str, os.PathLike, type(None)), "a path")
-        _check_kind("namespace", self.namespace, (str,), "text")
+        for namespace in (self.namespace, *self.accept_namespaces):
+            _check_kind("namespace", namespace, (str,), "text")
+            _check_namespace(namespace)
         _check_kind("ephemeral", self.ephemeral, (bool,), "True or False")
         for what in ("lease_seconds", "heartbeat_seconds"):
             _check_seconds(what, getattr(self, what))
@@ -98,6 +101,11 @@ class Options:
             self.segment_limits.check()
 
     @property
+    def accepted(self) -> frozenset[str]:
+        """The namespaces whose messages the program gets: its own, and those it asked for."""
+        return frozenset((self.namespace, *self.accept_namespaces))
+
+    @property
     def open_files(self) -> int:
         """Descriptors for lanes and links, as asked or by default."""
         if self.max_open_files is not None:
@@ -113,6 +121,11 @@ def _check_seconds(what: str, seconds: float) -> None:
 def _check_kind(what: str, value: Any, kinds: tuple[type, ...], possible: str) -> None:
     if not isinstance(value, kinds):
         raise ConfigurationError(f"{what} is {value!r}; use {possible}")
+
+
+def _check_namespace(namespace: str) -> None:
+    if not 0 < len(namespace.encode()) <= MAX_NAMESPACE_BYTES:
+        raise ConfigurationError(f"namespace is {namespace[:64]!r}; use text of 1 to {MAX_NAMESPACE_BYTES} bytes")
 
 
 def _check_count(what: str, count: int, most: int | None = None) -> None:

@@ -318,6 +318,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         id=names.node_id(options.name),
         root=root,
         namespace=options.namespace,
+        accept_namespaces=options.accepted,
         keys=keys,
         generation=registration.entry.generation,
         durable=durable,

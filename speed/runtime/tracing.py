@@ -98,7 +98,7 @@ def _told(given: Any) -> dict[str, Any]:
         return _of_span_context(given)
     if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"trace_context is {type(given).__name__}; use W3C text, or a span, span context or context of OpenTelemetry"
+            f"trace_context is {type(given).__name__}; use W3C text, or a span or context of OpenTelemetry"
         )
     traceparent, baggage = traceparent_of(given)
     return {"traceparent": traceparent, "baggage": baggage}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
+from types import MappingProxyType
+from typing import Any
 
 from speed.errors import SpeedError, StorageError, WireError
 from speed.wire.message import MessageView
@@ -14,6 +17,10 @@ from speed.wire.message import MessageView
 MAX_BYTES = 16 << 20
 KEPT = 4
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_MAX_TEXT = 128
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _now() -> datetime:
@@ -36,12 +43,23 @@ class AuditLog:
         self._fd = self._open()
 
     def write(
-        self, operation: str, outcome: str, *, algorithm: str = "", key_id: str = "", message_id: str, source: str = ""
+        self,
+        operation: str,
+        outcome: str,
+        *,
+        algorithm: str = "",
+        key_id: str = "",
+        message_id: str,
+        source: str = "",
+        reader: str = "",
+        about: Mapping[str, Any] = NOTHING,
     ) -> None:
-        """One line; ``operation`` is encrypt, decrypt, sign or verify; of refusals also send, receive, forward, admit.
+        """One line; ``operation`` is encrypt, decrypt, sign, verify or access; of refusals also send, receive,
+        forward, admit.
 
-        ``source`` is the node that sent the message, where one is known. Times are UTC with milliseconds. Texts of
-        others are cut, and escaped by JSON.
+        ``source`` is the node that sent the message, ``reader`` the one that was handed it, where they are known;
+        ``about`` is what ``about_message`` says. Times are UTC with milliseconds. Texts of others are cut, and escaped
+        by JSON.
         """
         told = {
             "time": self._clock().isoformat(timespec="milliseconds"),
@@ -51,7 +69,8 @@ class AuditLog:
             "key_id": key_id[:128],
             "message_id": message_id[:128],
         }
-        line = json.dumps({**told, "source": source[:128]} if source else told).encode()
+        nodes = {name: node[:128] for name, node in (("source", source), ("reader", reader)) if node}
+        line = json.dumps({**told, **nodes, **about}).encode()
         with self._lock:
             try:
                 if os.fstat(self._fd).st_size + len(line) >= self._max_bytes:
@@ -88,13 +107,43 @@ class AuditLog:
         return f"<AuditLog {self._path}>"
 
 
+def about_message(view: MessageView) -> dict[str, Any]:
+    """What lines say of a message beside its id: where it belongs, who published it, and how sensitive it is."""
+    security, schema = view.security, view.schema
+    name = f"{schema.schema_name}/{schema.schema_version}" if schema.schema_name else ""
+    texts = {
+        "topic": view.topic,
+        "namespace": view.namespace,
+        "publisher": security.publisher_id,
+        "classification": security.data_classification,
+        "schema": name,
+        "trace": view.traceparent or "",
+    }
+    told: dict[str, Any] = {key: text[:_MAX_TEXT] for key, text in texts.items() if text}
+    return {**told, "contains_pii": True} if security.contains_pii else told
+
+
 class Trail:
     """What is done to one message, told as it ends: each step that succeeds, and the refusal (M-31)."""
 
-    def __init__(self, log: AuditLog | None, operation: str, message_id: str, source: str) -> None:
-        self._log, self._message_id, self._source = log, message_id, source
+    def __init__(self, log: AuditLog | None, operation: str, message_id: str, source: str, reader: str = "") -> None:
+        self._log, self._message_id, self._source, self._reader = log, message_id, source, reader
+        self._about: Mapping[str, Any] = NOTHING
         self._operation = self._refuses = operation
         self._algorithm = self._key_id = ""
+
+    def about(self, view: MessageView) -> None:
+        """What the message says of itself, for all lines from here on."""
+        if self._log is not None:
+            self._about = about_message(view)
+
+    def says(self, **texts: str | None) -> None:
+        """The same of a message that is not written yet."""
+        self._about = {name: text[:_MAX_TEXT] for name, text in texts.items() if text}
+
+    def accessed(self) -> None:
+        """The program is handed it."""
+        self._write("access", "ok", "", "")
 
     def begins(self, operation: str, algorithm: str, key_id: str) -> None:
         """A step that uses a key, as far as that is known."""
@@ -115,14 +164,23 @@ class Trail:
 
     def _write(self, operation: str, outcome: str, algorithm: str, key_id: str) -> None:
         if self._log is not None:
-            told = {"algorithm": algorithm, "key_id": key_id, "message_id": self._message_id, "source": self._source}
-            self._log.write(operation, outcome, **told)
+            self._log.write(
+                operation,
+                outcome,
+                algorithm=algorithm,
+                key_id=key_id,
+                message_id=self._message_id,
+                source=self._source,
+                reader=self._reader,
+                about=self._about,
+            )
 
 
 def tell_refused(log: AuditLog | None, operation: str, data: bytes, error: SpeedError, source: str = "") -> None:
     """A refusal of a message as bytes; its id is told if it can be read."""
-    try:
-        message_id = MessageView(data).message_id
-    except WireError:
-        message_id = ""
-    Trail(log, operation, message_id, source).refused(error)
+    view = MessageView(data)
+    trail = Trail(log, operation, "", source)
+    with suppress(WireError):
+        trail = Trail(log, operation, view.message_id, source)
+        trail.about(view)
+    trail.refused(error)

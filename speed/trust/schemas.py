@@ -78,9 +78,10 @@ class SchemaRegistry:
             raise ConfigurationError(
                 f"a schema registry is a directory or an https URL, its mode one of {', '.join(MODES)}"
             )
-        self._is_remote = scheme == "https"
+        self.is_remote = scheme == "https"
         self._mode = compatibility_mode
         self._known: dict[tuple[str, str], tuple[RegisteredSchema | None, float]] = {}
+        self._newest: dict[str, tuple[str | None, float]] = {}
         self._away = float("-inf"), ""
         self._lock = threading.Lock()
 
@@ -101,12 +102,12 @@ class SchemaRegistry:
                 if len(self._known) >= MAX_CACHED:
                     self._known.clear()
                 found = self._load_unless_away(name, version)
-                self._known[name, version] = found, time.monotonic() + (MISSING_SECONDS if self._is_remote else 0.0)
+                self._known[name, version] = found, time.monotonic() + (MISSING_SECONDS if self.is_remote else 0.0)
             return found
 
     def latest(self, name: str) -> str:
         """The newest version in a directory, by its numbers; SchemaError if there is none."""
-        if self._is_remote or not _NAME(name):
+        if self.is_remote or not _NAME(name):
             raise SchemaError(f"the newest version of {name!r} is not known here: name a version")
         try:
             files = os.listdir(f"{self._base}/{name}")
@@ -116,6 +117,20 @@ class SchemaRegistry:
         if not versions:
             raise SchemaError(f"there is no schema {name!r} in {self._base}")
         return max(versions, key=lambda text: [int(part) for part in re.findall(r"\d+", text)])
+
+    def newest(self, name: str) -> str | None:
+        """As ``latest``, None if there is none or it is not known; looked up once a minute."""
+        with self._lock:
+            found, until = self._newest.get(name, (None, float("-inf")))
+            if until <= time.monotonic():
+                try:
+                    found = self.latest(name)
+                except SchemaError:
+                    found = None
+                if len(self._newest) >= MAX_CACHED:
+                    self._newest.clear()
+                self._newest[name] = found, time.monotonic() + (MISSING_SECONDS if found is not None else 0.0)
+            return found
 
     def check(self, view: MessageView) -> RegisteredSchema | None:
         """The registered schema of a received message, whose hash is the one that the message says.
@@ -144,7 +159,7 @@ class SchemaRegistry:
     def _load(self, name: str, version: str) -> RegisteredSchema | None:
         for ending, format_ in FORMAT_OF.items():
             where = f"{self._base}/{name}/{version}{ending}"
-            data = _fetch(where) if self._is_remote else _read(where)
+            data = _fetch(where) if self.is_remote else _read(where)
             if data is not None:
                 fields = {
                     "schema_url": where,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from speed.core.hints import type_name
+from speed.core.log import logger
 from speed.errors import ConfigurationError, WireError
 from speed.message.algorithms import FUTURE_TOLERANCE_MS, check_signature_algorithm
 from speed.message.errors import KeyUnavailableError, MessageError, NotAvailableError
@@ -16,14 +17,22 @@ from speed.message.keys import MessageKey
 from speed.message.opened import OpenedView, open_view
 from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
-from speed.message.sensitivity import check_clearance, check_level, check_sensitivity
+from speed.message.sensitivity import check_clearance, check_level, check_sensitivity, is_restricted
 from speed.message.signature import POLICIES, TrustedKeys, verify
 from speed.trust.audit import AuditLog, Trail
 from speed.trust.keystore import KeyStore
+from speed.trust.namespaces import NamespaceSchemas, Warn
 from speed.trust.schemas import RegisteredSchema, SchemaRegistry, SchemasAwayError
+from speed.trust.usage import SchemaUsage
 from speed.wire.content import Content, content_type_text, encode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
+
+log = logger("speed.trust")
+
+
+def _warn(_kind: str, text: str, *arguments: object) -> None:
+    log.warning(text, *arguments)
 
 
 def _unix_ms() -> int:
@@ -45,7 +54,10 @@ class MessageSecurity:
         clearance: the highest classification that this node may read; None is no limit.
         fips_mode: ``off``, ``rfc`` or ``strict``: which algorithms are refused.
         schemas: where schemas of payloads are found.
-        audit: where each use of a key is written down.
+        namespaces: the schemas of single namespaces, which count before ``schemas``: what messages of theirs are
+            described by, unless their PublishOptions say it.
+        audit: where each use of a key is written down, and who was handed what is personal or restricted.
+        usage: where uses of deprecated fields and old versions of schemas are counted.
         publisher_team: is written into the messages that this node sends.
         future_tolerance_ms: how far a sender's clock may be ahead.
         clock_ms: gives the time in Unix milliseconds.
@@ -60,7 +72,9 @@ class MessageSecurity:
     clearance: str | None = None
     fips_mode: str = "off"
     schemas: SchemaRegistry | None = None
+    namespaces: Mapping[str, NamespaceSchemas] = field(default_factory=dict)
     audit: AuditLog | None = None
+    usage: SchemaUsage | None = None
     publisher_team: str | None = None
     future_tolerance_ms: int = FUTURE_TOLERANCE_MS
     clock_ms: Callable[[], int] = _unix_ms
@@ -76,7 +90,8 @@ class MessageSecurity:
     @property
     def protects(self) -> bool:
         """Whether it does something to each message that is sent."""
-        return bool(self.sign_with or self.encrypt_to or self.compression != "none" or self.publisher_team)
+        writes = self.sign_with or self.encrypt_to or self.compression != "none" or self.publisher_team
+        return bool(writes or self.namespaces)
 
 
 def check_security(given: Any) -> None:
@@ -86,10 +101,14 @@ def check_security(given: Any) -> None:
 
 
 class Guard:
-    """Applies a MessageSecurity. Thread-safe."""
+    """Applies a MessageSecurity for the node called ``name``. Thread-safe.
 
-    def __init__(self, security: MessageSecurity) -> None:
+    ``warn(kind, text, *arguments)`` writes a line unless one of its kind was written just before.
+    """
+
+    def __init__(self, security: MessageSecurity, name: str = "", warn: Warn = _warn) -> None:
         self.security = security
+        self._name, self._warn = name, warn
 
     # --- sending ---
 
@@ -99,9 +118,10 @@ class Guard:
         Raises MessageError, WireError, UnserialisableError, ConfigurationError, StorageError (audit).
         """
         trail = Trail(self.security.audit, "send", metadata["message_id"], metadata.get("publisher_id") or "")
+        trail.says(topic=metadata["topic"], namespace=metadata["namespace"], classification=options.classification)
         content = payload if type(payload) is Content else encode_content(payload, options.content_type)
         try:
-            schema, described = self._schema(options, content)
+            schema, described = self._schema(options, content, metadata)
             protection = self._protection(options, schema, metadata)
             _begin_writing(trail, protection)
             data = protect_message(content, protection, fips_mode=self.security.fips_mode, schema=described, **metadata)
@@ -109,6 +129,10 @@ class Guard:
             trail.refused(error)
             raise
         _tell_written(trail, protection)
+        if described is not None:
+            self._count_use(
+                metadata.get("publisher_id") or "", "", described, described.get("deprecated_fields_used", ())
+            )
         return data
 
     def _protection(
@@ -135,20 +159,27 @@ class Guard:
         return self.security.keys.current(given, metadata["namespace"], metadata["topic"], metadata["published_at_ms"])
 
     def _schema(
-        self, options: PublishOptions, content: Content
+        self, options: PublishOptions, content: Content, metadata: Mapping[str, Any]
     ) -> tuple[RegisteredSchema | None, dict[str, Any] | None]:
-        """The schema asked for, and what the message says of it; SchemaError if the payload does not fit."""
-        if options.schema is None:
+        """The schema asked for, or that of its namespace, and what the message says of it; SchemaError if the payload
+        does not fit."""
+        found = self._schema_for(options, metadata)
+        if found is None:
             return None, None
-        schemas = self.security.schemas
+        kind = content_type_text(content.number, content.custom or "")
+        seen = found.see(kind, memoryview(content.data))
+        return found, found.describe(seen)
+
+    def _schema_for(self, options: PublishOptions, metadata: Mapping[str, Any]) -> RegisteredSchema | None:
+        of_namespace = self.security.namespaces.get(metadata["namespace"])
+        if options.schema is None:
+            return None if of_namespace is None else of_namespace.of_topic(metadata["topic"])
+        schemas = self.security.schemas if of_namespace is None else of_namespace.registry
         if schemas is None:
             raise ConfigurationError("a schema was asked for, and this node has no SchemaRegistry: give `schemas`")
         given = options.schema
         name, version = given if isinstance(given, tuple) else (given, schemas.latest(given))
-        found = schemas.get(name, version)
-        kind = content_type_text(content.number, content.custom or "")
-        seen = found.see(kind, memoryview(content.data))
-        return found, found.describe(seen)
+        return schemas.get(name, version)
 
     # --- receiving ---
 
@@ -157,24 +188,59 @@ class Guard:
 
         Raises MessageError, WireError, StorageError (audit); nothing is decrypted for who is not trusted.
         """
-        trail = Trail(self.security.audit, "receive", view.message_id, source)
+        trail = Trail(self.security.audit, "receive", view.message_id, source, self._name)
+        trail.about(view)
         try:
-            return self._open(view, trail)
+            return self._open(view, trail, source)
         except (KeyUnavailableError, SchemasAwayError):  # not refused: it is judged later
             raise
         except (MessageError, WireError) as error:
             trail.refused(error)
             raise
 
-    def _open(self, received: MessageView, trail: Trail) -> MessageView:
+    def _open(self, received: MessageView, trail: Trail, source: str) -> MessageView:
         view = self._whole(received)
         signed_by = self._verified(view, trail)
         schema = self._admitted(view)
         if view.is_encrypted or view.content_encoding != "none":
             view = self._opened(view, signed_by, trail)
         if schema is not None:
-            schema.see(view.content_type, view.payload_bytes)
+            view = self._seen(view, schema, source)
+        elif view.schema.deprecated_fields_used:
+            said = {"schema_name": view.schema.schema_name, "schema_version": view.schema.schema_version}
+            self._count_use(source, self._name, said, view.schema.deprecated_fields_used)
+        if view.security.contains_pii or is_restricted(view):
+            trail.about(view)
+            trail.accessed()
         return view
+
+    def _seen(self, view: MessageView, schema: RegisteredSchema, source: str) -> MessageView:
+        """The message, held to its schema: what that says of personal data counts, whatever the publisher says."""
+        described = schema.describe(schema.see(view.content_type, view.payload_bytes))
+        self._count_use(source, self._name, described, described.get("deprecated_fields_used", ()))
+        if not schema.contains_pii or view.security.contains_pii:
+            return view
+        if not isinstance(view, OpenedView):
+            view = OpenedView(view.data, view.payload_bytes, view.content_encoding)
+        view.is_personal = True
+        return view
+
+    def _count_use(
+        self, publisher: str, consumer: str, described: Mapping[str, Any], deprecated: Iterable[str]
+    ) -> None:
+        usage = self.security.usage
+        if usage is not None:
+            name, version = described.get("schema_name", ""), described.get("schema_version", "")
+            usage.count(publisher, consumer, name, version, deprecated, is_old=self._is_old(name, version))
+
+    def _is_old(self, name: str, version: str) -> bool:
+        """Whether another version of a schema is the newest, or the one that its namespace expects."""
+        for of_namespace in self.security.namespaces.values():
+            expected = of_namespace.expected(name)
+            if expected is not None:
+                return version != expected
+        newest = None if self.security.schemas is None else self.security.schemas.newest(name)
+        return newest is not None and version != newest
 
     def _admitted(self, view: MessageView) -> RegisteredSchema | None:
         """Its schema, if it is here, once time, sensitivity and schema hash are as they must be."""
@@ -183,6 +249,9 @@ class Guard:
             raise WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock")
         check_sensitivity(view.security.data_classification, view.is_encrypted)
         check_clearance(view, security.clearance)
+        of_namespace = security.namespaces.get(view.namespace)
+        if of_namespace is not None:
+            return of_namespace.check(view, self._warn)
         return None if security.schemas is None else security.schemas.check(view)
 
     def _whole(self, view: MessageView) -> MessageView:

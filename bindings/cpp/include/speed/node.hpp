@@ -54,7 +54,8 @@ struct NodeOptions {
   // run once under a name made for that.
   bool ephemeral = false;
   bool polling = false;                   // never ring, as where there are no FIFOs
-  std::string name_space = "default";     // in the metadata of messages
+  std::string name_space = "default";     // in the metadata of messages; those of others are not handed out here
+  std::vector<std::string> accept_name_spaces = {};  // further ones whose messages are; "*" for all
   Seconds spin{60e-6};                    // how long a reader polls after activity before it sleeps; 0 to 10 ms
   std::string language = "c++";            // what the entry says
   OnError on_error = OnError::dead_letter;

@@ -89,6 +89,7 @@ struct Context {
   wire::NodeId id{};
   std::string root;
   std::string name_space;
+  std::vector<std::string> accept_name_spaces;  // beside its own (M-34)
   std::unique_ptr<fs::KeySource> keys;
   std::unique_ptr<fs::Registry> registry;
   std::unique_ptr<fs::Registration> registration;

@@ -1,13 +1,16 @@
 #include "runtime/opening.hpp"
 
+#include <algorithm>
+
 #include "fs/clock.hpp"
 #include "speed/message_error.hpp"
+#include "wire/harmless.hpp"
 
 namespace speed::runtime {
 
 namespace {
 
-constexpr double expired_seconds = 60;  // between two lines about messages that expired
+constexpr double quiet_seconds = 60;  // between two lines about messages that nobody gets
 
 // What is signed or encrypted is the whole message, wherever its payload lies (M-16).
 message::Opened open_large(const message::Guard& guard, const Message::State& message) {
@@ -33,7 +36,7 @@ bool expired(Context& context, const Replies& replies, Message::State& message) 
   if (message.view.ttl_seconds() <= 0 || message.lane->is_dead_letter() || !message.view.is_expired(fs::unix_ms())) return false;
   context.stats.count("messages_expired");
   context.log.rarely(LogLevel::warning, "speed.messages", "messages_expired",
-                     "a message of '" + message.source() + "' expired before it was handled", expired_seconds);
+                     "a message of '" + message.source() + "' expired before it was handled", quiet_seconds);
   if (message.wants_answer.exchange(false)) {
     replies.refuse(message, "EXECUTION_FAILED", "the message expired before it was handled");
   }
@@ -41,10 +44,25 @@ bool expired(Context& context, const Replies& replies, Message::State& message) 
   return true;
 }
 
+// Of a namespace that this node does not take (M-34).
+bool is_of_others(Context& context, const Replies& replies, Message::State& message) {
+  const std::string_view name_space = message.view.name_space();
+  if (name_space == context.name_space || message.lane->is_dead_letter()) return false;
+  const auto takes = [&](const std::string& one) { return one == "*" || one == name_space; };
+  if (std::ranges::any_of(context.accept_name_spaces, takes)) return false;
+  const std::string why = "namespace: '" + wire::harmless(name_space) + "' is not taken by '" + context.name + "'";
+  context.stats.count("messages_refused");
+  context.log.rarely(LogLevel::warning, "speed.messages", "namespace",
+                     "a message of '" + message.source() + "' is refused: " + why, quiet_seconds);
+  if (message.wants_answer.exchange(false)) replies.refuse(message, "INVALID_ARGUMENTS", "OTHER_NAMESPACE: " + why);
+  message.done();
+  return true;
+}
+
 }  // namespace
 
 bool open_message(Context& context, const Replies& replies, Message::State& message) {
-  if (expired(context, replies, message)) return false;
+  if (expired(context, replies, message) || is_of_others(context, replies, message)) return false;
   if (context.guard == nullptr) return true;
   try {
     message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms())

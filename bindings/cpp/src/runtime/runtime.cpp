@@ -86,6 +86,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.id = wire::node_id(name);
   context.root = std::filesystem::absolute(root).lexically_normal().string();
   context.name_space = options.name_space;
+  context.accept_name_spaces = options.accept_name_spaces;
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin.count();
   context.max_open_files = options.max_open_files > 0 ? options.max_open_files : default_open_files();
