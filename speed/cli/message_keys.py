@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
-from collections.abc import Sequence
 
 import click
 
 from speed.cli.output import echo, print_rows, print_value
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import alone_with
-from speed.fs.open import open_directory, replace_file
 from speed.message.algorithms import ALGORITHMS, FIPS_MODES
 from speed.message.fips import fips_report
-from speed.message.keys import MessageKey, generate_key
-from speed.message.rotation import is_due, rotated
+from speed.message.keys import generate_key
 from speed.trust.providers import FileProvider
+from speed.trust.rotating import rotate_file, write_keys
 
 _DAY_MS = 86_400_000
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -41,7 +37,7 @@ def new(file: str, algorithm: str, key_id: str, topics: tuple[str, ...], publish
     with alone_with(file):
         if os.path.lexists(file):
             raise ConfigurationError(f"{file} exists: rotate it, or choose another name")
-        _write(file, (key,))
+        write_keys(file, (key,))
     echo(f"{file}: {key.id} ({key.algorithm.name})")
 
 
@@ -75,15 +71,11 @@ def show(file: str, as_json: bool) -> None:
 @click.option("--overlap-days", type=float, default=7.0, show_default=True, help="How long older keys are still read.")
 def rotate(file: str, period_days: float, overlap_days: float) -> None:
     """Add a new key to FILE and let the others end; those that ended are removed."""
-    with alone_with(file):
-        now_ms = time.time_ns() // 1_000_000
-        keys = FileProvider(file).fetch()
-        if not is_due(keys, now_ms, int(period_days * _DAY_MS)):
-            echo(f"{file}: not due")
-            return
-        fresh = rotated(keys, now_ms, int(overlap_days * _DAY_MS))
-        _write(file, fresh)
-    echo(f"{file}: {fresh[-1].id} from now on; give its public part to who needs it")
+    fresh = rotate_file(file, int(period_days * _DAY_MS), int(overlap_days * _DAY_MS))
+    if fresh is None:
+        echo(f"{file}: not due")
+        return
+    echo(f"{file}: {fresh.id} from now on; give its public part to who needs it")
 
 
 @message_key_command.command("algorithms")
@@ -102,14 +94,3 @@ def algorithms(fips_mode: str, as_json: bool) -> None:
     print_rows(["algorithm", f"allowed ({fips_mode})", "approved by NIST"], rows)
     echo(f"{report.openssl}; FIPS provider enabled: {report.provider_enabled}")
     echo(f"module validated: {report.module_validated}")
-
-
-def _write(file: str, keys: Sequence[MessageKey]) -> None:
-    """The whole set at once, private to this user."""
-    path = os.path.abspath(file)
-    text = json.dumps([key.to_record() for key in keys], indent=1).encode()
-    directory = open_directory(os.path.dirname(path))
-    try:
-        os.close(replace_file(os.path.basename(path), text, directory, private=True))
-    finally:
-        os.close(directory)

@@ -18,7 +18,7 @@ from speed.errors import NameTakenError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from speed import Node
+    from speed import MessageSecurity, Node
     from speed.fs.registry import Registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,6 +34,8 @@ class Settings:
     key_option: str | None
     as_json: bool
     name: str | None = None
+    encryption: str | None = None
+    """A TOML file with a table [encryption]."""
 
     @property
     def root(self) -> str:
@@ -78,7 +80,17 @@ class Settings:
             allow=allow,
             ephemeral=ephemeral,
             accept_namespaces=("*",),  # of whoever operates the root
+            security=self._security(),
         )
+
+    def _security(self) -> MessageSecurity | None:
+        if self.encryption is None:
+            return None
+        from speed.trust.declared import check_keys, read_declared, security_of
+
+        declared = read_declared(self.encryption)
+        check_keys(declared)
+        return security_of(declared)
 
     def _open_numbered(self, allow: tuple[str, ...]) -> Node:
         """The first free number. Process ids would leave a claim behind for every command ever run."""
@@ -115,9 +127,9 @@ def node_options(command: Command) -> Command:
 def _with_settings(command: Command, *, named: bool) -> Command:
     @functools.wraps(command)
     def run(*args: Any, root: str | None, key: str | None, as_json: bool, **kwargs: Any) -> Any:
-        name = kwargs.pop("name", None) if named else None
+        name, encryption = (kwargs.pop(key, None) for key in ("name", "encryption"))
         before = click.get_current_context().find_root().params
-        settings = Settings(root or before.get("root"), key or before.get("key"), as_json, name)
+        settings = Settings(root or before.get("root"), key or before.get("key"), as_json, name, encryption)
         return command(*args, settings=settings, **kwargs)
 
     decorated: Any = run
@@ -125,6 +137,18 @@ def _with_settings(command: Command, *, named: bool) -> Command:
         decorated = click.option("--as", "name", metavar="NAME", help="Take part under this name.")(decorated)
     decorated = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)
     result: Command = place_options(decorated)
+    return result
+
+
+def encryption_option(command: Command) -> Command:
+    """--encryption, for commands that send or receive messages."""
+    option = click.option(
+        "--encryption",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="TOML file whose table [encryption] says how messages are encrypted, as in speedd's configuration.",
+    )
+    result: Command = option(command)
     return result
 
 

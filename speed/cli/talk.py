@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, node_options
+from speed.cli.options import Settings, encryption_option, node_options
 from speed.cli.output import as_json, echo, echo_json, print_value
 from speed.cli.shown import registry_of, schemas_option, shown_payload
 from speed.errors import InvalidArgumentsError
@@ -109,6 +109,7 @@ def _payload(text: str) -> Any:
 @click.option("--ack", is_flag=True, help="Wait until the node has handled it, or has it wait for its program.")
 @timeout_option
 @node_options
+@encryption_option
 def send_command(
     settings: Settings, node: str, payload: str | None, file: Any, progress: bool, ack: bool, timeout: float
 ) -> None:
@@ -145,6 +146,7 @@ def _bar(shown: bool) -> Iterator[Callable[[int, int], object] | None]:
 @click.argument("payload")
 @timeout_option
 @node_options
+@encryption_option
 def publish_command(settings: Settings, topic: str, payload: str, timeout: float) -> int:
     """Publish PAYLOAD (JSON, else text; - is stdin) to all who subscribe to TOPIC and allow this node.
 
@@ -181,6 +183,7 @@ for_option = click.option("--for", "seconds", type=float, help="End after this m
 @for_option
 @schemas_option
 @node_options
+@encryption_option
 def listen_command(
     settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None, schemas: str | None
 ) -> None:
@@ -197,6 +200,7 @@ def listen_command(
 @for_option
 @schemas_option
 @node_options
+@encryption_option
 def subscribe_command(
     settings: Settings,
     topic: str,

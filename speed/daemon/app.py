@@ -28,6 +28,7 @@ from speed.daemon.grants import change_grants
 from speed.daemon.groups import Groups
 from speed.daemon.hosting import Hosting
 from speed.daemon.log import Forwarded, LogFile, open_log
+from speed.daemon.message_keys import MessageKeyRotation
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
 from speed.daemon.resealing import Resealing
@@ -42,6 +43,7 @@ from speed.wire import names
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+    from speed import MessageSecurity
     from speed.gateway.server import Gateway
 
 START_PATIENCE_SECONDS = 30.0
@@ -99,6 +101,7 @@ class Daemon:
         self._registry = Registry(node.root, self._keys.keyring)
         sources = [kept.reseal for kept in (recording, hosting) if kept is not None]
         self._resealing = Resealing(sources, self._keys, log)
+        self._rotation = MessageKeyRotation(config.encryption, log)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
@@ -205,6 +208,7 @@ class Daemon:
         try:
             self._keys.look()  # what is wrong with the file, the node says
             self._resealing.look()
+            self._rotation.look(time.monotonic())
             self._supervisor.registered({entry.name for entry in self._node.nodes()})
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
@@ -322,6 +326,7 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
         "each_topic",
         "gateway",
         "token_keys",
+        "encryption",
     ):
         if getattr(running, section) != getattr(wanted, section):
             yield section
@@ -344,6 +349,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         lease_seconds=settings.lease_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
+        security=_security(config),
     )
     recording = hosting = gateway = lock = None
     try:
@@ -378,6 +384,15 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             hosting.close()
         if lock is not None:
             lock.release()
+
+
+def _security(config: Config) -> MessageSecurity | None:
+    """How messages are encrypted; the library for it is loaded only where that is declared."""
+    if config.encryption is None:
+        return None
+    from speed.trust.declared import security_of
+
+    return security_of(config.encryption)
 
 
 def _only_one(root: str) -> BaseFileLock:

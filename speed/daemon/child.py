@@ -60,6 +60,7 @@ class Surroundings:
             "allow": list(settings.allow),
             "python_path": [str(path) for path in self.config.python_path],
             "ready_fd": ready_fd,
+            "encryption": None if self.config.encryption is None else self.config.encryption.as_table(),
             "node": {
                 "root": self.root,
                 "key": self.key,

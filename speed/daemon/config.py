@@ -12,6 +12,7 @@ from pathlib import Path
 from speed.daemon.toml_lines import KeyPath
 from speed.errors import ConfigurationError
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
+from speed.message.declared import EncryptionSettings
 
 RESTART_POLICIES = ("always", "on-failure", "never")
 DURABILITIES = ("process", "disk")
@@ -212,6 +213,7 @@ class Config:
     each_topic: tuple[TopicSettings, ...] = ()
     gateway: GatewaySettings | None = None
     token_keys: tuple[TokenKeySettings, ...] = ()
+    encryption: EncryptionSettings | None = None
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()
     lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)

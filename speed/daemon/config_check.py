@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from speed.daemon.config import (
     TopicsSettings,
 )
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
-from speed.errors import InvalidNameError
+from speed.errors import ConfigurationError, InvalidNameError
 from speed.gateway.settings import MAX_HELD_KEYS, TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
+from speed.message.declared import EncryptionSettings, declared
+from speed.message.errors import MessageError
 from speed.wire import names
 from speed.wire.harmless import harmless
 
@@ -81,6 +84,7 @@ class _Reader:
         found = {name: self._section(name, document, spec) for name, spec in tables.items()}
         has_journal = isinstance(document.get("journal"), dict)
         self._cross_check(found, has_journal=has_journal)
+        encryption = self._encryption(document, found["encryption"][0])
         if self.mistakes:
             return None
         return Config(
@@ -93,6 +97,7 @@ class _Reader:
             each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
             gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
+            encryption=encryption,
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
             lines=self._lines,
@@ -149,6 +154,7 @@ class _Reader:
                 "handshake_seconds": _seconds,
                 "ping_seconds": _seconds,
             },
+            "encryption": dict.fromkeys((one.name for one in fields(EncryptionSettings)), _as_it_is),
             "token_key": {"id": _text, "algorithm": _one_of(TOKEN_ALGORITHMS), "file": path},
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
             "process": {
@@ -335,6 +341,17 @@ class _Reader:
             elif name is not None:
                 taken[name] = f"already defined on line {self._line((kind, number, key))}"
 
+    def _encryption(self, document: dict[str, Any], table: dict[str, Any]) -> EncryptionSettings | None:
+        """What is declared of encryption, if anything is: as a whole, since its settings depend on each other."""
+        if not isinstance(document.get("encryption"), dict):
+            return None
+        try:
+            return declared(table)
+        except (ConfigurationError, MessageError) as error:
+            what, _, todo = str(error).partition(": ")
+            self._report(("encryption",), f"[encryption] {what}", todo or "correct it")
+        return None
+
     def _check_program(self, number: int, process: dict[str, Any]) -> None:
         path: KeyPath = ("process", number)
         given = [key for key in ("entry", "command") if (*path, key) in self._lines]
@@ -489,6 +506,10 @@ def _key_sources(value: Any) -> dict[str, str]:
     if len(value) > MAX_HELD_KEYS:
         raise _RefusedError(f"{len(value)} keys are too many", f"use at most {MAX_HELD_KEYS}")
     return {_name(names.check_node_name)(name): _text(source) for name, source in value.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _environment(value: Any) -> dict[str, str]:

@@ -20,7 +20,7 @@ from speed.daemon.lines import LineSplitter
 from speed.errors import LeaseLostError, SpeedError, exit_status
 
 if TYPE_CHECKING:
-    from speed import Node
+    from speed import MessageSecurity, Node
 
 LOST_CHECK_SECONDS = 1.0
 """How often a host looks whether its node still has its name."""
@@ -68,7 +68,7 @@ def _serve(settings: dict[str, Any], orders: int) -> None:
     setup = load_setup(settings["entry"])
     from speed import Node
 
-    node = Node(settings["name"], **settings["node"])
+    node = Node(settings["name"], **settings["node"], security=_security(settings["encryption"]))
     try:
         setup(node)
         # Grants come after the services, so that whoever may call also finds them.
@@ -83,6 +83,16 @@ def _serve(settings: dict[str, Any], orders: int) -> None:
     finally:
         if not node.closed:
             node.close()
+
+
+def _security(encryption: dict[str, Any] | None) -> MessageSecurity | None:
+    """How messages are encrypted, as the configuration declares it."""
+    if encryption is None:
+        return None
+    from speed.message.declared import declared
+    from speed.trust.declared import security_of
+
+    return security_of(declared(encryption))
 
 
 def _orders(orders: int, node: Node) -> Iterator[dict[str, Any]]:

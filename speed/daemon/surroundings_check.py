@@ -42,6 +42,7 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _node_problems(config)
     yield from unpublishable(config)
     yield from _backend_problems(config)
+    yield from _encryption_problems(config)
     for what, todo in gateway_problems(config):
         yield ("gateway",), what, todo
     for number, directory in enumerate(config.python_path):
@@ -86,6 +87,21 @@ def _backend_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     if os.path.isdir(left) and os.listdir(left):
         what = f"{left} has topics, whose messages are not in the cluster"
         yield ("topics", "backend"), what, "move that directory away once nobody needs them"
+
+
+def _encryption_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """What keeps messages from being encrypted as declared; the providers are asked for their keys."""
+    if config.encryption is None:
+        return
+    if importlib.util.find_spec("cryptography") is None:
+        yield ("encryption",), "encryption needs the libraries for messages", "install speed-ipc[messages]"
+        return
+    from speed.trust.declared import check_keys
+
+    try:
+        check_keys(config.encryption)
+    except SpeedError as error:
+        yield ("encryption",), str(error), "see `speed message-key`, and the provider"
 
 
 def _program_exists(program: str, directory: Path) -> bool:

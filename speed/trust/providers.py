@@ -2,6 +2,7 @@
 
 ``file:///etc/speed/orders.json``       a private file; one record or a list of them
 ``k8s:///var/run/secrets/orders.json``  the same as a mounted secret, with a warning
+``k8s://NAMESPACE/NAME?key_field=FIELD`` a secret by its name (``speed.trust.kubernetes``), with a warning
 ``env://ORDERS_KEYS``                   the same text in the environment
 ``vault://secret/orders``               KV version 2 of Vault (``speed.trust.vault``)
 ``awskms:///etc/speed/orders.json``     a file whose secrets AWS KMS wrapped (``speed.trust.awskms``)
@@ -160,7 +161,7 @@ def _later(module: str) -> Callable[[ParseResult], KeyProvider]:
 
 _SCHEMES: dict[str, Callable[[ParseResult], KeyProvider]] = {
     "file": lambda uri: FileProvider(path_of(uri)),
-    "k8s": lambda uri: MountedSecretProvider(path_of(uri)),
+    "k8s": lambda uri: _later("speed.trust.kubernetes")(uri) if uri.netloc else MountedSecretProvider(path_of(uri)),
     "env": lambda uri: EnvironmentProvider(uri.netloc),
     "vault": _later("speed.trust.vault"),
     "awskms": _later("speed.trust.awskms"),

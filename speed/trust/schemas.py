@@ -208,7 +208,7 @@ class SchemasAwayError(SchemaError):
     """The registry does not answer at all."""
 
 
-class _NoRedirects(HTTPRedirectHandler):
+class NoRedirects(HTTPRedirectHandler):
     """A registry answers itself: a redirect would lead where nobody configured."""
 
     def redirect_request(self, *_: Any) -> None:
@@ -216,7 +216,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _fetch(url: str) -> bytes | None:
-    opener = build_opener(_NoRedirects())
+    opener = build_opener(NoRedirects())
     try:
         with opener.open(Request(url), timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - https only, see above
             data: bytes = answer.read(MAX_SCHEMA_BYTES + 1)
