@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from speed.errors import ConfigurationError, WireError
-from speed.message.errors import TokenError
+from speed.message.errors import MessageError, TokenError
 from speed.trust.audit import AuditLog, tell_refused
+from speed.trust.schemas import SchemaRegistry
 from speed.wire import lazily
 from speed.wire.message import MessageView
 from speed.wire.message.splice import has_token, signed_parts, with_security, without_token
@@ -41,6 +42,7 @@ class TokenVerifier:
         publisher_claim, team_claim: the claims that name the publisher and its team.
         leeway_seconds: difference of clocks that is forgiven.
         audit: is told what ``admit`` refuses.
+        schemas: by which ``admit`` marks messages with personal data, whatever their publishers say.
 
     Raises ConfigurationError for algorithms that cannot be.
     """
@@ -55,6 +57,7 @@ class TokenVerifier:
         team_claim: str = "team",
         leeway_seconds: float = 30.0,
         audit: AuditLog | None = None,
+        schemas: SchemaRegistry | None = None,
     ) -> None:
         try:
             import jwt
@@ -69,7 +72,7 @@ class TokenVerifier:
         self._keys = dict(keys)
         self._audience, self._issuer, self._leeway = audience, issuer, leeway_seconds
         self._claims = (publisher_claim, team_claim)
-        self._audit = audit
+        self._audit, self._schemas = audit, schemas
 
     def verify(self, token: str) -> Identity:
         """The identity; TokenError for a token that is malformed, forged, expired or for others."""
@@ -104,12 +107,12 @@ class TokenVerifier:
     def admit(self, data: bytes) -> bytes:
         """A message as it may go on: its token verified and gone, its publisher the token's.
 
-        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError,
+        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, SchemaError, WireError,
         StorageError (audit).
         """
         try:
             return self._admitted(data)
-        except (TokenError, WireError) as error:
+        except (MessageError, WireError) as error:
             tell_refused(self._audit, "admit", data, error)
             raise
 
@@ -123,6 +126,9 @@ class TokenVerifier:
             return stripped
         context = lazily.load("speed.wire.message.message_pb2").SecurityContext(publisher_id=identity.publisher_id)
         context.publisher_team = identity.publisher_team
+        schema = None if self._schemas is None else self._schemas.check(view)
+        if schema is not None and schema.contains_pii:
+            context.contains_pii = True
         return with_security(stripped, context.SerializeToString())
 
     def __repr__(self) -> str:

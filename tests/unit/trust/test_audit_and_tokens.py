@@ -17,6 +17,7 @@ from speed.message.errors import TokenError
 from speed.message.protect import Protection, protect_message
 from speed.message.signature import TrustedKeys, verify
 from speed.trust.audit import AuditLog
+from speed.trust.schemas import SchemaRegistry
 from speed.trust.tokens import TokenKey, TokenVerifier, check_no_token
 from speed.wire.message import MessageView, message_pb2
 from speed.wire.message.splice import with_security
@@ -159,3 +160,18 @@ def test_a_message_with_a_token_is_not_to_be_sent() -> None:
 def test_a_weak_token_algorithm_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="none"):
         TokenVerifier({"k": TokenKey("none", "")}, audience="a", issuer="i")
+
+
+@pytest.mark.parametrize("said", [None, False])
+def test_a_gateway_marks_personal_data_by_the_schema_whatever_the_publisher_says(
+    tmp_path: Path, said: bool | None
+) -> None:
+    """M-28, M-29."""
+    (tmp_path / "Order").mkdir()
+    (tmp_path / "Order" / "v1.json").write_text(json.dumps({"properties": {"a": {"x-pii": True}}}))
+    schemas = SchemaRegistry(tmp_path)
+    gateway = TokenVerifier({"k1": TokenKey("HS256", SECRET)}, audience="speed", issuer="tests", schemas=schemas)
+    described = protect_message({"a": 1}, Protection(), schema=schemas.get("Order", "v1").fields, **BASE)
+    context = pb.SecurityContext(auth_token=token(), contains_pii=said).SerializeToString()
+    assert MessageView(gateway.admit(with_security(described, context))).security.contains_pii
+    assert not MessageView(gateway.admit(message(token()))).security.contains_pii

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from speed.errors import WireError
+from speed.errors import StorageError, WireError
 from speed.message.errors import AlgorithmError, KeyUnavailableError, MessageError, UnsignedError, UntrustedError
 from speed.message.keys import MessageKey, generate_key
 from speed.message.options import PublishOptions
@@ -191,3 +191,78 @@ def test_a_message_that_cannot_be_judged_now_is_not_refused_in_the_audit(tmp_pat
         with pytest.raises(KeyUnavailableError):
             guard.open(signed(generate_key("billing.1", "ed25519")), "billing")
     assert told(tmp_path / "audit") == []
+
+
+# --- access to what is personal or restricted ---
+
+
+def accesses(path: Path) -> list[dict[str, Any]]:
+    return [line for line in map(json.loads, path.read_text().splitlines()) if line["operation"] == "access"]
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_a_schema_that_marks_personal_data_counts_over_what_a_publisher_says(tmp_path: Path, said: bool) -> None:
+    """M-28: also of a message whose publisher has another registry, or none."""
+    order = schemas(tmp_path, Order=PERSONAL)
+    data = protect_message(ORDER, Protection(), schema=order.get("Order", "v1").fields, **BASE)
+    view = MessageView(with_security(data, pb.SecurityContext(contains_pii=said).SerializeToString()))
+    opened = Guard(MessageSecurity(schemas=order)).open(view)
+    assert opened.security.contains_pii
+    assert opened.payload == ORDER
+    assert opened.to_bytes() == view.to_bytes()
+
+
+def test_who_is_handed_personal_data_is_written_down_with_publisher_topic_and_schema(tmp_path: Path) -> None:
+    """M-31."""
+    order = schemas(tmp_path, Order=PERSONAL)
+    data = protect_message(
+        ORDER, Protection(), schema=order.get("Order", "v1").fields, **{**BASE, "publisher_id": "shop"}
+    )
+    audit = AuditLog(str(tmp_path / "audit"))
+    Guard(MessageSecurity(schemas=order, audit=audit), "analytics").open(MessageView(data), "billing")
+    (line,) = accesses(tmp_path / "audit")
+    assert line.pop("time")
+    assert line == {
+        "operation": "access",
+        "outcome": "ok",
+        "algorithm": "",
+        "key_id": "",
+        "message_id": BASE["message_id"],
+        "source": "billing",
+        "reader": "analytics",
+        "topic": BASE["topic"],
+        "namespace": BASE["namespace"],
+        "publisher": "shop",
+        "schema": "Order/v1",
+        "contains_pii": True,
+    }
+
+
+def test_who_is_handed_a_restricted_message_is_written_down_and_others_are_not(tmp_path: Path) -> None:
+    """M-31."""
+    shared = generate_key("k", "aes-256-gcm")
+    audit = AuditLog(str(tmp_path / "audit"))
+    reader = Guard(MessageSecurity(keys=KeyStore({"k": shared}), audit=audit), "analytics")
+    for classification in ("internal", "confidential", "restricted"):
+        reader.open(written(MessageSecurity(), encrypt_to=shared, classification=classification), "billing")
+    assert [line["classification"] for line in accesses(tmp_path / "audit")] == ["restricted"]
+
+
+def test_a_message_whose_access_cannot_be_written_down_is_not_handed_out(tmp_path: Path) -> None:
+    audit = AuditLog(str(tmp_path / "audit"))
+    view = written(MessageSecurity(), contains_pii=True)
+    audit.close()
+    with pytest.raises(StorageError):
+        Guard(MessageSecurity(audit=audit), "analytics").open(view, "billing")
+
+
+def test_lines_about_what_is_sent_tell_where_it_belongs(tmp_path: Path) -> None:
+    """M-31."""
+    audit = AuditLog(str(tmp_path / "audit"))
+    written(MessageSecurity(audit=audit), encrypt_to=generate_key("k", "aes-256-gcm"), classification="restricted")
+    (line,) = map(json.loads, (tmp_path / "audit").read_text().splitlines())
+    assert (line["topic"], line["namespace"], line["classification"]) == (
+        BASE["topic"],
+        BASE["namespace"],
+        "restricted",
+    )
