@@ -67,9 +67,11 @@ if TYPE_CHECKING:
     from speed.topic_host import TopicMessage
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
+    from speed.trust.namespaces import NamespaceSchemas
     from speed.trust.schemas import SchemaRegistry
     from speed.trust.security import MessageSecurity
     from speed.trust.tokens import TokenVerifier
+    from speed.trust.usage import SchemaUsage
     from speed.wire.column import Column
     from speed.wire.entry import Entry
 
@@ -90,7 +92,9 @@ _LATER = {
     "MessageSecurity": "speed.trust.security",
     "PublishOptions": "speed.message.options",
     "Published": "speed.runtime.published",
+    "NamespaceSchemas": "speed.trust.namespaces",
     "SchemaRegistry": "speed.trust.schemas",
+    "SchemaUsage": "speed.trust.usage",
     "TokenVerifier": "speed.trust.tokens",
     "current_trace": "speed.runtime.tracing",
     "generate_key": "speed.message.keys",
@@ -148,6 +152,7 @@ __all__ = [
     "MessageKey",
     "MessageSecurity",
     "NameTakenError",
+    "NamespaceSchemas",
     "Node",
     "NodeClosedError",
     "NodeLeavingError",
@@ -163,6 +168,7 @@ __all__ = [
     "Response",
     "RootError",
     "SchemaRegistry",
+    "SchemaUsage",
     "SegmentStoreError",
     "SegmentsLostError",
     "Service",

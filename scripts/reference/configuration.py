@@ -7,8 +7,8 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from speed.daemon.config import (
 )
 from speed.daemon.config_check import check_text
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
+from speed.message.declared import EncryptionSettings, RotationSettings
 
 TABLES: dict[str, type] = {
     "[node]": NodeSettings,
@@ -33,10 +34,18 @@ TABLES: dict[str, type] = {
     "[[topic]]": TopicSettings,
     "[gateway]": GatewaySettings,
     "[[token_key]]": TokenKeySettings,
+    "[encryption]": EncryptionSettings,
     "[[service]]": ServiceSettings,
     "[[process]]": ProcessSettings,
 }
-WORDS = {Path: "path", str: "text", int: "whole number", float: "number", bool: "true or false"}
+WORDS: dict[Any, str] = {
+    Path: "path",
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    RotationSettings: "table",
+}
 INTRODUCTION = """# Configuration of speedd
 
 `speedd run -c speedd.toml` reads one TOML file. `speedd check -c speedd.toml` lists every mistake in it with its line.
@@ -98,12 +107,12 @@ def _type(hint: Any) -> str:
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         return f"list of {_type(inside[0])}s"
-    return "table of texts" if origin is dict else WORDS[hint]
+    return "table of texts" if origin in (dict, Mapping) else WORDS[hint]
 
 
 def _default(one: Field[Any]) -> str:
     if one.default is MISSING:
         return "none" if one.default_factory is not MISSING else "required"
-    if one.default is None or one.default == ():
+    if one.default is None or one.default == () or is_dataclass(one.default):
         return "none"
     return f"`{str(one.default).lower()}`" if isinstance(one.default, bool) else f"`{one.default}`"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,8 @@ from speed.daemon.config import (
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.gateway.settings import MAX_HELD_KEYS, TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
-from speed.message.declared import EncryptionSettings, declared
+from speed.message.algorithms import FIPS_MODES, algorithm_of
+from speed.message.declared import TYPES, EncryptionSettings, declared, rotation_of
 from speed.message.errors import MessageError
 from speed.wire import names
 from speed.wire.harmless import harmless
@@ -154,7 +154,7 @@ class _Reader:
                 "handshake_seconds": _seconds,
                 "ping_seconds": _seconds,
             },
-            "encryption": dict.fromkeys((one.name for one in fields(EncryptionSettings)), _as_it_is),
+            "encryption": _ENCRYPTION,
             "token_key": {"id": _text, "algorithm": _one_of(TOKEN_ALGORITHMS), "file": path},
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
             "process": {
@@ -343,7 +343,7 @@ class _Reader:
 
     def _encryption(self, document: dict[str, Any], table: dict[str, Any]) -> EncryptionSettings | None:
         """What is declared of encryption, if anything is: as a whole, since its settings depend on each other."""
-        if not isinstance(document.get("encryption"), dict):
+        if not isinstance(document.get("encryption"), dict) or self.mistakes:
             return None
         try:
             return declared(table)
@@ -508,8 +508,43 @@ def _key_sources(value: Any) -> dict[str, str]:
     return {_name(names.check_node_name)(name): _text(source) for name, source in value.items()}
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _algorithm(value: Any) -> str:
+    text = _text(value)
+    try:
+        algorithm_of(text)
+    except MessageError as error:
+        what, todo = re.split("[:;] ", str(error), maxsplit=1)
+        raise _RefusedError(what, todo) from None
+    return text
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) and text for text in value.values()):
+        raise _RefusedError(f"expected a table of texts, found {_found(value)}", 'write {name = "value"}')
+    return dict(value)
+
+
+def _rotation(value: Any) -> dict[str, Any]:
+    try:
+        return dict(vars(rotation_of(value)))
+    except ConfigurationError as error:
+        raise _RefusedError(
+            str(error), 'write {enabled = true, rotation_period = "90d", overlap_period = "7d"}'
+        ) from None
+
+
+_ENCRYPTION: dict[str, Convert] = {
+    "enabled": _yes_or_no,
+    "type": _one_of(tuple(TYPES)),
+    "algorithm": _algorithm,
+    "key_ref": _text,
+    "public_key_ref": _text,
+    "kubernetes_secret": _texts,
+    "vault": _texts,
+    "aws_kms": _texts,
+    "fips_mode": _one_of(FIPS_MODES),
+    "key_rotation": _rotation,
+}
 
 
 def _environment(value: Any) -> dict[str, str]:

@@ -97,10 +97,7 @@ class EncryptionSettings:
             raise ConfigurationError(f"type is {self.type!r}, and {row.name} is {right}: correct one of them")
 
     def _check_rotation(self) -> None:
-        rotation = self.key_rotation
-        if rotation.overlap_ms >= rotation.period_ms:
-            raise ConfigurationError("overlap_period must be shorter than rotation_period")
-        if rotation.enabled and not self.uri.startswith(_FILE):
+        if self.key_rotation.enabled and not self.uri.startswith(_FILE):
             raise ConfigurationError("key_rotation is for keys in a file: have their provider rotate them")
 
     @property
@@ -130,13 +127,22 @@ class EncryptionSettings:
 def declared(table: Mapping[str, Any]) -> EncryptionSettings:
     """The settings that a table of a configuration describes. Raises what EncryptionSettings does."""
     _check_names(table, EncryptionSettings, "[encryption]")
-    rotation = table.get("key_rotation", {})
-    if not isinstance(rotation, Mapping):
-        raise ConfigurationError("key_rotation must be a table")
-    _check_names(rotation, RotationSettings, "key_rotation")
-    for name, value in {**table, **rotation}.items():
+    for name, value in table.items():
         _check_kind(name, value)
-    return EncryptionSettings(**{**table, "key_rotation": RotationSettings(**rotation)})
+    return EncryptionSettings(**{**table, "key_rotation": rotation_of(table.get("key_rotation", {}))})
+
+
+def rotation_of(table: Any) -> RotationSettings:
+    """The settings in ``key_rotation``; ConfigurationError for what is no such table."""
+    if not isinstance(table, Mapping):
+        raise ConfigurationError("key_rotation must be a table")
+    _check_names(table, RotationSettings, "key_rotation")
+    for name, value in table.items():
+        _check_kind(name, value)
+    found = RotationSettings(**table)
+    if found.overlap_ms >= found.period_ms:
+        raise ConfigurationError("overlap_period must be shorter than rotation_period")
+    return found
 
 
 def period_ms(text: str) -> int:

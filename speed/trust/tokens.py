@@ -107,8 +107,8 @@ class TokenVerifier:
     def admit(self, data: bytes) -> bytes:
         """A message as it may go on: its token verified and gone, its publisher the token's.
 
-        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, SchemaError, WireError,
-        StorageError (audit).
+        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, SchemaError,
+        WireError, StorageError (audit).
         """
         try:
             return self._admitted(data)

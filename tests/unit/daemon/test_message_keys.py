@@ -61,7 +61,7 @@ def test_mistakes_in_what_is_declared_are_told_with_their_line() -> None:
     text = '[node]\nname = "a"\n[encryption]\nkey_ref = "file:///k"\nalgorithm = "3des"\n'
     _, mistakes = check_text(text, Path("speedd.toml"))
     assert [(one.line, one.what) for one in mistakes] == [
-        (3, "[encryption] 3des is deprecated or too weak, and no setting allows it")
+        (5, "[encryption] algorithm: 3des is deprecated or too weak, and no setting allows it")
     ]
     config, _ = check_text(text.replace("3des", "aes-256-gcm"), Path("speedd.toml"))
     assert config is not None
