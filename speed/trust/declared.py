@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Final
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from speed.core.log import logger
 from speed.errors import ConfigurationError
@@ -47,10 +53,6 @@ def security_of(settings: EncryptionSettings, **more: Any) -> MessageSecurity:
 
 def read_declared(path: str | os.PathLike[str]) -> EncryptionSettings:
     """The settings in the table ``[encryption]`` of a TOML file. Raises ConfigurationError, and as ``declared``."""
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib
     try:
         with open(path, "rb") as file:
             document = tomllib.loads(file.read(MAX_FILE_BYTES).decode())

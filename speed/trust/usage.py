@@ -105,7 +105,7 @@ def read_usage(path: str) -> dict[Use, tuple[int, int]]:
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
-        rows = json.loads(text)["uses"] if len(text) <= MAX_FILE_BYTES else None
+        rows: list[Any] = json.loads(text)["uses"] if len(text) <= MAX_FILE_BYTES else [None]
         return {_use(row): (int(row["messages"]), int(row["last_ms"])) for row in rows}
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +59,12 @@ def _parts(head: Head, payload: bytes, row: int, skip_unfit: bool) -> Iterator[t
         yield None, head, payload
         return
     for number, (kind, type_url, part) in enumerate(parts):
-        said = {"content_type": kind, "type_url": type_url, "content_encoding": "none", "uncompressed_bytes": 0}
+        said: dict[str, Any] = {
+            "content_type": kind,
+            "type_url": type_url,
+            "content_encoding": "none",
+            "uncompressed_bytes": 0,
+        }
         yield number, head._replace(**said), bytes(part)
 
 

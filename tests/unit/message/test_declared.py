@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from speed.errors import ConfigurationError
-from speed.message.declared import EncryptionSettings, declared, period_ms
+from speed.message.declared import declared, period_ms
 from speed.message.errors import UnknownAlgorithmError, WeakAlgorithmError
 
 REF = {"key_ref": "file:///etc/speed/orders.json"}
@@ -113,7 +113,3 @@ def test_a_period_is_a_number_with_its_unit(text: str, milliseconds: int) -> Non
 def test_what_is_no_period_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="no period"):
         period_ms(text)
-
-
-def test_settings_hold_no_key() -> None:
-    assert "secret" not in repr(EncryptionSettings(key_ref="env://KEYS"))
