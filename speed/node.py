@@ -195,10 +195,7 @@ class Node:
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` one that was begun and not answered is begun again by the next process of this name, and sees
         ``request.redelivered``. Either may be ``async``: a loop of the node awaits it. A parameter with the type hint
-        ``memoryview`` gets bytes as a read-only view: large ones are not copied, and hold the memory in which they
-        arrived until it is released.
-
-        Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        ``memoryview`` gets a read-only view of bytes, which copies nothing. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
         """
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
         self._engine.register(name, awaited, None if allow is None else texts("allow", allow), idempotent)
@@ -234,10 +231,9 @@ class Node:
     ) -> Any:
         """Call a service of another node and return its result.
 
-        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result come as
-        read-only memoryviews: large ones are not copied, and hold the memory in which they arrived until they are
-        released. Raises UnknownNodeError, AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the
-        other side reported.
+        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are read-only
+        memoryviews, of memory that lives as long as they do. Raises UnknownNodeError, AccessDeniedError,
+        NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
