@@ -195,7 +195,8 @@ class Node:
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
         ``idempotent`` one that was begun and not answered is begun again by the next process of this name, and sees
         ``request.redelivered``. Either may be ``async``: a loop of the node awaits it. A parameter with the type hint
-        ``memoryview`` gets a read-only view of bytes, which copies nothing. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        ``memoryview`` gets a read-only view of bytes, which copies nothing. Raises ServiceExistsError,
+        InvalidNameError, ConfigurationError.
         """
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
         self._engine.register(name, awaited, None if allow is None else texts("allow", allow), idempotent)
@@ -231,8 +232,8 @@ class Node:
     ) -> Any:
         """Call a service of another node and return its result.
 
-        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are read-only
-        memoryviews, of memory that lives as long as they do. Raises UnknownNodeError, AccessDeniedError,
+        ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
+        read-only memoryviews of memory that lives as long as they do. Raises UnknownNodeError, AccessDeniedError,
         NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
         target, service = text("node", target), text("service", service)
@@ -310,9 +311,8 @@ class Node:
 
         ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
         each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
-        ``ack``, if the receiver gave it up. What is sent after it is handled after it, unless
-        ``unordered``. It is neither signed nor encrypted: asked for, that
-        is NotAvailableError.
+        ``ack``, if the receiver gave it up. What is sent after it is handled after it, unless ``unordered``. It is
+        neither signed nor encrypted: asked for, that is NotAvailableError.
         """
         target = text("node", target)
         metadata, protected = self._described(options, payload, metadata)
