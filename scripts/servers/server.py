@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,17 @@ ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 180.0
 STOP_SECONDS = 20.0
 USER, PASSWORD = "speed", "s3cret-of-trials"  # who may do everything
+
+
+_installing = threading.Lock()
+"""Debian installs one thing at a time."""
+
+
+def _install(package: str) -> None:
+    words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
+        subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True)
+        subprocess.run(words, check=False, capture_output=True)
 
 
 class Server(ABC):
@@ -51,13 +63,9 @@ class Server(ABC):
     @classmethod
     def provide(cls) -> None:
         """Have what it needs installed; SystemExit names what is missing."""
-        if cls.found():
-            return
-        if os.getuid() == 0 and shutil.which("apt-get"):
-            words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", cls.package]
-            if subprocess.run(words, check=False, capture_output=True).returncode:
-                subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True)
-                subprocess.run(words, check=False, capture_output=True)
+        with _installing:
+            if not cls.found() and os.getuid() == 0 and shutil.which("apt-get"):
+                _install(cls.package)
         if not cls.found():
             raise SystemExit(f"backends: {cls.command} is missing (Debian: apt install {cls.package})")
 
