@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,18 @@ def same_process(file: str) -> str | None:
     return "Spark on a cluster" if "cluster" in name else "Spark on this machine"
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end: the garbage collector need not look at it again."""
-    gc.collect()
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays until the end: the garbage collector need not look at it, now or later."""
+    gc.disable()
+    yield
     gc.freeze()
+    gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that at the end no worker is alone with one of them."""
+    items.sort(key=lambda item: "torture" not in item.path.parts)
 
 
 @pytest.hookimpl(optionalhook=True)
