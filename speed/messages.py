@@ -27,6 +27,7 @@ from speed.protected import Written, write
 from speed.runtime.options import in_seconds
 from speed.runtime.tracing import with_trace
 from speed.trust.security import Guard, MessageSecurity
+from speed.wire.limits import MAX_TOPIC_KEY_BYTES
 from speed.wire.message import new_message_id
 from speed.wire.names import check_node_name, check_topic, check_topic_pattern
 from speed.wire.seal import random_bytes
@@ -264,7 +265,16 @@ def _outgoing(topic: str, key: str | None, written: Written) -> Outgoing:
 
 
 def _key(key: str | None) -> str | None:
-    return None if key is None else text("key", key)
+    """ConfigurationError for what no backend takes."""
+    if key is None:
+        return None
+    try:
+        size = len(text("key", key).encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError("the key is no UTF-8: use another one") from None
+    if size > MAX_TOPIC_KEY_BYTES:
+        raise ConfigurationError(f"the key has {size} bytes, and may have {MAX_TOPIC_KEY_BYTES}: use a shorter one")
+    return key
 
 
 def _parts(messages: Iterable[Outgoing]) -> Iterable[list[Outgoing]]:

@@ -74,8 +74,8 @@ def _lease(text: str) -> float:
 
 
 def _identifier(text: str) -> str:
-    if not text.isascii() or not text.isidentifier() or len(text) > 48:
-        raise ValueError("use at most 48 letters, digits and underscores")
+    if not text.isascii() or not text.isidentifier() or text != text.lower() or len(text) > 48:
+        raise ValueError("use at most 48 small letters, digits and underscores")
     return text
 
 

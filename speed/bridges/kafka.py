@@ -383,8 +383,11 @@ class KafkaSubscription:
         while True:
             left = max(0.0, deadline - monotonic())
             records, self._early = self._early, []
-            records = records or consumer.consume(1, min(left, 1.0))
-            records += consumer.consume(most - 1, 0.002) if records and most > 1 else []
+            try:
+                records = records or consumer.consume(1, min(left, 1.0))
+                records += consumer.consume(most - 1, 0.002) if records and most > 1 else []
+            except kafka.KafkaException as error:  # of what is asked when partitions come
+                raise _error(error.args[0]) from None
             refused, self._refused = self._refused, None
             if refused is not None:
                 self._consumer = None

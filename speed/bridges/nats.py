@@ -89,6 +89,8 @@ class NatsBackend:
         self._client: Any = None
         self._context: Any = None
         self._turn: asyncio.Lock | None = None
+        self._changed: asyncio.Event
+        """The connection is there again, or closed."""
         self._noted: BaseException | None = None
         """The last error that came by itself."""
         self._streams: set[str] = set()
@@ -101,7 +103,7 @@ class NatsBackend:
     async def connected(self) -> Any:
         """The client, once it is connected."""
         if self._turn is None:
-            self._turn = asyncio.Lock()
+            self._turn, self._changed = asyncio.Lock(), asyncio.Event()
         async with self._turn:
             if self._client is None or self._client.is_closed:
                 self._client = await self._connect()
@@ -110,7 +112,8 @@ class NatsBackend:
             while not self._client.is_connected:
                 if self._client.is_closed:
                     raise _error(self._noted or errors.ConnectionClosedError())
-                await asyncio.sleep(0.02)
+                self._changed.clear()
+                await self._changed.wait()
             return self._client
 
     async def _connect(self) -> Any:
@@ -124,9 +127,14 @@ class NatsBackend:
 
         async def again() -> None:
             self.connections += 1
+            self._changed.set()
+
+        async def closed() -> None:
+            self._changed.set()
 
         client = Client()
-        connecting = asyncio.ensure_future(client.connect(**self._settings(), error_cb=note, reconnected_cb=again))
+        told: dict[str, Any] = {"error_cb": note, "reconnected_cb": again, "closed_cb": closed}
+        connecting = asyncio.ensure_future(client.connect(**self._settings(), **told))
         refusing = asyncio.ensure_future(refused.wait())
         try:
             await asyncio.wait({connecting, refusing}, return_when=asyncio.FIRST_COMPLETED)

@@ -68,7 +68,7 @@ def _error(error: BaseException) -> Exception:
         return BackendRefusedError(f"PostgreSQL refuses the credentials, or what this user may not do ({state})")
     if state in ("53100", "53200", "54000"):
         return BackendFullError(f"PostgreSQL has no room ({state})")
-    if state in ("3D000", "42P01", "42703", "42P16", "42804"):
+    if state in ("3D000", "42P01", "42601", "42703", "42P16", "42804"):
         return BackendRefusedError(f"PostgreSQL has no such database or table, or another one ({state})")
     if state[:2] in ("08", "57", "53", "40") or state == "55P03":
         return BackendAwayError(f"PostgreSQL does not answer, or not now ({state}): try again")

@@ -47,6 +47,7 @@ def _error(error: Exception) -> Exception:
     return BackendError(f"Redis: {word or type(error).__name__}")
 
 
+_GONE = ("NOGROUP", "UNBLOCKED", "no such key", "ERR no such key")
 _CREDENTIALS = frozenset({"WRONGPASS", "NOAUTH", "NOPERM", "DENIED"})
 
 
@@ -189,13 +190,24 @@ class RedisSubscription:
         try:
             with _asking():
                 while True:
-                    self._prepare(client)
-                    found = self._claimed(client, most) or self._new(client, most, deadline - monotonic())
+                    found = self._come(client, most, deadline - monotonic())
                     if found or monotonic() >= deadline:
                         return found
         except BackendRefusedError:
             self._backend.forget()
             raise
+
+    def _come(self, client: Any, most: int, seconds: float) -> list[Delivered]:
+        """A stream that was removed meanwhile is made again."""
+        try:
+            self._prepare(client)
+            return self._claimed(client, most) or self._new(client, most, seconds)
+        except exceptions.ResponseError as error:
+            if not str(error).startswith(_GONE):
+                raise
+            self._streams.clear()
+            self._look_again = 0.0
+            return []
 
     def _prepare(self, client: Any) -> None:
         if self._renewing is None:
@@ -232,14 +244,7 @@ class RedisSubscription:
         if not self._streams:
             self._ended.wait(wait_ms / 1000)
             return []
-        try:
-            answer = client.xreadgroup(self._group, self._name, self._streams, count=most, block=wait_ms or None)
-        except exceptions.ResponseError as error:
-            if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
-                raise
-            self._streams.clear()  # a stream was removed: it is made again
-            self._look_again = 0.0
-            return []
+        answer = client.xreadgroup(self._group, self._name, self._streams, count=most, block=wait_ms or None)
         return [self._delivered(name, entry, 1) for name, entries in answer for entry in entries]
 
     def _claimed(self, client: Any, most: int) -> list[Delivered]:

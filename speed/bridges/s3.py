@@ -36,6 +36,8 @@ BEHIND_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 MAX_STATE_BYTES = 16 << 20
 _DAY_MS = 86_400_000
+_NEAR_DAYS = 3
+"""Days back that are looked into without asking which there are."""
 _REFUSALS = frozenset(
     {
         "InvalidAccessKeyId",
@@ -117,12 +119,8 @@ class S3Backend:
         """Positions are keys. Several objects are written at once."""
         if not all(map(_UUID7.fullmatch, (message.message_id for message in messages))):
             raise BackendRefusedError("S3 takes messages whose ids grow with time, which UUIDs of version 7 do")
-        with self._lock:
-            if self._uploads is None:
-                self._uploads = ThreadPoolExecutor(UPLOADS, "speed-s3-upload")
-            uploads = self._uploads
-        client, deadline = self.client(), monotonic() + timeout
-        writing = [uploads.submit(self._put, client, message) for message in messages]
+        client, workers, deadline = self.client(), self._workers(), monotonic() + timeout
+        writing = [workers.submit(self._put, client, message) for message in messages]
         try:
             return [one.result(max(0.0, deadline - monotonic())) for one in writing]
         except FutureTimeout:
@@ -130,6 +128,12 @@ class S3Backend:
         finally:
             for one in writing:
                 one.cancel()
+
+    def _workers(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._uploads is None:
+                self._uploads = ThreadPoolExecutor(UPLOADS, "speed-s3")
+            return self._uploads
 
     def _put(self, client: Any, message: Outgoing) -> str:
         key = s3_key(message.topic, message.message_id, message.published_at_ms)
@@ -148,8 +152,12 @@ class S3Backend:
 
     def ping(self, timeout: float) -> None:
         """Ask whether the bucket is there."""
-        with _asking():
-            self.client().head_bucket(Bucket=self.bucket)
+        asked = self._workers().submit(self.client().head_bucket, Bucket=self.bucket)
+        try:
+            with _asking():
+                asked.result(timeout)
+        except FutureTimeout:
+            raise BackendAwayError("S3 did not answer in time: try again") from None
 
     def close(self) -> None:
         """End the threads that write."""
@@ -252,6 +260,10 @@ class S3Subscription:
     def _days(self, after: str, now_ms: int) -> Iterator[str]:
         """Days that have objects, from that of ``after`` to tomorrow: a publisher's clock may be ahead."""
         first, last = after[: len(_DAY)], s3_day(now_ms + _DAY_MS)
+        near = [s3_day(now_ms + number * _DAY_MS) for number in range(-_NEAR_DAYS, 2)]
+        if first >= near[0]:
+            yield from (day for day in near if day >= first)
+            return
         for year in self._folders("events/", "events/"):
             for month in self._folders(f"events/{year}/", f"events/{year}/"):
                 for day in self._folders(f"events/{year}/{month}/", f"events/{year}/{month}/"):

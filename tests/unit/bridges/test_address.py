@@ -36,6 +36,24 @@ def test_each_backend_has_its_form(text: str, backend: str, hosts: object, place
     assert (one.backend, one.hosts, one.place) == (backend, hosts, place)
 
 
+def test_who_gives_no_password_has_none() -> None:
+    assert parse_address("redis://h").password() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "value"),
+    [
+        ("postgres://h/d?table=orders_2", "table", "orders_2"),
+        ("postgres://h/d", "table", "prism_events"),
+        ("redis://h?form=pubsub", "form", "pubsub"),
+        ("redis://h", "form", "streams"),
+        ("kafka://h?transactional_id=shop-1", "transactional_id", "shop-1"),
+    ],
+)
+def test_an_option_is_read_and_has_a_default(text: str, option: str, value: object) -> None:
+    assert parse_address(text).options[option] == value
+
+
 def test_rediss_is_redis_with_tls() -> None:
     assert parse_address("rediss://h").tls
     assert not parse_address("redis://h").tls
