@@ -97,7 +97,8 @@ Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const 
 }
 
 bool Dispatch::is_alive(Message::State& message) {
-  if (message.view.ttl_seconds() > 0 && message.view.is_expired(fs::unix_ms())) {  // M-7
+  const bool may_expire = message.view.ttl_seconds() > 0 && !message.lane->is_dead_letter();
+  if (may_expire && message.view.is_expired(fs::unix_ms())) {  // M-7
     to_.context.stats.count("messages_expired");
     if (message.wants_answer) {
       refuse(message.source(), message.sequence, "EXECUTION_FAILED", "the message expired before it was handled");
