@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scripts.vectors.trust import USER, access_list
-from speed.cli.message_keys import _write
 from speed.errors import RootError
 from speed.fs.keyfile import default_root, write_key_file
 from speed.fs.root import check_root, prepare_root, share_root
 from speed.journal.writer import JournalWriter
+from speed.trust.rotating import write_keys
 from tests.fs.test_root_and_keyfile import NOBODY, as_nobody
 
 SOMEBODY = 54321
@@ -197,7 +197,7 @@ def test_keys_and_journals_in_a_directory_of_a_group_are_private_all_the_same(pl
     place.chmod(0o3777)
     write_key_file(str(place / "speed.key"), (bytes(32),))
     JournalWriter(place / "journal", key=place / "speed.key").close()
-    _write(str(place / "keys.json"), [])
+    write_keys(str(place / "keys.json"), [])
     modes = {
         name: stat.S_IMODE((place / name).stat().st_mode) & 0o777 for name in ("speed.key", "journal", "keys.json")
     }
