@@ -12,6 +12,7 @@ from speed.core.log import logger
 from speed.engine import Engine
 from speed.errors import SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
+from speed.runtime.said import Said
 
 if TYPE_CHECKING:
     from speed.runtime.batches import BatchHandler  # it imports the Python engine, which the native one does without
@@ -30,6 +31,7 @@ class Opening:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._said = Said()
         self._held: dict[int, Message] = {}
         """What a thread received and cannot be judged now."""
 
@@ -87,10 +89,11 @@ class Opening:
         except AwayError:
             raise
         except MessageError as error:
-            log.warning("a message of %s was refused: %s: %s", message.source, error.code, error)
+            text = "a message of %s was refused: %s: %s"
+            self._said.warn(log, error.code, text, message.source, error.code, error)
             raise WireError(error.code, str(error)) from None
         except WireError as error:
-            log.warning("a message of %s was refused: %s", message.source, error)
+            self._said.warn(log, error.reason, "a message of %s was refused: %s", message.source, error)
             raise
         return message if view is message.metadata else message.with_view(view)
 

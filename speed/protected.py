@@ -18,7 +18,6 @@ from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.published import Published
 from speed.runtime.publishing import publish_to
-from speed.runtime.said import Said
 from speed.runtime.tracing import current_trace
 from speed.trust.audit import tell_refused
 from speed.trust.schemas import SchemasAwayError
@@ -88,8 +87,7 @@ class Protected(Opening):
         self.protects = settings.protects
         self._name = name
         self._namespace = namespace
-        said = Said()
-        self._guard = Guard(settings, name, partial(said.warn, log, seconds=WARN_SECONDS))
+        self._guard = Guard(settings, name, partial(self._said.warn, log, seconds=WARN_SECONDS))
 
     # --- sending ---
 

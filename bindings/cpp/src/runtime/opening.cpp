@@ -33,7 +33,8 @@ bool refuse(Context& context, const Replies& replies, Message::State& message, s
 
 // Behind a busy handler, or while nothing took it (M-7). For a dead letter somebody asked for another try.
 bool expired(Context& context, const Replies& replies, Message::State& message) {
-  if (message.view.ttl_seconds() <= 0 || message.lane->is_dead_letter() || !message.view.is_expired(fs::unix_ms())) return false;
+  if (message.view.ttl_seconds() <= 0 || message.lane->is_dead_letter()) return false;
+  if (!message.view.is_expired(fs::unix_ms())) return false;
   context.stats.count("messages_expired");
   context.log.rarely(LogLevel::warning, "speed.messages", "messages_expired",
                      "a message of '" + message.source() + "' expired before it was handled", quiet_seconds);
