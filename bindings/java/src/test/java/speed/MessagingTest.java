@@ -69,6 +69,32 @@ class MessagingTest extends TwoNodes {
     }
 
     @Test
+    void whatExpiresBehindABusyHandlerIsNotHandledAndItsSenderIsTold() throws InterruptedException {
+        BlockingQueue<Object> handled = new LinkedBlockingQueue<>();
+        CountDownLatch goesOn = new CountDownLatch(1);
+        billing.onMessage(message -> {
+            handled.add(message.payload());
+            assertDoesNotThrow(() -> goesOn.await(20, TimeUnit.SECONDS));
+        });
+        analytics.send("billing", "first");
+        assertEquals("first", handled.poll(20, TimeUnit.SECONDS));
+        Thread releasing = new Thread(() -> {
+            try {
+                assertFalse(new CountDownLatch(1).await(1200, TimeUnit.MILLISECONDS)); // its second is over
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+            }
+            goesOn.countDown();
+        });
+        releasing.start();
+        assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "late",
+                SendOptions.DEFAULT.withTtl(Duration.ofSeconds(1)).withAcknowledgement().withTimeout(SOON)));
+        releasing.join();
+        analytics.send("billing", "last", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        assertEquals(List.of("last"), List.copyOf(handled));
+    }
+
+    @Test
     void aFailingHandlerIsReportedToWhoAskedForAnAcknowledgement() {
         billing.onMessage(message -> {
             throw new IllegalStateException("no luck");

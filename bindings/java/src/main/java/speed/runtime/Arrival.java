@@ -114,6 +114,11 @@ final class Arrival implements Job {
         return deliveries;
     }
 
+    /** Whether its time to live is over; of a dead letter that is not asked: somebody wants it tried again. */
+    boolean isExpired() {
+        return !lane.isDeadLetter() && content().view().isExpired(System.currentTimeMillis());
+    }
+
     /** The delivery that was begun does not count: what it failed for is not its fault. */
     void unbegin() {
         deliveries--;

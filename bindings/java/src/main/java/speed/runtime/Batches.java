@@ -33,6 +33,7 @@ final class Batches {
     private final Context context;
     private final WorkerPool pool;
     private final Protected messages;
+    private final SomeLines lines;
     private final BatchHandler handler;
     private final List<String> patterns;
     private final Queue<Arrival> waiting = new ArrayDeque<>();
@@ -42,8 +43,10 @@ final class Batches {
     /** One of a batch, as the handler may have it. */
     private record Opened(Arrival arrival, Message message) {}
 
-    Batches(Context context, WorkerPool pool, Protected messages, BatchHandler handler, List<String> patterns) {
+    Batches(Context context, WorkerPool pool, Protected messages, SomeLines lines, BatchHandler handler,
+            List<String> patterns) {
         this.context = context;
+        this.lines = lines;
         this.messages = messages;
         this.pool = pool;
         this.handler = handler;
@@ -123,6 +126,11 @@ final class Batches {
         arrival.begin();
         while (true) {
             try {
+                if (arrival.isExpired()) {
+                    Delivery.refuseExpired(context, lines, arrival);
+                    arrival.finish();
+                    return null;
+                }
                 return messages.open(arrival.message());
             } catch (SegmentStoreException broken) {
                 arrival.finish(); // its sender was told

@@ -109,6 +109,11 @@ final class DeadLetterBox {
         }
 
         @Override
+        public boolean isDeadLetter() {
+            return true;
+        }
+
+        @Override
         public boolean finish(List<Token> tokens) {
             synchronized (DeadLetterBox.this) {
                 return letters.remove(number, DeadLetters.TRYING);

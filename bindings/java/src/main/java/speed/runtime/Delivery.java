@@ -79,7 +79,7 @@ final class Delivery implements Arrival.Handler {
         if (handler != null || !subscriptions.isEmpty() || batches != null) {
             throw new ConfigurationException("this node already has a handler: one for batches is the only one");
         }
-        batches = new Batches(context, pool, messages, newHandler, patterns);
+        batches = new Batches(context, pool, messages, lines, newHandler, patterns);
         pool.claim(this::takes);
         return patterns;
     }
@@ -185,22 +185,25 @@ final class Delivery implements Arrival.Handler {
         }
     }
 
-    /** Puts it together, if it came in segments; where that fails, its sender was told. */
+    /** Puts it together, if it came in segments; where that fails, or it expired meanwhile, its sender was told. */
     private boolean isWhole(Arrival arrival) {
-        if (arrival.topic() != null) {
-            return true;
-        }
         try {
-            if (!arrival.content().view().isExpired(System.currentTimeMillis())) {
+            if (!arrival.isExpired()) {
                 return true;
             }
-            context.stats.count("messages_expired");
-            arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
+            refuseExpired(context, lines, arrival);
         } catch (WireException | SegmentStoreException broken) {
             lines.warn(LOG, "a payload in segments of {} was rejected: {}", arrival.source(), broken.getMessage());
         }
         arrival.finish();
         return false;
+    }
+
+    /** Tells the sender of a message that expired behind others, or while nothing took it; it is to be finished. */
+    static void refuseExpired(Context context, SomeLines lines, Arrival arrival) {
+        context.stats.count("messages_expired");
+        lines.warnOnceAMinute(LOG, "a message of {} expired before it was handled", arrival.source());
+        arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
     }
 
     private static String text(Throwable failure) {

@@ -90,7 +90,7 @@ final class Dispatch {
     }
 
     private void message(Lane lane, Received received, Arrival.Content content) {
-        if (content.view().isExpired(System.currentTimeMillis())) {
+        if (!lane.isDeadLetter() && content.view().isExpired(System.currentTimeMillis())) {
             context.stats.count("messages_expired");
             lane.drop(received.token());
             if (received.header().has(EnvelopeType.ACK_REQUESTED)) {

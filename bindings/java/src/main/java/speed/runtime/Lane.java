@@ -19,4 +19,9 @@ interface Lane {
 
     /** How often a message that came again has been begun, this time included: written before it is. */
     int begin(Token token);
+
+    /** Whether what comes from here was a dead letter until now. */
+    default boolean isDeadLetter() {
+        return false;
+    }
 }

@@ -7,6 +7,7 @@ import speed.core.Log;
 /** Lines of a log of which others decide how many there are: one of each kind in ten seconds. Thread-safe. */
 final class SomeLines {
     private static final long PAUSE_NANOS = 10_000_000_000L;
+    private static final long MINUTE_NANOS = 60_000_000_000L;
 
     private static final class Kind {
         private long nextAt;
@@ -17,7 +18,16 @@ final class SomeLines {
 
     /** Logs a warning, or counts it for the next one of its kind. */
     void warn(Log log, String format, Object... values) {
-        long leftOut = leftOut(format);
+        warn(PAUSE_NANOS, log, format, values);
+    }
+
+    /** The same for what may go on for long. */
+    void warnOnceAMinute(Log log, String format, Object... values) {
+        warn(MINUTE_NANOS, log, format, values);
+    }
+
+    private void warn(long pause, Log log, String format, Object... values) {
+        long leftOut = leftOut(format, pause);
         if (leftOut == 0) {
             log.warn(format, values);
         } else if (leftOut > 0) {
@@ -28,7 +38,7 @@ final class SomeLines {
     }
 
     /** How many of a kind were left out before this one; -1 if this one is left out as well. */
-    private synchronized long leftOut(String kind) {
+    private synchronized long leftOut(String kind, long pause) {
         Kind known = kinds.computeIfAbsent(kind, any -> new Kind());
         long now = System.nanoTime();
         if (known.nextAt != 0 && now - known.nextAt < 0) {
@@ -36,7 +46,7 @@ final class SomeLines {
             return -1;
         }
         long before = known.leftOut;
-        known.nextAt = now + PAUSE_NANOS;
+        known.nextAt = now + pause;
         known.leftOut = 0;
         return before;
     }
