@@ -26,6 +26,16 @@ def test_an_id_is_shown_as_a_log_may_have_it() -> None:
     assert outline(b"\x0a\x05\x0a\x03\x1b\xff\n").endswith("message_id '\\x1b\ufffd\\n'")
 
 
+def test_what_else_the_metadata_say_is_not_told() -> None:
+    assert outline(b"\x0a\x08\x12\x01t\x0a\x03abc") == f"10 bytes: metadata 8, {ABSENT}; message_id 'abc'"
+
+
+def test_the_payload_is_told_by_its_size_alone() -> None:
+    assert outline(b"\x9a\x06\x03abc") == "6 bytes: no metadata, " + ABSENT.replace(
+        "no payload", "payload 3; no message_id"
+    )
+
+
 def test_of_many_records_only_the_first_are_looked_at() -> None:
     assert ", 64 unknown, more from byte 128;" in outline(b"\x38\x01" * 100)
 
