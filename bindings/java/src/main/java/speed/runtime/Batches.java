@@ -127,7 +127,7 @@ final class Batches {
         while (true) {
             try {
                 if (arrival.isExpired()) {
-                    Delivery.refuseExpired(context, lines, arrival);
+                    Expiry.refuse(context, lines, arrival);
                     arrival.finish();
                     return null;
                 }

@@ -191,19 +191,12 @@ final class Delivery implements Arrival.Handler {
             if (!arrival.isExpired()) {
                 return true;
             }
-            refuseExpired(context, lines, arrival);
+            Expiry.refuse(context, lines, arrival);
         } catch (WireException | SegmentStoreException broken) {
             lines.warn(LOG, "a payload in segments of {} was rejected: {}", arrival.source(), broken.getMessage());
         }
         arrival.finish();
         return false;
-    }
-
-    /** Tells the sender of a message that expired behind others, or while nothing took it; it is to be finished. */
-    static void refuseExpired(Context context, SomeLines lines, Arrival arrival) {
-        context.stats.count("messages_expired");
-        lines.warnOnceAMinute(LOG, "a message of {} expired before it was handled", arrival.source());
-        arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
     }
 
     private static String text(Throwable failure) {
