@@ -34,8 +34,10 @@ class Postgres(Server):
         """Make its cluster."""
         (self.directory / "password").write_text(PASSWORD)
         (self.directory / "log").touch()
+        key = self.certificate.with_name("server.key")
         if os.getuid() == 0:
             owned_by(self.directory, "postgres")
+            owned_by(key, "postgres")
         initdb = str(Path(self.found() or "").with_name("initdb"))
         words = [initdb, "-D", str(self.directory / "data"), "-U", USER, "--auth=scram-sha-256", "-N", "-E", "UTF8"]
         file = f"--pwfile={self.directory / 'password'}"
@@ -50,6 +52,9 @@ class Postgres(Server):
             "fsync": "off",
             "shared_buffers": "32MB",
             "max_connections": "40",
+            "ssl": "on",
+            "ssl_cert_file": str(self.certificate),
+            "ssl_key_file": str(self.certificate.with_name("server.key")),
         }
         settings = [word for name, value in own.items() for word in ("-c", f"{name}={value}")]
         return [self.found() or self.command, "-D", str(self.directory / "data"), *settings]

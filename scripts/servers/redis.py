@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from scripts.servers.server import PASSWORD, USER, Server
 
@@ -14,11 +15,18 @@ class Redis(Server):
 
     name, command, package = "redis", "redis-server", "redis-server"
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.secured = self._kept_port("secured")
+
     def words(self) -> Sequence[str]:
         """The command."""
         secured = ["--user", USER, "on", f">{PASSWORD}", "allkeys", "allchannels", "allcommands"]
         kept = ["--dir", str(self.directory), "--appendonly", "yes", "--appendfsync", "everysec"]
-        return [self.found() or self.command, "--bind", "127.0.0.1", "--port", str(self.port), *kept, *secured]
+        files = ["--tls-cert-file", str(self.certificate), "--tls-key-file", str(self.directory / "server.key")]
+        tls = ["--tls-port", str(self.secured), *files, "--tls-ca-cert-file", str(self.certificate)]
+        ports = ["--bind", "127.0.0.1", "--port", str(self.port), *tls, "--tls-auth-clients", "no"]
+        return [self.found() or self.command, *ports, *kept, *secured]
 
     def answers(self) -> bool:
         """Whether it has read what it kept."""

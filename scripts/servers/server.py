@@ -147,6 +147,18 @@ class Server(ABC):
             time.sleep(0.02)
         file.unlink()
 
+    @property
+    def certificate(self) -> Path:
+        """One that stands for itself, and its key beside it as ``server.key``; made when first asked for."""
+        file, key = self.directory / "server.pem", self.directory / "server.key"
+        if not file.exists():
+            where = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+            words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=localhost"]
+            made = ["openssl", *words, "-addext", where, "-keyout", str(key), "-out", str(file)]
+            subprocess.run(made, check=True, capture_output=True)
+            key.chmod(0o600)
+        return file
+
     def listens(self) -> bool:
         """Whether its port takes connections."""
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
@@ -163,10 +175,10 @@ def _lives(pid: int) -> bool:
     return False
 
 
-def owned_by(directory: Path, user: str) -> None:
-    """Give a directory and all above it in the temporary place to a user, or the right to go through."""
+def owned_by(path: Path, user: str) -> None:
+    """Give a file or directory to a user."""
     entry = pwd.getpwnam(user)
-    os.chown(directory, entry.pw_uid, entry.pw_gid)
+    os.chown(path, entry.pw_uid, entry.pw_gid)
 
 
 PYTHON = sys.executable

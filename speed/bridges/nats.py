@@ -21,7 +21,7 @@ from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_larg
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.names import header_text, nats_durable, nats_filter, nats_stream, nats_subjects, text_of_header
-from speed.bridges.tls import tls_context
+from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
 
 MAX_PENDING = 4000
 """Messages of all threads that are sent and not confirmed."""
@@ -49,6 +49,8 @@ _REFUSALS = {
 def _error(error: BaseException, noted: BaseException | None = None) -> Exception:
     """What an error of nats-py means; texts that name an account or a subject are not told."""
     name = type(error).__name__
+    if is_untrusted(error):
+        return BackendRefusedError(f"NATS: {UNTRUSTED}")
     if _is_refusal(error):
         return BackendRefusedError("NATS refuses the credentials")
     if isinstance(error, errors.MaxPayloadError):
@@ -122,7 +124,7 @@ class NatsBackend:
 
         async def note(error: Exception) -> None:
             self._noted = error
-            if _is_refusal(error):
+            if _is_refusal(error) or is_untrusted(error):
                 refused.set()
 
         async def again() -> None:
@@ -138,8 +140,8 @@ class NatsBackend:
         refusing = asyncio.ensure_future(refused.wait())
         try:
             await asyncio.wait({connecting, refusing}, return_when=asyncio.FIRST_COMPLETED)
-            if not connecting.done():
-                raise BackendRefusedError("NATS refuses the credentials")
+            if self._noted is not None and not connecting.done():
+                raise _error(self._noted)
             await connecting
         except (errors.Error, OSError) as error:
             raise _error(error) from None

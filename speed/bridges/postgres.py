@@ -17,7 +17,7 @@ from speed.bridges.backend import Delivered, Outgoing, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.rows import bytes_of, json_of
-from speed.bridges.tls import tls_context
+from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
 from speed.errors import WireError
 
 LOOK_SECONDS = 1.0
@@ -64,6 +64,8 @@ _SKIP = "UPDATE {table} SET consumed = TRUE WHERE NOT COALESCE(consumed, FALSE)"
 def _error(error: BaseException) -> Exception:
     """What an error of asyncpg means; its text may hold values, so only its state is told."""
     state = str(getattr(error, "sqlstate", "") or "")
+    if is_untrusted(error):
+        return BackendRefusedError(f"PostgreSQL: {UNTRUSTED}")
     if state[:2] == "28" or state == "42501":
         return BackendRefusedError(f"PostgreSQL refuses the credentials, or what this user may not do ({state})")
     if state in ("53100", "53200", "54000"):

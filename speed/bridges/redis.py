@@ -16,6 +16,7 @@ from redis import exceptions
 from speed.bridges.address import Address
 from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
 from speed.errors import ConfigurationError
 
@@ -32,6 +33,8 @@ def _error(error: Exception) -> Exception:
     """What an error of redis-py means; its text may hold a command, so only its first word is told."""
     text = str(error)
     word = text.split(" ", 1)[0][:32] if text[:1].isupper() else ""
+    if is_untrusted(error):
+        return BackendRefusedError(f"Redis: {UNTRUSTED}")
     if isinstance(error, (exceptions.AuthenticationError, exceptions.NoPermissionError)) or word in _CREDENTIALS:
         return BackendRefusedError("Redis refuses the credentials, or what this user may not do")
     if isinstance(error, exceptions.OutOfMemoryError) or word in ("OOM", "MISCONF"):

@@ -24,6 +24,7 @@ from speed.bridges.address import Address
 from speed.bridges.backend import Delivered, Outgoing, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.names import header_text, s3_day, s3_key, s3_parts, text_of_header
+from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.wire.message import new_message_id
 from speed.wire.names import matches
 
@@ -68,6 +69,8 @@ def _error(error: BaseException) -> Exception:
         return BackendError(f"S3: {code}")
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         return BackendRefusedError("S3 needs credentials: in the address, or where boto3 looks for them")
+    if is_untrusted(error):
+        return BackendRefusedError(f"S3: {UNTRUSTED}")
     return BackendAwayError(f"S3 does not answer ({type(error).__name__}): try again")
 
 

@@ -124,10 +124,16 @@ def take_all(subscription: Subscription, payloads: set[Any]) -> None:
         missing.discard(payload)
 
 
-@pytest.fixture(params=sorted(KINDS, key=lambda name: name == "kafka"))
-def bench(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Bench]:
+@pytest.fixture(scope="session", params=sorted(KINDS, key=lambda name: name == "kafka"))
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of each in turn, that which starts slowest last: of the session, so that pytest orders tests by it."""
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(backend: str, servers: Servers) -> Iterator[Bench]:
     """Each backend in turn."""
-    one = Bench(servers.get(request.param))
+    one = Bench(servers.get(backend))
     yield one
     one.close()
 

@@ -11,7 +11,7 @@ import nats
 import pytest
 
 import speed.messages
-from scripts.servers import Kafka
+from scripts.servers import Kafka, Redis
 from scripts.servers.server import PASSWORD, USER
 from speed.errors import ConfigurationError
 from speed.messages import BackendError, BackendFullError, BackendRefusedError
@@ -69,6 +69,23 @@ def test_a_password_that_is_corrected_is_read_again(bench_of: BenchOf, tmp_path:
             connection.publish(bench.topic, 1)
         file.write_text(PASSWORD)
         connection.publish(bench.topic, 1)
+
+
+@pytest.mark.parametrize("name", ["redis", "postgres"])
+def test_a_certificate_is_checked(bench_of: BenchOf, name: str) -> None:
+    bench = bench_of(name)
+    port = bench.server.secured if isinstance(bench.server, Redis) else bench.server.port
+    place = f"/postgres?table={bench.own}&" if name == "postgres" else "?"
+    address = f"{name}://{USER}:{PASSWORD}@127.0.0.1:{port}{place}tls=true"
+    with speed.messages.connect(f"{address}&trusted={bench.server.certificate}") as connection:
+        connection.publish(bench.topic, 1)
+        with bench.subscribe(connection) as subscription:
+            assert take(subscription, 1) == [1]
+    with speed.messages.connect(address) as connection:
+        with pytest.raises(BackendRefusedError, match="not trusted"):
+            connection.publish(bench.topic, 1, timeout=WAIT_SECONDS)
+        with bench.subscribe(connection) as subscription, pytest.raises(BackendRefusedError, match="not trusted"):
+            subscription.receive(WAIT_SECONDS)
 
 
 def test_a_subject_that_is_not_allowed_is_refused(bench_of: BenchOf) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import speed.messages
 from speed.bridges import open_backend
 from speed.bridges.address import Address, parse_address
-from speed.bridges.tls import tls_context
+from speed.bridges.tls import is_untrusted, tls_context
 from speed.errors import ConfigurationError
 
 SECRET = "hunter2%2Fx"
@@ -118,6 +119,16 @@ def test_tls_trusts_what_the_address_names(tmp_path: Path) -> None:
     assert context is not None and context.check_hostname
     with pytest.raises(ConfigurationError, match="no file of certificates"):
         tls_context(parse_address(f"nats://h?tls=true&trusted={tmp_path}/none.pem"))
+
+
+def test_a_certificate_that_is_not_trusted_is_told_from_other_errors() -> None:
+    error = OSError("no connection")
+    error.__cause__ = ssl.SSLCertVerificationError("unknown authority")
+    assert is_untrusted(error)
+    assert not is_untrusted(OSError("no connection"))
+    circle = OSError("again")
+    circle.__cause__ = circle
+    assert not is_untrusted(circle)
 
 
 @pytest.mark.parametrize("backend", ["kafka", "nats", "redis", "postgres", "s3"])
