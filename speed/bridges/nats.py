@@ -85,7 +85,7 @@ class NatsBackend:
     has_groups = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
-        self._address, self._max_bytes = address, max_message_bytes
+        self._address = address
         self._tls = tls_context(address)
         self._loop = Loop("NATS")
         self._client: Any = None

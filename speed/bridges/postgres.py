@@ -13,13 +13,14 @@ from typing import Any
 import asyncpg
 
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing, too_large
+from speed.bridges.backend import Delivered, Outgoing
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.rows import bytes_of, json_of
 from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
-from speed.errors import WireError
+from speed.errors import PayloadTooLargeError, WireError
 
+MAX_JSON_BYTES = 255 << 20
 LOOK_SECONDS = 1.0
 """How soon rows are seen whose writers notify nobody."""
 _CONNECT_SECONDS = 5.0
@@ -91,7 +92,7 @@ class PostgresBackend:
     has_groups = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
-        self._address, self._max_bytes = address, max_message_bytes
+        self._address = address
         self._tls = tls_context(address)
         self.table = str(address.options["table"])
         self._index = f"idx_{self.table.removeprefix('prism_')}"
@@ -166,8 +167,8 @@ class PostgresBackend:
         )
         if any("\0" in (key or "") for key in columns[1]):
             raise BackendRefusedError("PostgreSQL has no place for a key with a zero character")
-        if sum(map(len, columns[2])) > _MAX_JSON_BYTES:
-            raise too_large("nothing: 255 MiB of JSON is PostgreSQL's own bound")
+        if max(map(len, columns[2]), default=0) > MAX_JSON_BYTES:
+            raise PayloadTooLargeError("the message is larger in JSON than PostgreSQL takes, 255 MiB: send less")
         return self._loop.run(self._publish(columns), timeout)
 
     async def _publish(self, columns: tuple[list[Any], ...]) -> list[str]:
@@ -197,9 +198,6 @@ class PostgresBackend:
         if self._connection is not None:
             self._connection.terminate()
         self._loop.close()
-
-
-_MAX_JSON_BYTES = 255 << 20
 
 
 class PostgresSubscription:

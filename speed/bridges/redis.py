@@ -66,7 +66,7 @@ class RedisBackend:
     """One database, as streams or, with ``form=pubsub``, as channels."""
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
-        self._address, self._max_bytes = address, max_message_bytes
+        self._address = address
         self.has_groups = address.options["form"] == "streams"
         self._lock = threading.Lock()
         self._client: Any = None

@@ -59,7 +59,7 @@ def _error(error: BaseException) -> Exception:
         code = str(error.response.get("Error", {}).get("Code", ""))[:40]
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         if code == "EntityTooLarge":
-            return too_large("nothing: an object has a bound of its own")
+            return too_large("the bound of an object")
         if code in _FULL:
             return BackendFullError(f"S3 has no room ({code})")
         if code in _REFUSALS or status in (401, 403):

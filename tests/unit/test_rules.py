@@ -29,6 +29,7 @@ PUBLIC = (
     "speed.column_services",
     "speed.journal",
     "speed.segment",
+    "speed.messages",
 )
 LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 COMMENT = re.compile(r"//.*|/\*.*?\*/", re.DOTALL)
