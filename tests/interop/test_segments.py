@@ -52,7 +52,7 @@ def test_lost_segments_are_recovered_and_the_length_with_them(private: Agents, t
         link = outsider._engine._parts.links.granted(server.name)
         payload = "x" * 1500 + "\0" * 30
         identifier = new_message_id(1_700_000_000_123, os.urandom(16))
-        whole = encode_message(payload, topic="t", namespace="n", message_id=identifier, published_at_ms=1)
+        whole = encode_message(payload, topic="t", namespace="default", message_id=identifier, published_at_ms=1)
         segments = list(Splitter(64, 0.25).split(whole))
         count = segments[0].data_count
         for segment in reversed([*segments[2 : count - 1], *segments[count:]]):

@@ -27,7 +27,7 @@ def counters(node: speed.Node) -> dict[str, int]:
 def message(payload: Any, **more: Any) -> bytes:
     """An encoded message, each time another."""
     identifier = new_message_id(1_700_000_000_123, os.urandom(16))
-    said: dict[str, Any] = {"topic": "t", "namespace": "n", "message_id": identifier, **more}
+    said: dict[str, Any] = {"topic": "t", "namespace": "default", "message_id": identifier, **more}
     return encode_message(payload, published_at_ms=1_700_000_000_123, **said)
 
 

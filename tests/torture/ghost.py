@@ -61,7 +61,7 @@ def message(payload: Any, topic: str = "t") -> bytes:
     """The payload of a MESSAGE or EVENT."""
     now = unix_ms()
     identity = new_message_id(now, os.urandom(16))
-    return encode_message(payload, topic=topic, namespace="speed", message_id=identity, published_at_ms=now)
+    return encode_message(payload, topic=topic, namespace="default", message_id=identity, published_at_ms=now)
 
 
 def unix_ms() -> int:
