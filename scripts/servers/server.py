@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PORTS = 20_000, 32_000
 READY_SECONDS = 280.0
 STOP_SECONDS = 20.0
 USER, PASSWORD = "speed", "s3cret-of-trials"  # who may do everything
@@ -51,8 +53,7 @@ class Server(ABC):
         """A free port, the same again in the same directory."""
         file = self.directory / name
         if not file.exists():
-            with socket.create_server(("127.0.0.1", 0)) as one:
-                file.write_text(str(one.getsockname()[1]))
+            file.write_text(str(_free_port()))
         return int(file.read_text())
 
     @property
@@ -164,6 +165,14 @@ class Server(ABC):
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
             return True
         return False
+
+
+def _free_port() -> int:
+    """Below those that the system gives to connections: one of these might take it before the server does."""
+    while True:
+        port = random.randrange(*PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def _lives(pid: int) -> bool:
