@@ -35,7 +35,6 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 initial.broker.registration.timeout.ms=300000
-broker.session.timeout.ms=60000
 group.min.session.timeout.ms=500
 """
 
