@@ -237,6 +237,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
         private long laneBytes = Limits.LANE_WINDOW_BYTES;
         private Integer openFiles;
         private String namespace = "default";
+        private List<String> acceptNamespaces = List.of();
         private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
         private OnError onError = OnError.DEAD_LETTER;
         private int maxDeliveries = Limits.MAX_DELIVERIES;
@@ -360,13 +361,24 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
         }
 
         /**
-         * Written into the metadata of messages; isolates tenants or applications.
+         * Written into the metadata of messages; isolates tenants or applications: those of others are not handed out.
          *
          * @param text default {@code default}
          * @return these settings
          */
         public Builder namespace(String text) {
             namespace = Given.value("namespace", text);
+            return this;
+        }
+
+        /**
+         * Further namespaces whose messages are handed out.
+         *
+         * @param names {@code *} for all
+         * @return these settings
+         */
+        public Builder acceptNamespaces(String... names) {
+            acceptNamespaces = Given.list("acceptNamespaces", names);
             return this;
         }
 
@@ -434,7 +446,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          */
         public Node open() {
             Options options = new Options(name, root, key, fabrics, allow, lease, heartbeat, workers, durable, polling,
-                    laneBytes, openFiles, namespace, segmentLimits, onError, maxDeliveries, ephemeral, security);
+                    laneBytes, openFiles, namespace, acceptNamespaces, segmentLimits, onError, maxDeliveries, ephemeral, security);
             return engine().start(options);
         }
 

@@ -21,7 +21,8 @@ import speed.segment.SegmentLimits;
  * @param polling whether bells are not used even where they could be
  * @param laneBytes what may wait in a receiver's lane
  * @param openFiles how many descriptors may be for lanes and links together; null for the usual number
- * @param namespace written into the metadata of messages
+ * @param namespace written into the metadata of messages; those of others are not handed out
+ * @param acceptNamespaces further ones whose messages are; {@code *} for all
  * @param segmentLimits what may be kept of payloads that come in segments
  * @param onError what becomes of messages that fail
  * @param maxDeliveries how often a message is begun at most
@@ -42,6 +43,7 @@ public record Options(
         long laneBytes,
         Integer openFiles,
         String namespace,
+        List<String> acceptNamespaces,
         SegmentLimits segmentLimits,
         OnError onError,
         int maxDeliveries,
@@ -79,6 +81,6 @@ public record Options(
      */
     public Options completed(String place, String keyFile, int files) {
         return new Options(name, place, keyFile, fabrics, allow, lease, heartbeat, workers, durable, polling, laneBytes,
-                files, namespace, segmentLimits, onError, maxDeliveries, ephemeral, security);
+                files, namespace, acceptNamespaces, segmentLimits, onError, maxDeliveries, ephemeral, security);
     }
 }

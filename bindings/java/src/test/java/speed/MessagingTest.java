@@ -22,6 +22,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InboxFullException;
+import speed.errors.InvalidArgumentsException;
 import speed.wire.Limits;
 
 /** Messages, events, acknowledgements. */
@@ -39,6 +40,22 @@ class MessagingTest extends TwoNodes {
             assertFalse(message.redelivered());
         }
         assertNull(billing.receive(Duration.ofMillis(1)));
+    }
+
+    @Test
+    void aMessageOfANamespaceThatIsNotTakenIsRefused() throws Exception {
+        BlockingQueue<Object> heard = new LinkedBlockingQueue<>();
+        try (Node acme = root.builder("acme").namespace("acme").open();
+                Node other = root.builder("other", "acme").acceptNamespaces("acme").open()) {
+            billing.allow("acme");
+            billing.onMessage(message -> heard.add("of another namespace"));
+            other.onMessage(message -> heard.add(message.payload()));
+            Exception refused = assertThrows(InvalidArgumentsException.class,
+                    () -> acme.send("billing", 1L, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
+            assertTrue(refused.getMessage().contains("OTHER_NAMESPACE"), refused.getMessage());
+            acme.send("other", 2L, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+            assertEquals(2L, heard.poll(20, TimeUnit.SECONDS));
+        }
     }
 
     @Test

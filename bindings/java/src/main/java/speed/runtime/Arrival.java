@@ -114,9 +114,9 @@ final class Arrival implements Job {
         return deliveries;
     }
 
-    /** Whether its time to live is over; of a dead letter that is not asked: somebody wants it tried again. */
-    boolean isExpired() {
-        return !lane.isDeadLetter() && content().view().isExpired(System.currentTimeMillis());
+    /** Whether it was a dead letter until now. */
+    boolean isDeadLetter() {
+        return lane.isDeadLetter();
     }
 
     /** The delivery that was begun does not count: what it failed for is not its fault. */

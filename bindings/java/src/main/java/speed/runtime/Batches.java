@@ -126,8 +126,7 @@ final class Batches {
         arrival.begin();
         while (true) {
             try {
-                if (arrival.isExpired()) {
-                    Expiry.refuse(context, lines, arrival);
+                if (!Handing.allows(context, lines, arrival)) {
                     arrival.finish();
                     return null;
                 }

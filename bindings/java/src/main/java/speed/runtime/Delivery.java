@@ -161,7 +161,7 @@ final class Delivery implements Arrival.Handler {
     }
 
     private Message begun(Arrival arrival, Runnable later) {
-        if (!isWhole(arrival)) {
+        if (!isToBeHanded(arrival)) {
             return null;
         }
         int most = context.options.maxDeliveries();
@@ -185,13 +185,12 @@ final class Delivery implements Arrival.Handler {
         }
     }
 
-    /** Puts it together, if it came in segments; where that fails, or it expired meanwhile, its sender was told. */
-    private boolean isWhole(Arrival arrival) {
+    /** Puts it together, if it came in segments; where that fails, or the program may not have it, its sender was told. */
+    private boolean isToBeHanded(Arrival arrival) {
         try {
-            if (!arrival.isExpired()) {
+            if (Handing.allows(context, lines, arrival)) {
                 return true;
             }
-            Expiry.refuse(context, lines, arrival);
         } catch (WireException | SegmentStoreException broken) {
             lines.warn(LOG, "a payload in segments of {} was rejected: {}", arrival.source(), broken.getMessage());
         }

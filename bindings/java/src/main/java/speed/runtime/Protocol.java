@@ -10,8 +10,12 @@ import speed.fs.LaneReader;
 import speed.fs.PosixException;
 import speed.fs.Received;
 import speed.fs.Waker;
+import speed.wire.Entry;
+import speed.wire.EnvelopeType;
+import speed.wire.Header;
 import speed.wire.Limits;
 import speed.wire.NodeId;
+import speed.wire.Outline;
 
 /**
  * The protocol role: wait on the bell, read lanes, check, dispatch. Owns bell, inbox and inbound
@@ -262,12 +266,28 @@ final class Protocol {
             dispatch.dispatch(lane, envelope);
         } catch (WireException refused) {
             context.stats.count("rejected_" + refused.reason().toLowerCase(java.util.Locale.ROOT));
-            lines.warn(LOG, "envelope of {} rejected: {}", lane.source, refused.getMessage());
+            lines.warn(LOG, "envelope of {} rejected: {}{}", lane.source, refused.getMessage(),
+                    new Described(context, lane.source, envelope));
             lane.drop(envelope.token());
         } catch (RuntimeException failure) {
             context.stats.count("dispatch_failures");
             LOG.error("dispatch of an envelope of {} failed", lane.source, failure);
             lane.drop(envelope.token());
+        }
+    }
+
+    /** What a message looks like that cannot be read, and who wrote it; made only where a line is written. */
+    private record Described(Context context, String source, Received envelope) {
+        @Override
+        public String toString() {
+            Header header = envelope.header();
+            boolean isMessage = header.type() == EnvelopeType.MESSAGE || header.type() == EnvelopeType.EVENT;
+            if (!isMessage || header.has(EnvelopeType.SEGMENT)) {
+                return "";
+            }
+            Entry entry = context.registry.live(source);
+            String writer = entry == null ? "a node that left" : entry.language() + " " + entry.version();
+            return " (" + Outline.of(envelope.payload()) + "; written by " + writer + ")";
         }
     }
 

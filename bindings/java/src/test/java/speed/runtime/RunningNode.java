@@ -16,7 +16,8 @@ final class RunningNode implements AutoCloseable {
     RunningNode(BenchRoot root, String name, String... allowed) {
         runtime = Runtime.start(new Options(name, root.path().toString(), root.path().resolve("speed.key").toString(),
                 List.of(), List.of(allowed), Duration.ofSeconds(30), Duration.ofSeconds(5), 4, false, false,
-                Limits.LANE_WINDOW_BYTES, NodeEngine.defaultOpenFiles(), "default", SegmentLimits.DEFAULT, OnError.DEAD_LETTER, 5, false, null));
+                Limits.LANE_WINDOW_BYTES, NodeEngine.defaultOpenFiles(), "default", List.of(), SegmentLimits.DEFAULT,
+                OnError.DEAD_LETTER, 5, false, null));
     }
 
     @Override
