@@ -97,6 +97,8 @@ class LaneWriter:
         self._created = False
         self.flush_failures = 0
         """Flushes that failed so far: what was appended before each may be lost in a power cut."""
+        self.flush_error = ""
+        """What the last of them said."""
 
     def append(self, envelopes: bytes | Sequence[bytes]) -> None:
         """Write whole envelopes; ``StorageError`` names errno and target.
@@ -282,8 +284,7 @@ class LaneWriter:
         try:
             fd = os.dup(self._fd) if self._fd >= 0 else -1
         except OSError as error:
-            self.flush_failures += 1
-            raise self._storage_error(error, 0) from error
+            raise self._flush_failed(error) from error
         directories, self._created = self._places if self._created else (), False
         return lambda: self._flush(fd, directories)
 
@@ -293,15 +294,22 @@ class LaneWriter:
                 os.fdatasync(fd)
             for directory in directories:
                 sync_directory(directory)
-        except BaseException as error:
+        except OSError as error:
+            self._created = True
+            raise self._flush_failed(error) from error
+        except BaseException:
             self._created = True
             self.flush_failures += 1
-            if isinstance(error, OSError):
-                raise self._storage_error(error, 0) from error
             raise
         finally:
             if fd >= 0:
                 os.close(fd)
+
+    def _flush_failed(self, error: OSError) -> StorageError:
+        failure = self._storage_error(error, 0)
+        self.flush_failures += 1
+        self.flush_error = str(failure)
+        return failure
 
     def _verify(self) -> None:
         """Make or find the lane directory; start anew when it is another one than before (L-2)."""
@@ -341,8 +349,8 @@ class LaneWriter:
         try:
             if self._durable:
                 os.fdatasync(fd)
-        except OSError:
-            self.flush_failures += 1  # whoever appended to it is told
+        except OSError as error:
+            self._flush_failed(error)  # whoever appended to it is told
         finally:
             os.close(fd)
 

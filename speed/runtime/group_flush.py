@@ -5,54 +5,36 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from speed.errors import StorageError
-
-Begin = Callable[[], Callable[[], None]]
-"""Notes, briefly, what is to be flushed; returns the flush itself, beside which others may append."""
-
-
-class _Flush:
-    """One flush, shared by all who wait for it."""
-
-    __slots__ = ("begun", "failed", "over")
-
-    def __init__(self) -> None:
-        self.begun = False
-        self.failed = False
-        self.over = False
-
 
 class GroupFlush:
-    """Threads that appended wait here for a flush that began afterwards; one of them does it. Thread-safe.
+    """Threads that appended wait here for a flush that covers it; one of them does it for all. Thread-safe.
 
-    Who does it gets its error, the others a StorageError.
+    ``flush()`` runs without a lock of this class, and returns the counter up to which things had been appended when it
+    began.
     """
 
-    def __init__(self, begin: Begin) -> None:
-        self._begin = begin
-        self._changed = threading.Condition(threading.Lock())
-        self._next = _Flush()
+    def __init__(self, flush: Callable[[], int]) -> None:
+        self._flush = flush
+        self._over = threading.Condition(threading.Lock())
+        self._covered = 0
         self._under_way = False
 
-    def wait(self) -> None:
-        """Return once a flush is over that began after this call did."""
-        with self._changed:
-            flush = self._next
-            while not flush.over and (flush.begun or self._under_way):
-                self._changed.wait()
-            if flush.failed:
-                raise StorageError("what was sent may not survive a power cut: see `speed doctor`")
-            if flush.over:
+    def wait(self, counter: int) -> None:
+        """Return once a flush is over that began when ``counter`` had been appended, whether it failed or not.
+
+        What ``flush`` raises goes to the one thread that did it, and another one flushes.
+        """
+        with self._over:
+            while self._covered < counter and self._under_way:
+                self._over.wait()
+            if self._covered >= counter:
                 return
-            flush.begun = self._under_way = True
-            self._next = _Flush()
+            self._under_way = True
+        covered = 0
         try:
-            self._begin()()
-        except BaseException:
-            flush.failed = True
-            raise
+            covered = self._flush()
         finally:
-            with self._changed:
-                flush.over = True
+            with self._over:
+                self._covered = max(self._covered, covered)
                 self._under_way = False
-                self._changed.notify_all()
+                self._over.notify_all()

@@ -5,6 +5,7 @@ Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow con
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,7 +25,7 @@ from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
-from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, make_sequence
+from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, counter_of, make_sequence
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES, SLOT_HEAD_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
@@ -58,7 +59,7 @@ class OutgoingLink:
         self._is_closed = False
         self._renewal_due = True
         """The next envelope opens lane and bell, and is sealed for who the target is then."""
-        self._durable = GroupFlush(self._begin_flush) if context.durable else None
+        self._flushes = GroupFlush(self._flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource()
         self.splitter: Splitter | None = None
@@ -189,8 +190,9 @@ class OutgoingLink:
                 self._write_mixed(type_, flags, payloads)
             else:
                 self._write(type_, flags, payloads)
-        if self._durable is not None:
-            self._flush(failures)
+        if self._flushes is not None:
+            self._flushes.wait(counter_of(sequence))
+            self._check_flushed(failures)
         self._ring()
         return sequence
 
@@ -290,17 +292,20 @@ class OutgoingLink:
             "it reads too slowly or has stopped reading; retry later or send less"
         )
 
-    def _flush(self, failures: int) -> None:
+    def _check_flushed(self, failures: int) -> None:
         """StorageError if any flush failed since this thread appended: a device tells of a loss only once."""
-        assert self._durable is not None
-        self._durable.wait()
         if self._writer.flush_failures != failures:
-            raise StorageError(f"what was sent to {self.target!r} may not survive a power cut: see `speed doctor`")
+            why = self._writer.flush_error or "see `speed doctor`"
+            raise StorageError(f"what was sent to {self.target!r} may not survive a power cut: {why}")
 
-    def _begin_flush(self) -> Callable[[], None]:
-        """Others append while the flush runs, and are in the next one."""
-        with self.lock:
-            return self._writer.flush()
+    def _flush(self) -> int:
+        """Others append while the flush runs, and are in the next one. The writer counts one that fails."""
+        with contextlib.suppress(StorageError):
+            with self.lock:
+                counter = self._counter
+                flush = self._writer.flush()
+            flush()
+        return counter
 
     def renew(self) -> None:
         """Have the next envelope begin a new file and open the bell again; waits for no sender."""

@@ -15,7 +15,6 @@ import pytest
 import speed
 from speed.core.access import AccessPolicy
 from speed.runtime import registrar
-from speed.runtime.group_flush import GroupFlush
 from speed.runtime.registrar import Registrar
 from speed.wire import names
 from tests.fs.limits import no_descriptors
@@ -165,42 +164,3 @@ def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed
     pauses = [later - earlier for earlier, later in pairwise(beats)]
     assert len(pauses) >= 17
     assert max(pauses) < 1.2
-
-
-def test_who_shares_a_flush_that_cannot_begin_is_not_told_that_it_succeeded() -> None:
-    """L-7."""
-    first_runs, may_end, told = threading.Event(), threading.Event(), []
-    begun: list[int] = []
-
-    def begin() -> Callable[[], None]:
-        begun.append(1)
-        if len(begun) > 1:
-            raise speed.StorageError("too many open files")
-
-        def flush() -> None:
-            first_runs.set()
-            may_end.wait(20)
-
-        return flush
-
-    group = GroupFlush(begin)
-
-    def append() -> None:
-        try:
-            group.wait()
-            told.append("flushed")
-        except speed.StorageError:
-            told.append("failed")
-
-    threads = [threading.Thread(target=append) for _ in range(4)]
-    threads[0].start()
-    assert first_runs.wait(20)
-    for thread in threads[1:]:
-        thread.start()
-    while len(group._changed._waiters) < 3:  # type: ignore[attr-defined]
-        pass
-    may_end.set()
-    for thread in threads:
-        thread.join(20)
-    assert sorted(told) == ["failed", "failed", "failed", "flushed"]
-    assert len(begun) == 2
