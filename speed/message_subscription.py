@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from speed.bridges.backend import MAX_HELD_MESSAGES, BackendSubscription, Delivered
 from speed.bridges.errors import BackendAwayError, BackendError
@@ -32,6 +32,8 @@ log = logger("speed.bridges")
 PREFETCH = 100
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 5.0
 """How long a backend that is away is left alone; doubled each time."""
+_AWAY = (KeyUnavailableError, SchemasAwayError, StorageError)
+"""What a message waits for, and is not refused for."""
 _FETCH_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 _ACKNOWLEDGE_MESSAGES = 100
@@ -217,13 +219,13 @@ class Subscription:
                 self._check_open()
                 self._flush()
                 found = self._backend.receive(min(self._prefetch, room), seconds)
+                self._held += len(found)
         except BackendAwayError as error:
             self._wait_out(error, seconds)
             return
         if self._pause:
             log.warning("the backend of %s is back", self._pattern)
             self._pause = 0.0
-        self._held += len(found)
         self._ready.extend(found)
 
     def _wait_out(self, error: BackendAwayError, seconds: float) -> None:
@@ -299,9 +301,6 @@ class Subscription:
     ) -> None:
         """What a block that raised was working on is not finished."""
         self.close()
-
-
-_AWAY: Any = (KeyUnavailableError, SchemasAwayError, StorageError)
 
 
 __all__ = ["OnRefused", "Received", "Refused", "Subscription"]

@@ -27,6 +27,8 @@ SCAN_COUNT = 1000
 _ANSWER_SECONDS = 10.0
 _JOIN_SECONDS = 2.0
 _MAX_SEQUENCE = 1 << 20
+_GONE = ("NOGROUP", "UNBLOCKED", "no such key", "ERR no such key")
+_CREDENTIALS = frozenset({"WRONGPASS", "NOAUTH", "NOPERM", "DENIED"})
 
 
 def _error(error: Exception) -> Exception:
@@ -48,10 +50,6 @@ def _error(error: Exception) -> Exception:
     if "bulk length" in text or "Protocol error" in text:
         return too_large("proto-max-bulk-len of the server")
     return BackendError(f"Redis: {word or type(error).__name__}")
-
-
-_GONE = ("NOGROUP", "UNBLOCKED", "no such key", "ERR no such key")
-_CREDENTIALS = frozenset({"WRONGPASS", "NOAUTH", "NOPERM", "DENIED"})
 
 
 @contextmanager

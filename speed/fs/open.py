@@ -213,6 +213,16 @@ def replace_file(name: str, data: bytes, dir_fd: int, *, private: bool = False, 
     return fd
 
 
+def replace_private(path: str, data: bytes) -> None:
+    """Put ``data`` in place at ``path``, private to this user whatever its directory is: all of it or nothing."""
+    directory, name = os.path.split(os.path.abspath(path))
+    dir_fd = open_directory(directory)
+    try:
+        os.close(replace_file(name, data, dir_fd, private=True))
+    finally:
+        os.close(dir_fd)
+
+
 def unlink_quietly(name: str, dir_fd: int | None = None) -> bool:
     """Remove a name; False when it is not there or cannot be removed."""
     try:

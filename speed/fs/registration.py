@@ -21,9 +21,9 @@ from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 
-FEATURES = ("segments", "withdraw", "slots")
 VERSION = "0.1.0"
-"""Of this package, as entries say it."""
+"""Of this package, as entries say it: what lies above it is not imported here."""
+FEATURES = ("segments", "withdraw", "slots")
 """What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
 

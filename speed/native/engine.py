@@ -94,7 +94,7 @@ class NativeEngine:
         made = self._services.register(name, service, allow if grants is None else grants, idempotent=idempotent)
         is_plain = isinstance(made, FunctionService) and not made.takes_request
         answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
-        viewed = made.viewed if isinstance(made, FunctionService) else ()
+        viewed = made.viewed if isinstance(made, FunctionService | Awaited) else ()
         self._engine.serve(name, answer, is_plain, viewed, grants, idempotent)
 
     def unregister(self, name: str) -> None:

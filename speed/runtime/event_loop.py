@@ -10,7 +10,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
-from speed.core.services import Request, Service
+from speed.core.services import FunctionService, Request, Service
 from speed.errors import NodeClosedError
 from speed.runtime import locks
 
@@ -156,6 +156,11 @@ class Awaited:
 
     def __init__(self, service: Service, loop: EventLoop) -> None:
         self._service, self._loop = service, loop
+
+    @property
+    def viewed(self) -> tuple[str, ...]:
+        """The parameters that are hinted ``memoryview``."""
+        return self._service.viewed if isinstance(self._service, FunctionService) else ()
 
     def invoke(self, request: Request) -> Any:
         answer = self._service.invoke(request)

@@ -55,7 +55,10 @@ def read_declared(path: str | os.PathLike[str]) -> EncryptionSettings:
     """The settings in the table ``[encryption]`` of a TOML file. Raises ConfigurationError, and as ``declared``."""
     try:
         with open(path, "rb") as file:
-            document = tomllib.loads(file.read(MAX_FILE_BYTES).decode())
+            text = file.read(MAX_FILE_BYTES + 1)
+        if len(text) > MAX_FILE_BYTES:
+            raise ConfigurationError(f"{os.fspath(path)} has more than {MAX_FILE_BYTES} bytes: name a configuration")
+        document = tomllib.loads(text.decode())
     except OSError as error:
         raise ConfigurationError(f"{os.fspath(path)} cannot be read: {error.strerror}") from None
     except ValueError as error:

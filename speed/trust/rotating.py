@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 
 from speed.fs.keyfile import alone_with
-from speed.fs.open import open_directory, replace_file
+from speed.fs.open import replace_private
 from speed.message.keys import MessageKey
 from speed.message.rotation import is_due, rotated
 from speed.trust.providers import FileProvider
@@ -31,10 +30,4 @@ def rotate_file(path: str, period_ms: int, overlap_ms: int) -> MessageKey | None
 
 def write_keys(file: str, keys: Sequence[MessageKey]) -> None:
     """The whole set at once, private to this user."""
-    path = os.path.abspath(file)
-    text = json.dumps([key.to_record() for key in keys], indent=1).encode()
-    directory = open_directory(os.path.dirname(path))
-    try:
-        os.close(replace_file(os.path.basename(path), text, directory, private=True))
-    finally:
-        os.close(directory)
+    replace_private(file, json.dumps([key.to_record() for key in keys], indent=1).encode())

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from speed.core.log import logger
 from speed.errors import StorageError
+from speed.fs.open import replace_private
 
 log = logger("speed.trust")
 
@@ -85,7 +86,7 @@ class SchemaUsage:
             text = _text(self._rows)
             self._written, self._is_new = time.monotonic(), False
             try:
-                _replace(self._path, text)
+                replace_private(self._path, text)
             except OSError as error:
                 self._is_new = True
                 log.warning("the uses of schemas cannot be written to %s: %s", self._path, error.strerror)
@@ -123,15 +124,6 @@ def _use(row: Any) -> Use:
 def _text(rows: dict[Use, tuple[int, int]]) -> bytes:
     listed = [{**use._asdict(), **dict(zip(_COUNTED, counted, strict=True))} for use, counted in rows.items()]
     return json.dumps({"uses": listed}).encode()
-
-
-def _replace(path: str, text: bytes) -> None:
-    """All of it or nothing, private to this user."""
-    draft = f"{path}.new"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(text)
-    os.replace(draft, path)
 
 
 def _unix_ms() -> int:

@@ -75,6 +75,22 @@ def test_a_service_may_answer_with_the_view_that_it_was_given(pair: tuple[speed.
     assert client.call("server", "back", {"data": LARGE}) == LARGE
 
 
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_large_bytes_that_a_native_node_shows_are_not_copied(node: Make, is_async: bool) -> None:
+    server, client = node("server", engine="native", allow=["client"]), node("client", engine="native")
+
+    def shown(data: memoryview) -> str:
+        return type(data.obj).__name__
+
+    async def awaited(data: memoryview) -> str:
+        return shown(data)
+
+    server.register("shown", awaited if is_async else shown)
+    assert client.call("server", "shown", {"data": LARGE}) == "Memory"
+    server.register("echo", lambda data: data)
+    assert type(client.call("server", "echo", {"data": LARGE}, views=True).obj).__name__ == "Memory"
+
+
 @pytest.mark.parametrize("data", [SMALL, LARGE], ids=["small", "large"])
 def test_bytes_of_a_result_come_as_views_at_any_depth_where_the_caller_asks(
     pair: tuple[speed.Node, speed.Node], data: bytes

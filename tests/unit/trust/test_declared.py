@@ -13,7 +13,7 @@ from speed.message.declared import EncryptionSettings, declared
 from speed.message.errors import KeyUnavailableError
 from speed.message.keys import MessageKey, generate_key
 from speed.message.options import PublishOptions
-from speed.trust.declared import check_keys, check_sources, read_declared, security_of
+from speed.trust.declared import MAX_FILE_BYTES, check_keys, check_sources, read_declared, security_of
 from speed.trust.rotating import rotate_file
 from speed.trust.security import Guard
 from speed.wire.message import MessageView
@@ -90,7 +90,13 @@ def test_a_file_declares_it_for_commands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("[", "is not TOML"), ("", r"no table \[encryption\]"), (None, "cannot be read")]
+    ("text", "said"),
+    [
+        ("[", "is not TOML"),
+        ("", r"no table \[encryption\]"),
+        (None, "cannot be read"),
+        ("#" * MAX_FILE_BYTES + "\n[encryption]", "has more than 262144 bytes"),
+    ],
 )
 def test_a_file_that_declares_nothing_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
     file = tmp_path / "speed.toml"
