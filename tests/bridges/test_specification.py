@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.servers import KINDS
 from speed.message.options import PublishOptions
 from speed.messages import BackendAwayError, BackendError, Received
 from speed.trust.security import MessageSecurity
@@ -110,9 +111,8 @@ def test_a_pattern_covers_topics_that_come_later(bench: Bench) -> None:
     assert take(subscription, 1) == [2]
 
 
+@pytest.mark.parametrize("backend", sorted(KINDS.keys() - ONE_CONSUMER))
 def test_the_members_of_a_group_share_its_messages(bench: Bench) -> None:
-    if bench.name in ONE_CONSUMER:
-        return
     connection = bench.connect()
     members = [bench.subscribe(connection, prefetch=5) for _ in range(2)]
     connection.publish_all([(bench.topic, number, str(number)) for number in range(40)])
