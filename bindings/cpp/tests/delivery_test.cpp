@@ -177,6 +177,49 @@ TEST_F(DeliveryTest, an_expired_message_is_not_handed_out_m_7) {
   EXPECT_EQ(receiver({{"id", 1}, {"op", "receive"}, {"timeout", 10}})["result"]["payload"], "fresh");
 }
 
+TEST_F(DeliveryTest, a_message_that_expires_behind_a_busy_handler_is_not_handed_out_m_7) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  std::promise<void> goes_on;
+  std::promise<Value> next;
+  receiver.on_message([&, held = goes_on.get_future().share(), is_first = true](Message& message) mutable {
+    if (std::exchange(is_first, false)) return held.wait();
+    next.set_value(message.payload());
+  });
+  sender.send("receiver", "first");
+  SendOptions options;
+  options.ttl_seconds = 1;
+  sender.send("receiver", "late", options);
+  usleep(1'100'000);  // the time to live itself
+  sender.send("receiver", "fresh");
+  goes_on.set_value();
+  EXPECT_EQ(next.get_future().get(), Value("fresh"));
+  EXPECT_EQ(receiver.stats().at("counters").at("messages_expired"), Value(1));
+}
+
+TEST_F(DeliveryTest, a_message_of_a_namespace_that_is_not_taken_is_refused_m_34) {
+  NodeOptions acme = root_.options();
+  acme.name_space = "acme";
+  NodeOptions accepting = root_.options({"sender"});
+  accepting.accept_name_spaces = {"acme"};
+  Node sender("sender", acme);
+  Node plain("plain", root_.options({"sender"}));
+  Node other("other", accepting);
+  std::promise<Value> heard;
+  plain.on_message([](Message&) { ADD_FAILURE() << "another namespace"; });
+  other.on_message([&](Message& message) { heard.set_value(message.payload()); });
+  SendOptions options;
+  options.ack = true;
+  try {
+    sender.send("plain", 1, options);
+    ADD_FAILURE() << "was taken";
+  } catch (const InvalidArgumentsError& error) {
+    EXPECT_NE(std::string(error.what()).find("OTHER_NAMESPACE"), std::string::npos) << error.what();
+  }
+  sender.send("other", 2, options);
+  EXPECT_EQ(heard.get_future().get(), Value(2));
+}
+
 TEST_F(DeliveryTest, an_event_reaches_those_who_subscribed_and_allow) {
   std::promise<std::string> heard;
   Node publisher("publisher", root_.options());

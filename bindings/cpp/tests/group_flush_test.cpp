@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -45,6 +46,17 @@ TEST(GroupFlush, what_was_covered_already_is_not_flushed_again_l_7) {
       return 7U;
     });
   }
+  EXPECT_EQ(done, 1);
+}
+
+TEST(GroupFlush, a_flush_that_throws_keeps_nobody_waiting_l_7) {
+  GroupFlush flushes;
+  EXPECT_THROW(flushes.wait(1, []() -> std::uint64_t { throw std::bad_alloc(); }), std::bad_alloc);
+  int done = 0;
+  flushes.wait(1, [&] {
+    ++done;
+    return 1U;
+  });
   EXPECT_EQ(done, 1);
 }
 

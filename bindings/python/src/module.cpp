@@ -20,8 +20,8 @@ namespace {
 void make_engine(Engine* self, const std::string& name, const std::string& root, const std::string& key,
                  const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
                  double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
-                 const Engine::Names& accept_namespaces, std::uint64_t max_lane_bytes, std::size_t max_open_files, double spin_seconds, const nb::dict& limits,
-                 const std::string& on_error, unsigned max_deliveries, bool ephemeral, nb::handle settle) {
+                 const Engine::Names& accept_namespaces, std::uint64_t max_lane_bytes, std::size_t max_open_files,
+                 double spin_seconds, const nb::dict& limits, const std::string& on_error, unsigned max_deliveries, bool ephemeral, nb::handle settle) {
   NodeOptions options;
   options.root = root;
   options.key = key;
@@ -133,9 +133,8 @@ NB_MODULE(_native, module) {
   nb::class_<Engine>(module, "Engine", nb::type_slots(collected<Engine>))
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
-           arg("namespace"), arg("accept_namespaces"), arg("max_lane_bytes"), arg("max_open_files"), arg("spin_seconds"),
-           arg("segment_limits"),
-           arg("on_error"), arg("max_deliveries"), arg("ephemeral"), arg("settle"))
+           arg("namespace"), arg("accept_namespaces"), arg("max_lane_bytes"), arg("max_open_files"),
+           arg("spin_seconds"), arg("segment_limits"), arg("on_error"), arg("max_deliveries"), arg("ephemeral"), arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)

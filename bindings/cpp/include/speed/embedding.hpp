@@ -87,7 +87,7 @@ ByteView held_bytes(const Message& message);
 std::size_t encoded_size(const Message& message);  // of a large message as it was received
 bool is_finished(const Message& message);
 bool is_large(const Message& message);  // its payload lies in the node's store
-bool names_only_publisher(const Message& message);  // and says nothing else of security
+bool says_only_publisher(const Message& message);  // of security; most messages say no more
 
 // What the present thread runs for a node, so that another thread can go on with it.
 class PresentWork {

@@ -36,7 +36,8 @@ using Instant = std::chrono::sys_time<std::chrono::microseconds>;  // years 1 to
 
 // Bytes that lie elsewhere: a large payload is sent from where it is, and read where it arrived, instead of being copied.
 // `owner` keeps them there; without one whoever lends them does, for as long as the value lives. Nobody changes them
-// meanwhile. They travel as Bytes do. A program is given some only where it asks for them (ServiceOptions::views, CallOptions::views).
+// meanwhile. They travel as Bytes do. A program is given some only where it asks for them (ServiceOptions::views,
+// CallOptions::views).
 struct LentBytes {
   // No aggregate: std::variant would try whether a Map makes one.
   explicit LentBytes(ByteView lent, std::shared_ptr<const void> kept_by = nullptr) : bytes(lent), owner(std::move(kept_by)) {}

@@ -143,7 +143,7 @@ ByteView held_bytes(const Message& message) { return message.state().view.bytes(
 std::size_t encoded_size(const Message& message) { return message.state().large->size(); }
 bool is_finished(const Message& message) { return message.state().finished; }
 bool is_large(const Message& message) { return message.state().large != nullptr; }
-bool names_only_publisher(const Message& message) { return message.state().view.security().names_only_publisher(); }
+bool says_only_publisher(const Message& message) { return message.state().view.security().says_only_publisher(); }
 
 // --- work that another thread goes on with ---
 

@@ -1,5 +1,7 @@
 #include "runtime/group_flush.hpp"
 
+#include <algorithm>
+
 namespace speed::runtime {
 
 void GroupFlush::wait(std::uint64_t counter, const std::function<std::uint64_t()>& flush) {
@@ -8,9 +10,19 @@ void GroupFlush::wait(std::uint64_t counter, const std::function<std::uint64_t()
   if (covered_ >= counter) return;
   is_under_way_ = true;
   guard.unlock();
-  const std::uint64_t covered = flush();
-  guard.lock();
-  covered_ = covered;
+  std::uint64_t covered = 0;
+  try {
+    covered = flush();
+  } catch (...) {
+    end(0);
+    throw;
+  }
+  end(covered);
+}
+
+void GroupFlush::end(std::uint64_t covered) {
+  const std::lock_guard guard(lock_);
+  covered_ = std::max(covered_, covered);
   is_under_way_ = false;
   over_.notify_all();
 }

@@ -12,10 +12,13 @@ namespace speed::runtime {
 class GroupFlush {
  public:
   // Returns once a flush is over that began when `counter` had been appended, whether it failed or not. One of those who
-  // wait does it: `flush` returns the counter up to which things had been appended when it began, and throws nothing.
+  // wait does it: `flush` returns the counter up to which things had been appended when it began. What it throws goes to
+  // that one alone, and another one flushes.
   void wait(std::uint64_t counter, const std::function<std::uint64_t()>& flush);
 
  private:
+  void end(std::uint64_t covered);
+
   std::mutex lock_;
   std::condition_variable over_;
   std::uint64_t covered_ = 0;

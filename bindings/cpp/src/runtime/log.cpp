@@ -131,22 +131,31 @@ void Log::always(LogLevel level, std::string_view logger, const std::string& tex
 
 void Log::rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
                  double seconds) {
-  std::uint64_t left_out = 0;
-  {
-    const std::lock_guard guard(lock_);
-    auto found = kinds_.find(kind);
-    if (found == kinds_.end()) {
-      if (kinds_.size() >= max_kinds) return;
-      found = kinds_.emplace(kind, Kind{}).first;
-    }
-    const double now = fs::monotonic_seconds();
-    if (now < found->second.quiet_until) {
-      ++found->second.left_out;
-      return;
-    }
-    found->second.quiet_until = now + seconds;
-    left_out = std::exchange(found->second.left_out, 0);
+  if (const auto left_out = due(kind, seconds)) counted(level, logger, text, *left_out);
+}
+
+void Log::rarely(LogLevel level, std::string_view logger, std::string_view kind,
+                 const std::function<std::string()>& make) {
+  if (const auto left_out = due(kind, quiet_seconds)) counted(level, logger, make(), *left_out);
+}
+
+std::optional<std::uint64_t> Log::due(std::string_view kind, double seconds) {
+  const std::lock_guard guard(lock_);
+  auto found = kinds_.find(kind);
+  if (found == kinds_.end()) {
+    if (kinds_.size() >= max_kinds) return std::nullopt;
+    found = kinds_.emplace(kind, Kind{}).first;
   }
+  const double now = fs::monotonic_seconds();
+  if (now < found->second.quiet_until) {
+    ++found->second.left_out;
+    return std::nullopt;
+  }
+  found->second.quiet_until = now + seconds;
+  return std::exchange(found->second.left_out, 0);
+}
+
+void Log::counted(LogLevel level, std::string_view logger, const std::string& text, std::uint64_t left_out) const {
   always(level, logger, left_out == 0 ? text : text + " (" + std::to_string(left_out) + " more like it before)");
 }
 

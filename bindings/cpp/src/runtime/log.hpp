@@ -4,8 +4,10 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "speed/log.hpp"
@@ -22,6 +24,8 @@ class Log {
   // One line of this kind in `seconds`; it says how many were left out before it.
   void rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
               double seconds = quiet_seconds);
+  // Likewise; the text is made only for a line that is written.
+  void rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::function<std::string()>& make);
   void always(LogLevel level, std::string_view logger, const std::string& text) const;
 
  private:
@@ -30,6 +34,10 @@ class Log {
     std::uint64_t left_out = 0;
   };
   static constexpr std::size_t max_kinds = 256;
+
+  // How many lines of this kind were left out before this one; none where this one is left out too.
+  std::optional<std::uint64_t> due(std::string_view kind, double seconds);
+  void counted(LogLevel level, std::string_view logger, const std::string& text, std::uint64_t left_out) const;
 
   std::string node_;
   std::mutex lock_;

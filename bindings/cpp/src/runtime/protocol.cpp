@@ -308,8 +308,9 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
     dispatch_->dispatch(lane, received);
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
-    context_.log.rarely(LogLevel::warning, "speed.protocol", error.reason(),
-                        "an envelope of '" + lane->source() + "' is refused: " + error.what() + described(lane->source(), received));
+    context_.log.rarely(LogLevel::warning, "speed.protocol", error.reason(), [&] {
+      return "an envelope of '" + lane->source() + "' is refused: " + error.what() + described(lane->source(), received);
+    });
     lane->drop(received.header.sequence);
   } catch (const std::exception&) {
     context_.stats.count("dispatch_failures");

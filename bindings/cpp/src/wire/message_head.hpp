@@ -41,7 +41,7 @@ struct Security {
   std::string_view data_classification;
 
   // Nothing but who published it, as most messages do; a token counts for nothing here, as only a gateway reads it.
-  bool names_only_publisher() const {
+  bool says_only_publisher() const {
     return publisher_team.empty() && signatures == 0 && signature_algorithm.empty() && signature_key_id.empty() &&
            !encryption && !contains_pii && data_classification.empty();
   }
