@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,16 @@ class LaneFiles:
         path = self.path / names.slot_name(1, 1)
         path.touch(0o600)
         path.write_bytes(data)
+
+    def slots(self) -> dict[Path, bytes]:
+        """What each slot holds."""
+        return {path: path.read_bytes() for path in self.path.glob("*.slot")}
+
+    def put_back(self, slots: dict[Path, bytes]) -> None:
+        """What slots held before, where they are still there; they keep their length."""
+        for path, data in slots.items():
+            with contextlib.suppress(FileNotFoundError), path.open("r+b", buffering=0) as file:
+                file.write(data)
 
     def ring(self) -> None:
         """As a sender does; nobody may be there."""

@@ -1,7 +1,7 @@
 """Things that are no ordinary files, where ordinary files are expected (L-10, L-17, L-20, R-1).
 
 A round plants a symbolic link, a FIFO, a device, a directory, a hard link and a sparse file of a tebibyte, each as a
-segment, a cursor, a fence, a lane directory and an entry, for a receiver of each language. What they lead to is
+segment, a cursor, a fence, a slot, a lane directory and an entry, for a receiver of each language. What they lead to is
 authentic: whoever follows or trusts it dispatches a trap, skips a sound message, or writes outside. Further lanes are
 truncated and rewritten while they are read. Sound messages before and after all of it must arrive, nothing else.
 """
@@ -20,15 +20,16 @@ from speed.wire import names
 from speed.wire.cursor import Cursor, Fence, encode_cursor, encode_fence
 from speed.wire.entry import Entry, encode_entry
 from tests.interop.harness import Agent
-from tests.torture.ghost import Ghost
+from tests.torture.ghost import Ghost, message
 from tests.torture.scenario import Report, Scenario
 from tests.torture.world import World, in_worlds
 
 KINDS = ("symlink", "fifo", "device", "directory", "hard link", "sparse")
-PLACES = ("segment", "cursor", "fence", "lane", "entry")
-BY_RULE = {("hard link", "entry"), ("sparse", "cursor"), ("hard link", "lane")}
-"""Not wrong: an authentic entry counts under any name of its file, what follows a cursor is ignored (L-14); and no
-directory has two names."""
+PLACES = ("segment", "cursor", "fence", "slot", "lane", "entry")
+BY_RULE = {("hard link", "entry"), ("sparse", "cursor"), ("hard link", "lane"), ("sparse", "slot")}
+"""Not wrong: an authentic entry counts under any name of its file, what follows a cursor is ignored (L-14), as is what
+follows a payload in its slot (L-28); and no directory has two names."""
+SLOT_BYTES = (1 << 20, 16 << 20)
 TEBIBYTE = 1 << 40
 SHAKES = 20
 ARRIVAL_SECONDS = 10.0
@@ -96,11 +97,20 @@ class Round:
         fence = encode_fence(Fence(2, 1, 1, 0), self._lane_key(ghost))
         self._plant_beside_sound(ghost, names.fence_name(2), kind, fence)
 
+    def _plant_slot(self, ghost: Ghost, kind: str) -> None:
+        """Its envelope stands between two sound ones."""
+        before = self.sound(ghost)
+        trapped, slot = ghost.in_slot(message("trapped" + " " * self.random.randrange(*SLOT_BYTES)))
+        self._plant_beside(before + trapped + self.sound(ghost), ghost, names.slot_name(1, 1), kind, slot)
+
     def _plant_beside_sound(self, ghost: Ghost, filename: str, kind: str, bait: bytes) -> None:
+        self._plant_beside(self.sound(ghost), ghost, filename, kind, bait)
+
+    def _plant_beside(self, data: bytes, ghost: Ghost, filename: str, kind: str, bait: bytes) -> None:
         """In a lane that appears whole, so that its reader finds the planted file at first sight."""
         lane, aside = ghost.files.path, Path(self.world.root, "aside")
         aside.mkdir(0o700)
-        (aside / names.lane_file_name(1, 1)).write_bytes(self.sound(ghost))
+        (aside / names.lane_file_name(1, 1)).write_bytes(data)
         self._plant(aside / filename, kind, bait)
         aside.rename(lane)
         ghost.files.ring()
@@ -195,14 +205,16 @@ class Round:
         deadline = time.monotonic() + (MUTATED_SECONDS if self.report.mutated else ARRIVAL_SECONDS)
         while True:
             wait = deadline - time.monotonic() if any(missing.values()) else 0
-            message = agent.ask("receive", timeout=max(0.0, wait))
-            if message is None:
+            told = agent.ask("receive", timeout=max(0.0, wait))
+            if told is None:
                 break
-            source, text = message["source"], message["payload"]
+            source, text = told["source"], told["payload"]
             if text == "shaken" * (len(text) // 6):
                 continue  # authentic, before or after it was in its place
             holds = bool(missing.get(source)) and missing[source][0] == text
-            if self.report.check(holds, f"{agent!r} dispatched {text!r} of {source}, due was {missing.get(source)}"):
+            if self.report.check(
+                holds, f"{agent!r} dispatched {text[:80]!r} of {source}, due was {missing.get(source)}"
+            ):
                 missing[source].pop(0)
                 self.report.add("sound messages")
         lost = {source: texts for source, texts in missing.items() if texts}
@@ -232,7 +244,7 @@ def run(seed: int, count: int, report: Report) -> None:
 SCENARIO = Scenario(
     name="hostile",
     promise="no link is followed, no FIFO or device waited for, nothing but an ordinary file believed",
-    unit="rounds of 27 planted things for each language",
+    unit="rounds of 32 planted things for each language",
     tiny=1,
     quick=4,
     full=1112,

@@ -1,16 +1,18 @@
 """Recorded envelopes, written again: to the same inbox, to others, back to their sender, as answers to an open call;
 while all run, after a restart of receiver or sender, after the key was rotated (W-5, W-7, L-12, L-13, L-18, S-6).
 
-A round: agents of all languages send messages, events, requests and questions to each other; all that lies in their
-lanes is recorded. Some of them restart, or all get another key. Then recorded envelopes are written into every lane,
-followed by new ones of the living sender. Exactly the new ones may reach the programs.
+A round: agents of all languages send messages, some of them in slots, events, requests and questions to each other; all
+that lies in their lanes and slots is recorded. Some of them restart, or all get another key. Then recorded envelopes are
+written into every lane, and slots get back what they held, followed by new ones of the living sender. Exactly the new
+ones may reach the programs.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
-from speed.wire.envelope import counter_of, generation_of, parse_header
+from speed.wire.envelope import FLAG_SLOTTED, counter_of, generation_of, parse_header
 from speed.wire.names import node_id
 from speed.wire.seal import LinkOpener, LinkSealer
 from tests.interop.harness import Agent, AgentError
@@ -20,6 +22,7 @@ from tests.torture.world import World, in_worlds
 
 PER_LANE = 170
 """Of six lanes: about a thousand envelopes a round."""
+SLOT_BYTES, MOST_BYTES = 1 << 18, 16 << 20
 LIVE, OPEN_CALL = "live", "open call"
 RARE = ("receiver killed", "receiver closed", "sender killed", "overlap", "new key")
 WAYS = (*[LIVE] * 6, *[OPEN_CALL] * 3, *RARE)
@@ -32,6 +35,7 @@ class Round:
         self.world, self.report = world, report
         self.random = Random(seed)
         self.first = seed % (1 << 31) * 1000
+        self.slots: dict[LaneFiles, dict[Path, bytes]] = {}
         self.patience = 2 if report.mutated else 20
 
     def run(self) -> None:
@@ -50,15 +54,17 @@ class Round:
         self.check_arrived(self.first + 500, way)
 
     def converse(self, mark: int) -> None:
-        """Every pair: an acknowledged message, a call, a ping and a question; each agent: an event to all."""
+        """Every pair: two acknowledged messages, one of them large, a call, a ping and a question; each agent: an event to all."""
+        sizes = [self.random.randrange(1 << 20, MOST_BYTES), *[SLOT_BYTES] * len(self.world.pairs())]
         told = [
             (source, source.tell(op, target=target.name, **fields))
-            for source, target in self.world.pairs()
+            for (source, target), size in zip(self.world.pairs(), sizes, strict=False)
             for op, fields in (
                 ("ping", {}),
                 ("call", {"service": "sequence", "arguments": {"n": mark}, "timeout": self.patience}),
                 ("services", {}),
                 ("send", {"payload": mark, "ack": True, "timeout": self.patience}),
+                ("send", {"payload": f"{mark}" + " " * size, "ack": True, "timeout": self.patience}),
             )
         ]
         told += [(agent, agent.tell("publish", topic="t.mark", payload=mark)) for agent in self.world.agents.values()]
@@ -76,13 +82,14 @@ class Round:
             asker = next(other for other in agents if other is not agent)
             seen = asker.ask("call", target=agent.name, service="sequence_seen", arguments={})
             events = [event["payload"] for event in _all(agent, "event", others)]
-            messages = [message["payload"] for message in _all(agent, "receive", others)]
-            for kind, found in (("requests", seen), ("messages", messages), ("events", events)):
-                holds = found == [mark] * others
+            messages = [int(message["payload"]) for message in _all(agent, "receive", 2 * others)]
+            for kind, found, each in (("requests", seen, 1), ("messages", messages, 2), ("events", events, 1)):
+                holds = found == [mark] * each * others
                 self.report.check(holds, f"{agent!r} dispatched the {kind} {found}, not {mark} of each ({when})")
 
     def record(self) -> dict[LaneFiles, list[bytes]]:
         lanes = [self.world.lane(source, target) for source, target in self.world.pairs()]
+        self.slots = {lane: lane.slots() for lane in lanes}
         return {lane: list(envelopes_in(lane.data())) for lane in lanes}
 
     def prepare(self, way: str, recorded: dict[LaneFiles, list[bytes]]) -> None:
@@ -115,6 +122,8 @@ class Round:
         reflected = next(
             r for other, r in recorded.items() if (other.source, other.target) == (lane.target, lane.source)
         )
+        lane.put_back(self.slots[lane])
+        self.report.add("slots given back", len(self.slots[lane]))
         chosen = [self.random.choice(self.random.choice((own, own, reflected, all_of_them))) for _ in range(PER_LANE)]
         if self.report.mutated:
             chosen.append(self.sealed_anew(lane, own))
@@ -134,7 +143,8 @@ class Round:
         """The mutation: a message of this lane, sealed with its key under the next sequence."""
         ring, source, target = self.world.keyring, node_id(lane.source), node_id(lane.target)
         opener = LinkOpener(ring, source, target)
-        message = next(envelope for envelope in own if parse_header(envelope).type == 1)
+        headers = ((envelope, parse_header(envelope)) for envelope in own)
+        message = next(one for one, header in headers if header.type == 1 and not header.flags & FLAG_SLOTTED)
         header, newest = parse_header(message), parse_header(own[-1]).sequence
         payload = bytes(opener.open(header, message))
         sealer = LinkSealer(ring, source, target, generation_of(newest))
