@@ -1,5 +1,6 @@
 package speed;
 
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -48,7 +49,8 @@ public interface Caller {
     }
 
     /**
-     * Calls a service of another node, for a result of one type.
+     * Calls a service of another node, for a result of one type. A {@code ByteBuffer} is a view of the bytes where they
+     * were opened, without a copy.
      *
      * @param <T> the type
      * @param target name of the node
@@ -63,7 +65,7 @@ public interface Caller {
      */
     default <T> T call(String target, String service, Map<String, Object> arguments, Class<T> result, Duration timeout) {
         Given.value("result", result);
-        Object answer = call(target, service, arguments, timeout);
+        Object answer = call(target, service, arguments, timeout, null, result == ByteBuffer.class);
         try {
             return Value.as(answer, result, "BAD_PAYLOAD", "the result of '" + service + "'");
         } catch (WireException misfit) {
@@ -100,7 +102,25 @@ public interface Caller {
      * @throws speed.errors.CallException what the other side reported
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
-    Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent);
+    default Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
+        return call(target, service, arguments, timeout, traceparent, false);
+    }
+
+    /**
+     * Calls a service of another node; large bytes of the result may stay where they were opened.
+     *
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @param timeout the deadline, on both sides
+     * @param traceparent W3C trace context; null takes that of the request at hand
+     * @param views whether bytes of 32 KiB and more in the result are read-only ByteBuffers, without a copy, instead of arrays
+     * @return its result
+     * @throws speed.errors.CallException what the other side reported
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent,
+            boolean views);
 
     /**
      * Starts a call with the usual deadline; calls of one thread start in order.

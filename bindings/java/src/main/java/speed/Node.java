@@ -108,7 +108,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ConfigurationException when there is no implementation
      */
     default void register(String service, Service implementation, List<String> allow) {
-        register(service, implementation, new ServiceOptions(Given.value("allow", allow), false));
+        register(service, implementation, ServiceOptions.DEFAULT.withAllow(Given.value("allow", allow).toArray(new String[0])));
     }
 
     /**

@@ -13,6 +13,7 @@ public final class Value {
      *
      * <ul>
      *   <li>Boolean, String, {@code byte[]}, List, Map, Instant, Column, Object: as it is
+     *   <li>ByteBuffer: of bytes, read-only
      *   <li>Byte to Long and BigInteger, or their primitives: a whole number in their range
      *   <li>Double: a float, or a whole number that it holds exactly; Float: the nearest of a float in its range
      *   <li>UUID, LocalDate, LocalTime, LocalDateTime, BigDecimal, an enum: a text of that form

@@ -19,7 +19,7 @@ import speed.wire.Names;
 /** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
 public final class ServiceTable {
     /** One row; without a policy whoever may write to the node may call. */
-    private record Row(Service service, AccessPolicy policy, boolean idempotent) {
+    private record Row(Service service, AccessPolicy policy, ServiceOptions options) {
         boolean allows(String caller) {
             return policy == null || policy.allows(caller);
         }
@@ -28,10 +28,10 @@ public final class ServiceTable {
     /**
      * What a caller may have.
      *
-     * @param idempotent whether it may run twice for one call
+     * @param options how it is offered
      * @param refusal why there is none; null where there is
      */
-    public record Found(Service service, boolean idempotent, Response refusal) {}
+    public record Found(Service service, ServiceOptions options, Response refusal) {}
 
     private final Map<String, Row> rows = new ConcurrentHashMap<>();
 
@@ -47,7 +47,7 @@ public final class ServiceTable {
         }
         AccessPolicy policy =
                 options.allow() == null ? null : new AccessPolicy(options.allow().toArray(new String[0]));
-        if (rows.putIfAbsent(name, new Row(service, policy, options.idempotent())) != null) {
+        if (rows.putIfAbsent(name, new Row(service, policy, options)) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }
     }
@@ -69,13 +69,13 @@ public final class ServiceTable {
     public Found find(String name, String caller) {
         Row row = rows.get(name);
         if (row == null) {
-            return new Found(null, false, Response.error("SERVICE_NOT_FOUND", "no service '" + name + "' here"));
+            return new Found(null, null, Response.error("SERVICE_NOT_FOUND", "no service '" + name + "' here"));
         }
         if (!row.allows(caller)) {
-            return new Found(null, false, Response.error("ACCESS_DENIED",
+            return new Found(null, null, Response.error("ACCESS_DENIED",
                     "service '" + name + "' does not allow node '" + caller + "'"));
         }
-        return new Found(row.service, row.idempotent, null);
+        return new Found(row.service, row.options, null);
     }
 
     /**

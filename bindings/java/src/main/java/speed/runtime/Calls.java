@@ -75,14 +75,15 @@ final class Calls {
     }
 
     /** Calls a service and waits for its result. An interrupt meanwhile withdraws the call. */
-    public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
+    public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace,
+            boolean views) {
         try (Waiter waiter = new Waiter(pool)) {
             String requestId = nextId();
             start(target, requestId, service, arguments, timeout, trace, waiter);
             return read(waiter.await(() -> {
                 withdrawals.add(target, requestId);
                 withdrawals.send(target);
-            }));
+            }), views);
         } catch (SpeedException failure) {
             failure.about(target, service);
             throw failure;
@@ -122,7 +123,7 @@ final class Calls {
 
         void end(Outcome outcome) {
             try {
-                complete(read(outcome));
+                complete(read(outcome, false));
             } catch (SpeedException failure) {
                 failure.about(target, service);
                 completeExceptionally(failure);
@@ -153,13 +154,13 @@ final class Calls {
     }
 
     /** The result of a call, decoded by who waits for it. */
-    private Object read(Outcome outcome) {
+    private Object read(Outcome outcome, boolean views) {
         try {
             if (outcome.error() != null) {
                 throw outcome.error();
             }
             Unread unread = (Unread) outcome.result();
-            SpcResponse response = decoded(unread);
+            SpcResponse response = decoded(unread, views);
             if (response.isSuccess()) {
                 return response.result();
             }
@@ -177,9 +178,9 @@ final class Calls {
         return ((Unread) answer.result()).payload;
     }
 
-    private SpcResponse decoded(Unread unread) {
+    private SpcResponse decoded(Unread unread, boolean views) {
         try {
-            return SpcResponse.decode(unread.payload);
+            return SpcResponse.decode(unread.payload, views);
         } catch (WireException odd) {
             context.stats.count("rejected_bad_payload");
             throw new InternalException("'" + unread.source + "' answered what cannot be read: " + odd.getMessage()

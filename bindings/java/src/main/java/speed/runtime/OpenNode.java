@@ -83,10 +83,10 @@ final class OpenNode implements Node {
 
     @Override
     public Object call(
-            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
+            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent, boolean views) {
         checkOpen();
         checkCall(target, service, arguments);
-        return runtime.calls().call(target, service, arguments, Given.timeout(timeout), traceparent);
+        return runtime.calls().call(target, service, arguments, Given.timeout(timeout), traceparent, views);
     }
 
     @Override

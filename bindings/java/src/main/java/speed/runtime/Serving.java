@@ -209,13 +209,13 @@ final class Serving {
         }
         Map<String, Object> arguments;
         try {
-            arguments = head.arguments(accepted.payload);
+            arguments = head.arguments(accepted.payload, found.options().views());
         } catch (WireException broken) {
             context.stats.count("rejected_bad_payload");
             answer(accepted, Response.error("INVALID_ARGUMENTS", broken.getMessage()));
             return;
         }
-        if (!found.idempotent() && !commit(accepted)) {
+        if (!found.options().idempotent() && !commit(accepted)) {
             return;
         }
         if (!accepted.begin()) {
@@ -253,7 +253,7 @@ final class Serving {
         SpcHead head = accepted.head;
         Request request = new Request(head.service(), arguments, accepted.source(),
                 accepted.source() + "/" + head.requestId(), head.deadlineMs(), head.traceparent(),
-                found.idempotent() && accepted.redelivered, accepted.cancellation);
+                found.options().idempotent() && accepted.redelivered, accepted.cancellation);
         long began = System.nanoTime();
         Response[] response = new Response[1];
         Trace.under(head.traceparent(), () -> response[0] = ServiceTable.invoke(found.service(), request,

@@ -12,6 +12,7 @@ import java.lang.reflect.Type;
 import java.lang.reflect.WildcardType;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -91,6 +92,10 @@ public final class Conversion {
         Object made = null;
         if (type.isInstance(value)) {
             return value;
+        } else if (value instanceof ByteBuffer view && type == byte[].class) {
+            made = Values.bytes(view.duplicate());
+        } else if (type == ByteBuffer.class) {
+            made = value instanceof byte[] bytes ? ByteBuffer.wrap(bytes).asReadOnlyBuffer() : null;
         } else if (Numbers.has(type)) {
             made = value instanceof Number number && !(value instanceof BigDecimal) ? Numbers.as(type, number) : null;
         } else if (Texts.has(type)) {
@@ -200,6 +205,7 @@ public final class Conversion {
     }
 
     private static String kind(Object value) {
-        return value instanceof Map ? "Map" : value instanceof List ? "List" : value.getClass().getSimpleName();
+        return value instanceof Map ? "Map" : value instanceof List ? "List"
+                : value instanceof ByteBuffer ? "ByteBuffer" : value.getClass().getSimpleName();
     }
 }

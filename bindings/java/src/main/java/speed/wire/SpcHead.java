@@ -48,9 +48,13 @@ public record SpcHead(
         throw new WireException("BAD_PAYLOAD", name + " is no time in ms");
     }
 
-    /** The arguments of the payload that this is the head of; BAD_PAYLOAD unless they are a map with text keys. */
-    public Map<String, Object> arguments(byte[] payload) {
-        Object value = ValueReader.decode(payload, argumentsAt, payload.length - argumentsAt, "arguments", 1);
+    /**
+     * The arguments of the payload that this is the head of; BAD_PAYLOAD unless they are a map with text keys.
+     *
+     * @param views whether large bytes are views of the payload
+     */
+    public Map<String, Object> arguments(byte[] payload, boolean views) {
+        Object value = ValueReader.decode(payload, argumentsAt, payload.length - argumentsAt, "arguments", 1, views);
         return Payloads.textKeys(value, "arguments");
     }
 

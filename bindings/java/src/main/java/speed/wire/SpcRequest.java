@@ -48,7 +48,7 @@ public record SpcRequest(
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */
     public static SpcRequest decode(byte[] payload) {
         SpcHead head = SpcHead.decode(payload);
-        return new SpcRequest(head.requestId(), head.service(), head.arguments(payload), head.caller(),
+        return new SpcRequest(head.requestId(), head.service(), head.arguments(payload, false), head.caller(),
                 head.deadlineMs(), head.bootId(), head.bootDeadlineMs(), head.traceparent());
     }
 }

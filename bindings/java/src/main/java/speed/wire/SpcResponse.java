@@ -66,8 +66,13 @@ public record SpcResponse(
 
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */
     public static SpcResponse decode(byte[] payload) {
+        return decode(payload, false);
+    }
+
+    /** The same; with {@code views} large bytes are views of the payload. */
+    public static SpcResponse decode(byte[] payload, boolean views) {
         String requestId = readId(payload);
-        Map<Object, Object> fields = ValueReader.decodeMap(payload, "response");
+        Map<Object, Object> fields = ValueReader.decodeMap(payload, "response", views);
         Object status = fields.get("status");
         if ("SUCCESS".equals(status)) {
             return success(requestId, fields.get("result"));

@@ -22,19 +22,28 @@ import speed.errors.WireException;
 
 /**
  * msgpack bytes as values: null, Boolean, Long (BigInteger above 2^63−1), Double, String,
- * byte[], List, LinkedHashMap, Instant, Column. A length is believed only as far as there are bytes.
+ * byte[], List, LinkedHashMap, Instant, Column. A length is believed only as far as there are bytes. Who asks for views
+ * gets large bytes as a read-only ByteBuffer over the data that was decoded.
  */
 public final class ValueReader {
     private static final int TIMESTAMP = -1;
+    /** Bytes of which a view is given: a copy of fewer costs less than what a view keeps. */
+    private static final int VIEWED_BYTES = 32 << 10;
 
     private final MessageUnpacker unpacker;
     private final int size;
+    private final boolean views;
     /** Bytes that arrays and maps may still announce, inside each other or not: each item has one at least. */
     private long unannounced;
     /** Items that arrays and maps may still hold, inside each other or not. */
     private int itemsLeft = Limits.MAX_VALUE_ITEMS;
 
     private ValueReader(byte[] data, int from, int length) {
+        this(data, from, length, false);
+    }
+
+    private ValueReader(byte[] data, int from, int length, boolean views) {
+        this.views = views;
         unpacker = MessagePack.newDefaultUnpacker(data, from, length);
         size = length;
         unannounced = length;
@@ -86,12 +95,12 @@ public final class ValueReader {
 
     /** The one value in a part of the data; BAD_PAYLOAD for anything else. */
     public static Object decode(byte[] data, int from, int length, String what) {
-        return decode(data, from, length, what, 0);
+        return decode(data, from, length, what, 0, false);
     }
 
-    /** The same of a value that lies in some containers already. */
-    static Object decode(byte[] data, int from, int length, String what, int depth) {
-        ValueReader reader = new ValueReader(data, from, length);
+    /** The same of a value that lies in some containers already; with {@code views} its large bytes stay where they are. */
+    static Object decode(byte[] data, int from, int length, String what, int depth, boolean views) {
+        ValueReader reader = new ValueReader(data, from, length, views);
         try {
             Object value = reader.value(Limits.MAX_VALUE_DEPTH - depth);
             if (reader.remaining() != 0) {
@@ -105,7 +114,12 @@ public final class ValueReader {
 
     /** The map in the data; BAD_PAYLOAD for any other value. */
     public static Map<Object, Object> decodeMap(byte[] data, String what) {
-        Object value = decode(data, what);
+        return decodeMap(data, what, false);
+    }
+
+    /** The same; with {@code views} its large bytes stay where they are. */
+    static Map<Object, Object> decodeMap(byte[] data, String what, boolean views) {
+        Object value = decode(data, 0, data.length, what, 0, views);
         if (!(value instanceof Map<?, ?>)) {
             throw refused(what + " is no map");
         }
@@ -129,7 +143,7 @@ public final class ValueReader {
             case INTEGER -> integer(format);
             case FLOAT -> unpacker.unpackDouble();
             case STRING -> text();
-            case BINARY -> bytes(unpacker.unpackBinaryHeader());
+            case BINARY -> binary(unpacker.unpackBinaryHeader());
             case ARRAY -> array(deeper(depth));
             case MAP -> map(deeper(depth));
             case EXTENSION -> extension();
@@ -164,11 +178,23 @@ public final class ValueReader {
         }
     }
 
+    private Object binary(int length) throws IOException {
+        if (!views || length < VIEWED_BYTES) {
+            return bytes(length);
+        }
+        checkLength(length);
+        return unpacker.readPayloadAsReference(length).sliceAsByteBuffer().asReadOnlyBuffer();
+    }
+
     private byte[] bytes(int length) throws IOException {
+        checkLength(length);
+        return unpacker.readPayload(length);
+    }
+
+    private void checkLength(int length) {
         if (length < 0 || length > remaining()) {
             throw refused("a length exceeds the bytes at hand");
         }
-        return unpacker.readPayload(length);
     }
 
     private List<Object> array(int depth) throws IOException {

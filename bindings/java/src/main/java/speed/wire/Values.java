@@ -18,7 +18,7 @@ import speed.errors.UnserialisableException;
  * A program's values as msgpack, by the table of types in wire.md; what has no representation is refused.
  *
  * <p>null, Boolean, the whole numbers and BigInteger, Float and Double, String, byte[], List, Map with keys of
- * text or integer, Instant, Column, and what {@link Plain} makes one of these. The other direction is {@link ValueReader}.
+ * text or integer, Instant, Column, the rest of a ByteBuffer as bytes, and what {@link Plain} makes one of these. The other direction is {@link ValueReader}.
  */
 public final class Values {
     /** Instants lie in the years 1 to 9999, which every language has. */
@@ -96,7 +96,9 @@ public final class Values {
         } else if (value instanceof Column column) {
             ByteBuffer body = column.body();
             packer.packExtensionTypeHeader((byte) Limits.COLUMN_EXTENSION, body.remaining());
-            packer.writePayload(bytes(body));
+            packer.addPayload(bytes(body));
+        } else if (value instanceof ByteBuffer buffer) {
+            packer.packBinaryHeader(buffer.remaining()).addPayload(bytes(buffer.duplicate()));
         } else {
             return writeInteger(value, path);
         }
@@ -113,7 +115,7 @@ public final class Values {
         return plain;
     }
 
-    private static byte[] bytes(ByteBuffer body) {
+    static byte[] bytes(ByteBuffer body) {
         byte[] bytes = new byte[body.remaining()];
         body.get(bytes);
         return bytes;
