@@ -1,10 +1,10 @@
 """Recorded envelopes, written again: to the same inbox, to others, back to their sender, as answers to an open call;
 while all run, after a restart of receiver or sender, after the key was rotated (W-5, W-7, L-12, L-13, L-18, S-6).
 
-A round: agents of all languages send messages, some of them in slots, events, requests and questions to each other; all
-that lies in their lanes and slots is recorded. Some of them restart, or all get another key. Then recorded envelopes are
-written into every lane, and slots get back what they held, followed by new ones of the living sender. Exactly the new
-ones may reach the programs.
+A round: agents of all languages send messages, some of them in slots, events, requests and questions to each other;
+all that lies in their lanes and slots is recorded. Some of them restart, or all get another key. Then recorded
+envelopes are written into every lane, and slots get back what they held, followed by new ones of the living sender.
+Exactly the new ones may reach the programs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Round:
         self.check_arrived(self.first + 500, way)
 
     def converse(self, mark: int) -> None:
-        """Every pair: two acknowledged messages, one of them large, a call, a ping and a question; each agent: an event to all."""
+        """Every pair: two acknowledged messages, a call, a ping and a question; each agent: an event to all."""
         sizes = [self.random.randrange(1 << 20, MOST_BYTES), *[SLOT_BYTES] * len(self.world.pairs())]
         told = [
             (source, source.tell(op, target=target.name, **fields))
