@@ -136,13 +136,14 @@ class Topic:
         max_deliveries: int = 0,
         ack_timeout: float = 0.0,
         dead_letter: bool | str = False,
+        durable: bool = True,
         on_message: Callable[[TopicMessage], object] | None = None,
         timeout: float = 30.0,
     ) -> Consumer:
         """Join a subscription; it is made if it is not there.
 
         Args:
-            subscription: its name; what it has acknowledged is remembered for ever.
+            subscription: its name; what it has acknowledged is remembered for ever, if it is durable.
             type: ``"exclusive"`` (one consumer), ``"failover"`` (one at a time), ``"shared"``, or ``"key-shared"``
                 (each key in order, with one consumer at a time).
             start: where a new subscription begins: ``"latest"``, ``"earliest"``, an offset, ``{"at_ms": …}`` (Unix
@@ -153,6 +154,8 @@ class Topic:
             ack_timeout: seconds after which a message that is not acknowledged comes again; 0 for never.
             dead_letter: keep what was delivered so often aside, in the topic ``{topic}-{subscription}-DLQ`` or one of
                 this name. Without it, such messages are dropped.
+            durable: whether a new subscription outlives its consumers. One that does not is gone with the last of them,
+                or with the host; they join a new one then, at ``start``.
             on_message: called for each message on a thread of its own. When that returns the message is acknowledged,
                 while the next one is handled; when it raises, the message is refused.
             timeout: how many seconds a host that is away, or begins anew, is waited for.
@@ -167,6 +170,7 @@ class Topic:
             "max_deliveries": max_deliveries,
             "ack_timeout_ms": round(ack_timeout * 1000),
             "dead_letter": aside,
+            **({} if durable else {"durable": False}),
         }
         return Consumer(self, subscription, name or _own_name(), terms, prefetch, on_message, timeout)
 

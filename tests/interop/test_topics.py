@@ -226,6 +226,22 @@ def test_what_is_rejected_comes_again_and_becomes_a_dead_letter(
 
 
 @each
+def test_a_subscription_that_is_not_durable_ends_with_its_consumer(
+    client: Callable[[str], Agent], topic: str, node: speed.Node, source: str
+) -> None:
+    """D-8."""
+    agent = client(source)
+    agent.ask("topic_publish", topic=topic, payload=0)
+    agent.ask("topic_consume", topic=topic, subscription="page", start="earliest", durable=False)
+    assert agent.ask("topic_receive", timeout=WAIT)["payload"] == 0
+    assert agent.ask("topic_acknowledge", offset=0) == 1
+    (page,) = node.topic(topic).describe()["subscriptions"]
+    assert (page["subscription"], page["durable"]) == ("page", False)
+    agent.ask("topic_leave")
+    assert node.topic(topic).describe()["subscriptions"] == []
+
+
+@each
 def test_all_up_to_a_message_are_acknowledged(client: Callable[[str], Agent], topic: str, source: str) -> None:
     """D-12: only where there is an order."""
     agent = client(source)

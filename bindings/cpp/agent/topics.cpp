@@ -89,6 +89,7 @@ Json Topics::consume(const Json& command) {
   options.prefetch = command.value("prefetch", options.prefetch);
   options.max_deliveries = command.value("max_deliveries", 0U);
   options.timeout = timeout_of(command, 30);
+  options.durable = command.value("durable", true);
   if (command.contains("dead_letter")) options.dead_letter = given(command, "dead_letter");
   consumer_.emplace(node_.topic(given(command, "topic")).consumer(given(command, "subscription"), options));
   return consumer_->name();

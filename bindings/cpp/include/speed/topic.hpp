@@ -109,6 +109,9 @@ struct ConsumerOptions {
   // Keep what was delivered so often aside, in the topic of this name; if it is empty, in {topic}-{subscription}-DLQ. Without
   // it, such messages are dropped.
   std::optional<std::string> dead_letter = {};
+  // Whether a new subscription outlives its consumers. One that does not is gone with the last of them, or with the host; they
+  // join a new one then, at `start`.
+  bool durable = true;
   Seconds timeout{30};  // how long a host that is away, or begins anew, is waited for
 };
 

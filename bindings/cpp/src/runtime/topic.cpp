@@ -142,6 +142,7 @@ Consumer Topic::consumer(const std::string& subscription, const ConsumerOptions&
             {"max_deliveries", options.max_deliveries},
             {"ack_timeout_ms", runtime::in_milliseconds("ack_timeout", options.ack_timeout)},
             {"dead_letter", dead_letters_of(name(), subscription, options)}};
+  if (!options.durable) terms.set("durable", false);
   std::string name = options.name.empty() ? own_name() : options.name;
   return Consumer(std::make_shared<runtime::TopicConsumer>(host_, subscription, std::move(name), std::move(terms),
                                                            options.prefetch, in_seconds("timeout", options.timeout)));

@@ -14,13 +14,15 @@ import speed.wire.Given;
  * @param ackTimeout what is not acknowledged in that time comes again; zero for never
  * @param deadLetter the topic that keeps what was delivered so often; empty for {@code {topic}-{subscription}-DLQ}, null
  *     for none: such messages are dropped
+ * @param durable whether a new subscription outlives its consumers; one that does not is gone with the last of them, or with
+ *     the host, and they join a new one then
  * @param timeout how long a host that is away, or begins anew, is waited for
  */
 public record ConsumerOptions(SubscriptionType type, Start start, String name, int prefetch, int maxDeliveries,
-        Duration ackTimeout, String deadLetter, Duration timeout) {
+        Duration ackTimeout, String deadLetter, boolean durable, Duration timeout) {
     /** Exclusive, from the latest on, without bounds. */
     public static final ConsumerOptions DEFAULT = new ConsumerOptions(
-            SubscriptionType.EXCLUSIVE, Start.LATEST, "", 100, 0, Duration.ZERO, null, Caller.CALL_TIMEOUT);
+            SubscriptionType.EXCLUSIVE, Start.LATEST, "", 100, 0, Duration.ZERO, null, true, Caller.CALL_TIMEOUT);
 
     /**
      * Checks what is null; a timeout that is too long to be counted is for ever.
@@ -33,6 +35,8 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @param ackTimeout what is not acknowledged in that time comes again; zero for never
      * @param deadLetter the topic that keeps what was delivered so often; empty for {@code {topic}-{subscription}-DLQ}, null
      *     for none: such messages are dropped
+     * @param durable whether a new subscription outlives its consumers; one that does not is gone with the last of them, or with
+     *     the host, and they join a new one then
      * @param timeout how long a host that is away, or begins anew, is waited for
      * @throws speed.errors.ConfigurationException for null, but where it may be
      */
@@ -51,7 +55,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withType(SubscriptionType newType) {
-        return new ConsumerOptions(newType, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, timeout);
+        return new ConsumerOptions(newType, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -61,7 +65,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withStart(Start newStart) {
-        return new ConsumerOptions(type, newStart, name, prefetch, maxDeliveries, ackTimeout, deadLetter, timeout);
+        return new ConsumerOptions(type, newStart, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -71,7 +75,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withName(String newName) {
-        return new ConsumerOptions(type, start, newName, prefetch, maxDeliveries, ackTimeout, deadLetter, timeout);
+        return new ConsumerOptions(type, start, newName, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -81,7 +85,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withPrefetch(int newPrefetch) {
-        return new ConsumerOptions(type, start, name, newPrefetch, maxDeliveries, ackTimeout, deadLetter, timeout);
+        return new ConsumerOptions(type, start, name, newPrefetch, maxDeliveries, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -91,7 +95,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withMaxDeliveries(int count) {
-        return new ConsumerOptions(type, start, name, prefetch, count, ackTimeout, deadLetter, timeout);
+        return new ConsumerOptions(type, start, name, prefetch, count, ackTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -101,7 +105,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withAckTimeout(Duration newAckTimeout) {
-        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, newAckTimeout, deadLetter, timeout);
+        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, newAckTimeout, deadLetter, durable, timeout);
     }
 
     /**
@@ -120,7 +124,16 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withDeadLetters(String topic) {
-        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, ackTimeout, topic, timeout);
+        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, ackTimeout, topic, durable, timeout);
+    }
+
+    /**
+     * A new subscription ends with its last consumer.
+     *
+     * @return such options
+     */
+    public ConsumerOptions withoutDurability() {
+        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, false, timeout);
     }
 
     /**
@@ -130,6 +143,6 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @return such options
      */
     public ConsumerOptions withTimeout(Duration newTimeout) {
-        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, newTimeout);
+        return new ConsumerOptions(type, start, name, prefetch, maxDeliveries, ackTimeout, deadLetter, durable, newTimeout);
     }
 }

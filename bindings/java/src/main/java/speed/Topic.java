@@ -213,6 +213,9 @@ public final class Topic {
         terms.put("max_deliveries", options.maxDeliveries());
         terms.put("ack_timeout_ms", options.ackTimeout().toMillis());
         terms.put("dead_letter", deadLetters(subscription, options.deadLetter()));
+        if (!options.durable()) {
+            terms.put("durable", false);
+        }
         String name = options.name().isEmpty() ? ownName() : options.name();
         Consumer consumer = new Consumer(host, subscription, name, terms, options.prefetch());
         consumer.joinWithin(options.timeout());

@@ -94,6 +94,9 @@ final class AgentTopics {
         if (fields.get("dead_letter") != null) {
             options = options.withDeadLetters(fields.text("dead_letter"));
         }
+        if (Boolean.FALSE.equals(fields.get("durable"))) {
+            options = options.withoutDurability();
+        }
         consumer = topic(fields).consumer(fields.text("subscription"), options);
         return consumer.name();
     }
