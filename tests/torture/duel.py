@@ -19,7 +19,7 @@ FAST: dict[str, Any] = {"lease": 30, "heartbeat": 0.5}
 SYSCALLS = ("write", "pwrite64", "pread64", "read", "openat", "newfstatat", "close", "getdents64", "getrandom")
 """Those of the send and receive paths, in all languages; rarer ones: mkdir, rename, unlink, below."""
 RARE_SYSCALLS = ("/mkdir(at)?", "/rename(at2?)?", "/unlink(at)?", "fcntl", "lseek", "futex", "epoll_wait")
-ATTACH_SECONDS = 30.0
+ATTACH_SECONDS, END_SECONDS = 30.0, 5.0
 
 
 class Strace:
@@ -36,9 +36,16 @@ class Strace:
         assert b"attached" in self.process.stderr.readline(), "strace may not attach: is ptrace forbidden here?"
 
     def end(self) -> None:
-        """Let the agent go, if it is alive."""
+        """Let the agent go, if it is alive.
+
+        If it dies meanwhile, strace may wait for its first thread, which stays until all others were waited for.
+        """
         self.process.terminate()
-        self.process.communicate(timeout=ATTACH_SECONDS)
+        try:
+            self.process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate(timeout=ATTACH_SECONDS)
 
 
 class Sniper(Strace):
