@@ -1,4 +1,4 @@
-"""The messages of nodes in Kafka, NATS, Redis, PostgreSQL and S3, for programs without a root.
+"""The messages of nodes in Kafka, NATS, Redis, PostgreSQL, S3 and SQS, for programs without a root.
 
     with speed.messages.connect("kafka://127.0.0.1:9092") as kafka:
         kafka.publish("orders.created", {"id": 17}, key="customer-4")
@@ -48,8 +48,8 @@ def connect(
     """A connection to the backend of ``address``. It is made when it is first used, and again after a failure.
 
     Args:
-        address: ``kafka://host:9092``, ``nats://host:4222``, ``redis://host:6379/0``, ``postgres://host:5432/database``
-            or ``s3://bucket?endpoint=https://host``. With ``user:password@`` before the host, or
+        address: ``kafka://host:9092``, ``nats://host:4222``, ``redis://host:6379/0``, ``postgres://host:5432/database``,
+            ``s3://bucket?endpoint=https://host`` or ``sqs://queue?region=eu-west-1``. With ``user:password@`` before the host, or
             ``?password_file=PATH``; ``?tls=true`` encrypts, ``&trusted=PATH`` names certificates to trust.
         name: of the publisher, as a node's; without one its messages name none.
         namespace: written into the metadata of messages.

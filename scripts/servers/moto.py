@@ -1,12 +1,14 @@
-"""An S3 that keeps what it has in memory: moto, as a server, with one bucket."""
+"""An S3 and an SQS that keep what they have in memory: moto, as a server, with one bucket and one queue."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scripts.servers.server import PASSWORD, PYTHON, USER, Server
 
 BUCKET = "events"
+QUEUE = f"{BUCKET}.fifo"
 
 
 class Moto(Server):
@@ -30,22 +32,46 @@ class Moto(Server):
 
     def answers(self) -> bool:
         """Once its bucket is there."""
-        import boto3
-        from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
 
         if not self.listens():
             return False
-        client = boto3.client(
-            "s3",
+        try:
+            self.make(BUCKET)
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+    def make(self, name: str) -> None:
+        """A bucket."""
+        self.client("s3").create_bucket(Bucket=name)
+
+    def client(self, service: str) -> Any:
+        """Of boto3."""
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client(
+            service,
             endpoint_url=self.endpoint,
             region_name="us-east-1",
             aws_access_key_id=USER,
             aws_secret_access_key=PASSWORD,
             config=Config(connect_timeout=2, read_timeout=10, retries={"max_attempts": 0}, proxies={}),
         )
-        try:
-            client.create_bucket(Bucket=BUCKET)
-        except (BotoCoreError, ClientError):
-            return False
-        return True
+
+
+class MotoSqs(Moto):
+    """An SQS; its queues keep order by key."""
+
+    name = "sqs"
+
+    @property
+    def address(self) -> str:
+        """It takes any credentials, but asks for some."""
+        return f"sqs://{USER}:{PASSWORD}@{QUEUE}?endpoint={self.endpoint}&bucket={BUCKET}"
+
+    def make(self, name: str) -> None:
+        """A bucket, and a queue of its name."""
+        super().make(name)
+        self.client("sqs").create_queue(QueueName=f"{name}.fifo", Attributes={"FifoQueue": "true"})

@@ -1,4 +1,4 @@
-"""Messages in Kafka, NATS, Redis, PostgreSQL and S3 (registry_spec/bridges.md). Programs use ``speed.messages``.
+"""Messages in Kafka, NATS, Redis, PostgreSQL, S3 and SQS (registry_spec/bridges.md). Programs use ``speed.messages``.
 
 ``open_backend`` gives one backend; its library is imported then.
 """
@@ -17,6 +17,7 @@ _MODULES = {
     "redis": ("redis", "speed.bridges.redis", "RedisBackend"),
     "postgres": ("asyncpg", "speed.bridges.postgres", "PostgresBackend"),
     "s3": ("boto3", "speed.bridges.s3", "S3Backend"),
+    "sqs": ("boto3", "speed.bridges.sqs", "SqsBackend"),
 }
 
 

@@ -1,4 +1,5 @@
-"""Addresses of backends: ``kafka://host:9092``, ``nats://``, ``redis://``, ``postgres://``, ``s3://bucket``.
+"""Addresses of backends: ``kafka://host:9092``, ``nats://``, ``redis://``, ``postgres://``, ``s3://bucket``,
+``sqs://queue``.
 
 Neither text nor errors of an address ever have its credentials.
 """
@@ -14,7 +15,7 @@ from speed.errors import ConfigurationError
 
 MIN_LEASE_SECONDS, MAX_LEASE_SECONDS = 1.0, 3600.0
 MAX_PASSWORD_BYTES = 65_536
-_KNOWN = "kafka://, nats://, redis://, postgres:// or s3://"
+_KNOWN = "kafka://, nats://, redis://, postgres://, s3:// or sqs://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,9 @@ class Address:
     """Where a backend is, and how it is used there.
 
     Attributes:
-        backend: ``kafka``, ``nats``, ``redis``, ``postgres`` or ``s3``.
-        hosts: names and ports; of S3 none.
-        place: a database, its number, or a bucket; empty for the usual one.
+        backend: ``kafka``, ``nats``, ``redis``, ``postgres``, ``s3`` or ``sqs``.
+        hosts: names and ports; of S3 and SQS none.
+        place: a database, its number, a bucket or a queue; empty for the usual one.
         user: who asks; empty for nobody.
         tls: whether the connection is encrypted and the server's certificate checked.
         options: what else the address says, checked and with defaults.
@@ -52,7 +53,7 @@ class Address:
             raise ConfigurationError(f"password_file {path!r} cannot be read: {why}") from None
 
     def __str__(self) -> str:
-        where = self.place if self.backend == "s3" else ",".join(f"{host}:{port}" for host, port in self.hosts)
+        where = self.place if self.backend in _OF_AWS else ",".join(f"{host}:{port}" for host, port in self.hosts)
         return f"{self.backend}://{where}"
 
 
@@ -85,6 +86,13 @@ def _form(text: str) -> str:
     return text
 
 
+def _seconds(text: str) -> float:
+    seconds = _lease(text)
+    if seconds != int(seconds):
+        raise ValueError("use whole seconds")
+    return seconds
+
+
 class _Option(NamedTuple):
     read: Callable[[str], Any]
     default: Any
@@ -99,12 +107,15 @@ class _Kind(NamedTuple):
 
 _ALL = {"tls": _Option(_flag, False), "trusted": _Option(_text, ""), "password_file": _Option(_text, "")}
 _LEASE = {"lease_seconds": _Option(_lease, 30.0)}
+_AWS = {"endpoint": _Option(_text, ""), "region": _Option(_text, "us-east-1")}
+_OF_AWS = ("s3", "sqs")
 _KINDS = {
     "kafka": _Kind(9092, {**_ALL, **_LEASE, "transactional_id": _Option(_text, "")}),
     "nats": _Kind(4222, {**_ALL, **_LEASE}),
     "redis": _Kind(6379, {**_ALL, **_LEASE, "form": _Option(_form, "streams")}),
     "postgres": _Kind(5432, {**_ALL, "table": _Option(_identifier, "prism_events")}),
-    "s3": _Kind(443, {**_ALL, "endpoint": _Option(_text, ""), "region": _Option(_text, "us-east-1")}),
+    "s3": _Kind(443, {**_ALL, **_AWS}),
+    "sqs": _Kind(443, {**_ALL, **_AWS, "lease_seconds": _Option(_seconds, 30.0), "bucket": _Option(_text, "")}),
 }
 _SCHEMES = {**{name: name for name in _KINDS}, "rediss": "redis", "postgresql": "postgres"}
 
@@ -126,8 +137,8 @@ def parse_address(text: str) -> Address:
     user, _, password = credentials.partition(":")
     place = unquote(parts.path.strip("/"))
     hosts: tuple[tuple[str, int], ...] = ()
-    if backend == "s3":
-        place = _bucket(where, place)
+    if backend in _OF_AWS:
+        place = _named(backend, where, place)
     else:
         hosts = tuple(_host(one, _KINDS[backend].port) for one in where.split(","))
         _check_place(backend, place)
@@ -161,10 +172,11 @@ def _host(text: str, port: int) -> tuple[str, int]:
     return host, told or port
 
 
-def _bucket(where: str, rest: str) -> str:
+def _named(backend: str, where: str, rest: str) -> str:
     if not where or rest:
+        what = "bucket" if backend == "s3" else "queue"
         raise ConfigurationError(
-            "an address of S3 is s3://bucket?endpoint=https://host, with nothing behind the bucket"
+            f"an address of {backend} is {backend}://{what}?endpoint=https://host, with nothing behind the {what}"
         )
     return where
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import speed.messages
-from scripts.servers import KINDS, Server
+from scripts.servers import KINDS, Moto, Server
 from speed.messages import Connection, Subscription
 from tests.bridges.raw import Raw, raw_of
 
@@ -66,8 +66,8 @@ class Bench:
         self.group = f"{self.own}-billing"
         self._made: list[Any] = []
         self._raw: Raw | None = None
-        if self.name == "s3":
-            _ = self.raw  # makes the bucket
+        if isinstance(server, Moto):
+            server.make(self.own)
 
     @property
     def raw(self) -> Raw:
@@ -82,6 +82,9 @@ class Bench:
             return f"{self.server.address}?table={self.own}"
         if self.name == "s3":
             return self.server.address.replace("@events?", f"@{self.own}?")
+        if self.name == "sqs":
+            own = self.server.address.replace("@events.fifo?", f"@{self.own}.fifo?").replace("=events", f"={self.own}")
+            return f"{own}&lease_seconds={LEASE_SECONDS}"
         return f"{self.server.address}?lease_seconds={LEASE_SECONDS}"
 
     def connect(self, more: str = "", **how: Any) -> Connection:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import asyncpg
-import boto3
 import nats
 import redis
-from botocore.config import Config
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from scripts.servers import Kafka, Moto, Nats, Postgres, Redis, Server
-from scripts.servers.server import PASSWORD, USER
+from scripts.servers import Kafka, Moto, MotoSqs, Nats, Postgres, Redis, Server
 from speed.bridges.names import s3_day
 
 SECONDS = 30.0
@@ -138,12 +137,7 @@ class RawS3:
 
     def __init__(self, server: Moto, bucket: str) -> None:
         self.bucket = bucket
-        config = Config(proxies={}, retries={"max_attempts": 1})
-        secrets = {"aws_access_key_id": USER, "aws_secret_access_key": PASSWORD}
-        self.client = boto3.client(
-            "s3", endpoint_url=server.endpoint, region_name="us-east-1", config=config, **secrets
-        )
-        self.client.create_bucket(Bucket=bucket)
+        self.client = server.client("s3")
 
     def put(self, topic: str, data: bytes) -> None:
         key = f"{s3_day(int(time.time() * 1000))}{topic}/f{len(data)}-{data[:4].hex()}.bin"  # behind all UUIDs
@@ -158,8 +152,32 @@ class RawS3:
         return found
 
 
+class RawSqs:
+    """boto3; what lies in a queue is seen by taking it out for a moment."""
+
+    def __init__(self, server: MotoSqs, queue: str) -> None:
+        self.client = server.client("sqs")
+        self.url = self.client.get_queue_url(QueueName=f"{queue}.fifo")["QueueUrl"]
+
+    def put(self, topic: str, data: bytes) -> None:
+        body = base64.b64encode(data).decode() or "="
+        said = {"prism-topic": {"DataType": "String", "StringValue": topic}}
+        ordered = {"MessageGroupId": "raw", "MessageDeduplicationId": uuid.uuid4().hex}
+        self.client.send_message(QueueUrl=self.url, MessageBody=body, MessageAttributes=said, **ordered)
+
+    def kept(self, topic: str) -> list[Kept]:
+        asked = {"QueueUrl": self.url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"]}
+        rows = self.client.receive_message(**asked, VisibilityTimeout=0).get("Messages", ())
+        found = []
+        for row in rows:
+            said = {name: one["StringValue"] for name, one in row["MessageAttributes"].items()}
+            if said["prism-topic"] == topic:
+                found.append(Kept(base64.b64decode(row["Body"]), said.get("prism-key"), said))
+        return found
+
+
 def raw_of(server: Server, place: str) -> Raw:
-    """The client of a server; ``place`` is the table or the bucket of a test."""
+    """The client of a server; ``place`` is the table, the bucket or the queue of a test."""
     if isinstance(server, Kafka):
         return RawKafka(server)
     if isinstance(server, Nats):
@@ -168,5 +186,7 @@ def raw_of(server: Server, place: str) -> Raw:
         return RawRedis(server)
     if isinstance(server, Postgres):
         return RawPostgres(server, place)
+    if isinstance(server, MotoSqs):
+        return RawSqs(server, place)
     assert isinstance(server, Moto)
     return RawS3(server, place)

@@ -22,6 +22,7 @@ SHOWN = {
     "redis": "redis://127.0.0.1:6379",
     "postgres": "postgres://127.0.0.1:5432/shop",
     "s3": "s3://events?endpoint=http://127.0.0.1:5000",
+    "sqs": "sqs://events.fifo?endpoint=http://127.0.0.1:5000&bucket=events",
 }
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+import speed.messages
+from scripts.servers import Moto
 from speed.errors import PayloadTooLargeError
-from speed.messages import BackendRefusedError
+from speed.messages import BackendRefusedError, Refused
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.splice import with_security
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take
-from tests.bridges.raw import RawKafka, RawPostgres, RawRedis, RawS3
+from tests.bridges.raw import RawKafka, RawPostgres, RawRedis, RawS3, RawSqs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -88,6 +91,48 @@ def test_s3_has_an_object_of_the_day_and_the_topic(bench_of: BenchOf) -> None:
     assert isinstance(bench.raw, RawS3)
     (one,) = bench.raw.client.list_objects_v2(Bucket=bench.own, Prefix="events/")["Contents"]
     assert one["Key"].split("/")[4:] == [bench.topic, f"{own_id}.bin"]
+
+
+def test_sqs_has_attributes_and_the_message_as_text(bench_of: BenchOf) -> None:
+    """B-1."""
+    bench = bench_of("sqs")
+    own_id, kept = published(bench)
+    expected = {"prism-envelope-version": "1", "prism-message-id": own_id, "prism-topic": bench.topic}
+    assert kept.said == {**expected, "prism-trace-id": TRACE, "prism-key": "c-4"}
+
+
+def test_a_pointer_of_sqs_leads_to_no_other_object(bench_of: BenchOf) -> None:
+    """B-2: who writes into a queue makes no reader fetch what lies elsewhere in its bucket."""
+    bench = bench_of("sqs")
+    assert isinstance(bench.server, Moto)
+    assert isinstance(bench.raw, RawSqs)
+    bench.server.client("s3").put_object(Bucket=bench.own, Key="secret", Body=b"hidden-word")
+    said = {"prism-s3-key": {"DataType": "String", "StringValue": "secret"}}
+    bench.raw.client.send_message(
+        QueueUrl=bench.raw.url, MessageBody="none", MessageAttributes=said, MessageGroupId="g", MessageDeduplicationId="1"
+    )
+    found: list[Refused] = []
+    subscription = bench.subscribe(bench.connect(), on_refused=found.append)
+    assert subscription.receive(2.0) is None
+    assert [one.data for one in found] == [base64.b64decode("none")]
+
+
+def test_a_queue_has_one_group_and_leaves_other_topics_to_others(bench_of: BenchOf) -> None:
+    """B-5."""
+    bench = bench_of("sqs")
+    connection = bench.connect()
+    connection.publish_all([(f"{bench.own}.other", "theirs"), (bench.topic, "ours")])
+    assert take(bench.subscribe(connection), 1) == ["ours"]
+    with pytest.raises(BackendRefusedError, match="another group"):
+        bench.subscribe(connection, group=f"{bench.own}-audit").receive(5.0)
+    assert take(bench.subscribe(connection, f"{bench.own}.other"), 1) == ["theirs"]
+
+
+def test_a_queue_without_a_bucket_takes_no_long_message(bench_of: BenchOf) -> None:
+    bench = bench_of("sqs")
+    with speed.messages.connect(bench.address.replace(f"&bucket={bench.own}", "")) as connection:
+        with pytest.raises(PayloadTooLargeError, match="bucket"):
+            connection.publish(bench.topic, bytes(300_000))
 
 
 def test_a_token_reaches_no_backend(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""What a backend promises, whichever it is: each test runs against a real Kafka, NATS, Redis, PostgreSQL and S3."""
+"""What a backend promises, whichever it is: each test runs against a real Kafka, NATS, Redis, PostgreSQL, S3 and SQS."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.servers import KINDS
+from scripts.servers import KINDS, Moto
 from speed.message.options import PublishOptions
 from speed.messages import BackendAwayError, BackendError, Received
 from speed.trust.security import MessageSecurity
 from speed.wire.message import encode_message
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take, take_all
-from tests.bridges.raw import RawS3
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +48,7 @@ def test_the_bytes_of_a_message_are_kept(bench: Bench) -> None:
 
 
 def test_many_at_once_stay_in_order_by_key(bench: Bench) -> None:
-    count = 60 if bench.name == "s3" else 2000
+    count = 60 if isinstance(bench.server, Moto) else 2000
     connection = bench.connect()
     subscription = bench.subscribe(connection)
     ids = connection.publish_all([(bench.topic, number, f"key-{number % 7}") for number in range(count)])
@@ -149,8 +148,8 @@ def test_a_server_that_goes_away_is_missed_and_comes_back(bench: Bench) -> None:
             early.publish(bench.topic, "lost", timeout=0.5)
     finally:
         bench.server.start()
-    if isinstance(bench.raw, RawS3):  # moto forgets all
-        bench.raw.client.create_bucket(Bucket=bench.own)
+    if isinstance(bench.server, Moto):  # it forgets all
+        bench.server.make(bench.own)
     early.publish(bench.topic, "after", timeout=WAIT_SECONDS)
     while True:
         payloads = take(subscription, 1)  # what was lost may have been kept

@@ -30,6 +30,7 @@ def test_an_address_says_where_and_how() -> None:
         ("postgres://h/shop", "postgres", (("h", 5432),), "shop"),
         ("postgresql://[::1]:7/shop", "postgres", (("::1", 7),), "shop"),
         ("s3://bucket?endpoint=http://h:5000", "s3", (), "bucket"),
+        ("sqs://queue.fifo?region=eu-west-1&bucket=large", "sqs", (), "queue.fifo"),
     ],
 )
 def test_each_backend_has_its_form(text: str, backend: str, hosts: object, place: str) -> None:
@@ -72,6 +73,8 @@ def test_rediss_is_redis_with_tls() -> None:
         f"kafka://me:{SECRET}@h?table=x",
         f"kafka://me:{SECRET}@h?lease_seconds=0.1",
         f"kafka://me:{SECRET}@h?lease_seconds=x",
+        f"sqs://me:{SECRET}@q?lease_seconds=1.5",
+        f"sqs://me:{SECRET}@q/x",
         f"kafka://me:{SECRET}@h?tls=yes",
         f"kafka://me:{SECRET}@h?tls",
         f"kafka://me:{SECRET}@h?password_file=x",
@@ -131,7 +134,7 @@ def test_a_certificate_that_is_not_trusted_is_told_from_other_errors() -> None:
     assert not is_untrusted(circle)
 
 
-@pytest.mark.parametrize("backend", ["kafka", "nats", "redis", "postgres", "s3"])
+@pytest.mark.parametrize("backend", ["kafka", "nats", "redis", "postgres", "s3", "sqs"])
 def test_a_library_that_is_missing_is_named_with_its_extra(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> None:
         raise ImportError(name)
