@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from scripts.servers import archives
 from scripts.servers.server import PASSWORD, ROOT, USER, Server
 
 SOURCE = ROOT / "tests" / "bridges" / "server"
@@ -53,13 +51,7 @@ class Kafka(Server):
     def provide(cls) -> None:
         """The archives as well."""
         super().provide()
-        HOME.mkdir(parents=True, exist_ok=True)
-        with open(HOME / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # two tests may come at once
-            if not (HOME / "checked").exists():
-                _download(HOME / "lib")
-                _check(HOME / "lib")
-                (HOME / "checked").touch()
+        archives.provide("Kafka (54 MB)", SOURCE / "pom.xml", SOURCE / "jars.sha256", HOME)
 
     def prepare(self) -> None:
         """Write its settings, and format its directory."""
@@ -102,19 +94,3 @@ class Kafka(Server):
 def _told(words: Sequence[str]) -> str:
     own = {**os.environ, "JAVA_TOOL_OPTIONS": ""}
     return subprocess.run(words, check=True, capture_output=True, text=True, env=own).stdout
-
-
-def _download(library: Path) -> None:
-    if not shutil.which("mvn"):
-        raise SystemExit("backends: Maven is missing (Debian: apt install maven)")
-    print("backends: downloading Kafka, once (54 MB)", flush=True)
-    shutil.rmtree(library, ignore_errors=True)
-    words = ["mvn", "-q", "-B", "-f", str(SOURCE / "pom.xml"), "dependency:copy-dependencies"]
-    subprocess.run([*words, f"-DoutputDirectory={library}", "-DincludeScope=runtime"], check=True)
-
-
-def _check(library: Path) -> None:
-    found = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in library.glob("*.jar")}
-    lines = (line.split() for line in (SOURCE / "jars.sha256").read_text().splitlines())
-    if found != {name: digest for digest, name in lines}:
-        raise SystemExit(f"backends: the archives in {library} are not those of {SOURCE / 'jars.sha256'}")

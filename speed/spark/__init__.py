@@ -1,6 +1,7 @@
 """SPEED in Spark: a node for the driver, and services for whole columns of DataFrames.
 
     sp = Speed(spark, root=…, key=…)                       # the service's side: node.allow("etl.*")
+    kafka.select(envelope("value").alias("message"))       # what is in the messages of a column
     sp.enrich(flights, node="geo", service="distance", columns=["lat1", "lon1", "lat2", "lon2"], returns="miles double")
 
 Importing this imports no pyspark.
@@ -13,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from speed.spark.envelopes import envelope
     from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
     from speed.spark.session import Speed
     from speed.spark.settings import CallSettings, NodeSettings
 
-__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "node_name", "register"]
+__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "envelope", "node_name", "register"]
 
 _LATER = {
     "MAX_NAME_BYTES": "speed.spark.driver",
     "driver_node": "speed.spark.driver",
     "node_name": "speed.spark.driver",
+    "envelope": "speed.spark.envelopes",
     "Speed": "speed.spark.session",
     "CallSettings": "speed.spark.settings",
     "NodeSettings": "speed.spark.settings",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,7 +104,7 @@ class Work(NamedTuple):
 
 def map_function(work: Work) -> Callable[[Batches], Batches]:
     """Batches in, what the service makes of them out."""
-    begin = _begin(work)
+    begin = begin_with(work)
 
     def map_batches(batches: Batches) -> Batches:
         yield from begin().mapped(batches)
@@ -117,7 +116,7 @@ def udf_function(work: Work) -> Callable[..., Any]:
     """Arrays in, one array out, batch by batch: of the promised type, or of structures if several are promised."""
     import pyarrow as pa
 
-    begin = _begin(work)
+    begin = begin_with(work)
 
     def call(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         yield from begin().called(batches)
@@ -128,20 +127,22 @@ def udf_function(work: Work) -> Callable[..., Any]:
     return call
 
 
-def _begin(work: Work) -> Callable[[], Work]:
+def begin_with(work: Any) -> Callable[[], Any]:
     """What gives a worker its work.
 
     It travels as code that needs nothing, so that a Python without ``speed`` can say what it lacks.
     """
-    packed = pickle.dumps(work)
+    from pyspark import cloudpickle  # of functions of the program, it takes the code along
+
+    packed = cloudpickle.dumps(work)
     version = __version__
 
-    def begin() -> Work:
+    def begin() -> Any:
         import pickle
         import sys
 
         try:
-            work: Work = pickle.loads(packed)  # noqa: S301 - Spark's workers unpickle whatever its driver sends
+            work = pickle.loads(packed)  # noqa: S301 - Spark's workers unpickle whatever its driver sends
         except ImportError as error:
             raise ImportError(
                 f"the Python of Spark's workers, {sys.executable}, cannot import speed ({error}): install speed-ipc "
