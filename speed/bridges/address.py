@@ -80,10 +80,13 @@ def _identifier(text: str) -> str:
     return text
 
 
-def _form(text: str) -> str:
-    if text not in ("streams", "pubsub"):
-        raise ValueError("use streams or pubsub")
-    return text
+def _one_of(*known: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError(f"use {' or '.join(known)}")
+        return text
+
+    return read
 
 
 def _seconds(text: str) -> float:
@@ -112,8 +115,15 @@ _OF_AWS = ("s3", "sqs")
 _KINDS = {
     "kafka": _Kind(9092, {**_ALL, **_LEASE, "transactional_id": _Option(_text, "")}),
     "nats": _Kind(4222, {**_ALL, **_LEASE}),
-    "redis": _Kind(6379, {**_ALL, **_LEASE, "form": _Option(_form, "streams")}),
-    "postgres": _Kind(5432, {**_ALL, "table": _Option(_identifier, "prism_events")}),
+    "redis": _Kind(6379, {**_ALL, **_LEASE, "form": _Option(_one_of("streams", "pubsub"), "streams")}),
+    "postgres": _Kind(
+        5432,
+        {
+            **_ALL,
+            "table": _Option(_identifier, "prism_events"),
+            "form": _Option(_one_of("messages", "rows"), "messages"),
+        },
+    ),
     "s3": _Kind(443, {**_ALL, **_AWS}),
     "sqs": _Kind(443, {**_ALL, **_AWS, "lease_seconds": _Option(_seconds, 30.0), "bucket": _Option(_text, "")}),
 }

@@ -7,13 +7,16 @@ PayloadTooLargeError for what the server does not take.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from speed.errors import PayloadTooLargeError
 from speed.wire.message import MessageView
 from speed.wire.message.splice import without_token
+
+if TYPE_CHECKING:
+    from speed.message.taken_over import OldForm
 
 MAX_MESSAGE_BYTES = 1 << 20
 """Unless more is asked for: what Kafka and NATS take as they come."""
@@ -37,6 +40,8 @@ class Outgoing:
     message_id: str
     published_at_ms: int
     trace_id: str | None
+    old: OldForm | None = field(default=None, repr=False)
+    """To be written in place of the envelope, for readers of the older form."""
 
     @classmethod
     def of(cls, envelope: bytes, key: str | None = None) -> Outgoing:
@@ -58,6 +63,8 @@ class Delivered:
         sequence: a number that grows within a topic of one partition; 0 where there is none.
         deliveries: how often it was delivered, this time included; 1 where nobody counts.
         handle: what the backend needs to acknowledge it.
+        headers: of Kafka and NATS, as they came; of a row in the old form its other columns, as JSON.
+        stored_at_ms: when the backend stored it, in Unix milliseconds; 0 where it does not tell.
     """
 
     topic: str
@@ -67,6 +74,8 @@ class Delivered:
     sequence: int = 0
     deliveries: int = 1
     handle: Any = field(default=None, repr=False)
+    headers: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    stored_at_ms: int = 0
 
 
 class Health(NamedTuple):

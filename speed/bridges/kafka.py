@@ -66,7 +66,7 @@ _LOST = frozenset(
 """A commit that came too late: the group gave the partition away, and the messages come again there."""
 
 
-def _error(error: Any) -> Exception:
+def error_of(error: Any) -> Exception:
     """What an error of librdkafka means. Only its name is told."""
     code = error.code()
     if code in _TOO_LARGE:
@@ -154,7 +154,7 @@ class KafkaBackend:
             producer.flush(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))  # sends at once what lingers
         if sending.failure is not None:
             self._drop_if_fatal(producer, sending.failure)
-            raise _error(sending.failure)
+            raise error_of(sending.failure)
         if sending.missing:
             raise BackendAwayError(f"Kafka did not confirm {sending.missing} of {len(messages)} messages in time")
         return sending.positions
@@ -163,16 +163,15 @@ class KafkaBackend:
         key = None if message.key is None else message.key.encode()
         while True:
             try:
-                producer.produce(
-                    kafka_topic(message.topic), message.envelope, key, headers=_headers(message), on_delivery=confirm
-                )
+                value, headers = _value(message)
+                producer.produce(kafka_topic(message.topic), value, key, headers=headers, on_delivery=confirm)
             except BufferError:
                 if not self._goes_on(producer, deadline):
                     raise BackendAwayError("Kafka does not take what waits to be sent: try again") from None
                 producer.poll(_POLL_SECONDS)
             except kafka.KafkaException as error:
                 self._drop_if_fatal(producer, error.args[0])
-                raise _error(error.args[0]) from None
+                raise error_of(error.args[0]) from None
             else:
                 return
 
@@ -181,7 +180,7 @@ class KafkaBackend:
         refused, self._refused = self._refused, None
         if refused is not None:
             self._drop(producer)
-            raise _error(refused)
+            raise error_of(refused)
         return monotonic() < deadline
 
     def _drop_if_fatal(self, producer: Any, error: Any) -> None:
@@ -206,7 +205,7 @@ class KafkaBackend:
             producer.commit_transaction(max(0.1, deadline - monotonic()))
         except kafka.KafkaException as error:
             self._abort()
-            raise _error(error.args[0]) from None
+            raise error_of(error.args[0]) from None
         except BaseException:
             self._abort()
             raise
@@ -240,7 +239,7 @@ class KafkaBackend:
                 asker.poll(0)
                 refused = [one for one in found if one.code() in _AUTHENTICATION]
                 if refused or monotonic() >= deadline:
-                    raise _error(next(iter(refused), error.args[0])) from None
+                    raise error_of(next(iter(refused), error.args[0])) from None
             else:
                 return
 
@@ -268,6 +267,13 @@ class _Sending:
             self.failure = self.failure or error
         else:
             self.positions[place] = f"{record.partition()}:{record.offset()}"
+
+
+def _value(message: Outgoing) -> tuple[bytes, list[tuple[str, str]]]:
+    """What the record holds, and its headers."""
+    if message.old is not None:
+        return message.old.data, list(message.old.headers.items())
+    return message.envelope, _headers(message)
 
 
 def _headers(message: Outgoing) -> list[tuple[str, str]]:
@@ -387,12 +393,12 @@ class KafkaSubscription:
                 records = records or consumer.consume(1, min(left, 1.0))
                 records += consumer.consume(most - 1, 0.002) if records and most > 1 else []
             except kafka.KafkaException as error:  # of what is asked when partitions come
-                raise _error(error.args[0]) from None
+                raise error_of(error.args[0]) from None
             refused, self._refused = self._refused, None
             if refused is not None:
                 self._consumer = None
                 consumer.close()
-                raise _error(refused)
+                raise error_of(refused)
             delivered = [one for one in map(self._delivered, records) if one is not None]
             if delivered or monotonic() >= deadline:
                 return delivered
@@ -402,17 +408,10 @@ class KafkaSubscription:
         if error is not None:
             if error.code() in (_CODES._PARTITION_EOF, _CODES.UNKNOWN_TOPIC_OR_PART) or error.code() in _AWAY:
                 return None  # librdkafka goes on by itself; a topic may be made later
-            raise _error(error)
+            raise error_of(error)
         place = record.topic(), record.partition()
         self._marks.setdefault(place, Marks()).deliver(record.offset())
-        return Delivered(
-            topic_of_kafka(record.topic()) or "",
-            _key(record.key()),
-            record.value() or b"",
-            f"{record.partition()}:{record.offset()}",
-            record.offset(),
-            handle=(*place, record.offset()),
-        )
+        return delivered_of(record)
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Commits how far each partition is done."""
@@ -438,7 +437,7 @@ class KafkaSubscription:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except kafka.KafkaException as error:
             if error.args[0].code() not in _LOST:
-                raise _error(error.args[0]) from None
+                raise error_of(error.args[0]) from None
 
     def positions(self) -> dict[str, str]:
         """The next offset of each partition that this member has."""
@@ -454,6 +453,21 @@ class KafkaSubscription:
             if consumer is not None:
                 consumer.close()
             self._marks.clear()
+
+
+def delivered_of(record: Any) -> Delivered:
+    """A record as it is handed on."""
+    offset = record.offset()
+    return Delivered(
+        topic_of_kafka(record.topic()) or "",
+        _key(record.key()),
+        record.value() or b"",
+        f"{record.partition()}:{offset}",
+        offset,
+        handle=(record.topic(), record.partition(), offset),
+        headers={name: value or b"" for name, value in record.headers() or ()},
+        stored_at_ms=max(0, record.timestamp()[1]),
+    )
 
 
 def _subscribed(pattern: str) -> str:

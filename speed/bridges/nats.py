@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from nats import errors
 from nats.aio.client import Client
@@ -22,6 +22,8 @@ from speed.bridges.errors import BackendAwayError, BackendError, BackendFullErro
 from speed.bridges.loop import Loop
 from speed.bridges.names import header_text, nats_durable, nats_filter, nats_stream, nats_subjects, text_of_header
 from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
+
+Result = TypeVar("Result")
 
 MAX_PENDING = 4000
 """Messages of all threads that are sent and not confirmed."""
@@ -46,7 +48,7 @@ _REFUSALS = {
 }
 
 
-def _error(error: BaseException, noted: BaseException | None = None) -> Exception:
+def error_of(error: BaseException, noted: BaseException | None = None) -> Exception:
     """What an error of nats-py means; texts that name an account or a subject are not told."""
     name = type(error).__name__
     if is_untrusted(error):
@@ -113,7 +115,7 @@ class NatsBackend:
                 self._streams.clear()
             while not self._client.is_connected:
                 if self._client.is_closed:
-                    raise _error(self._noted or errors.ConnectionClosedError())
+                    raise error_of(self._noted or errors.ConnectionClosedError())
                 self._changed.clear()
                 await self._changed.wait()
             return self._client
@@ -141,10 +143,10 @@ class NatsBackend:
         try:
             await asyncio.wait({connecting, refusing}, return_when=asyncio.FIRST_COMPLETED)
             if self._noted is not None and not connecting.done():
-                raise _error(self._noted)
+                raise error_of(self._noted)
             await connecting
         except (errors.Error, OSError) as error:
-            raise _error(error) from None
+            raise error_of(error) from None
         finally:
             refusing.cancel()
             connecting.cancel()
@@ -179,7 +181,7 @@ class NatsBackend:
             return self._loop.run(self._publish(messages), timeout)
         except BackendAwayError:
             if self._noted is not None:
-                raise _error(errors.TimeoutError(), self._noted) from None
+                raise error_of(errors.TimeoutError(), self._noted) from None
             raise
 
     async def _publish(self, messages: Sequence[Outgoing]) -> list[str]:
@@ -193,7 +195,7 @@ class NatsBackend:
             return await sending.confirmed(len(messages))
         except (errors.Error, js_errors.Error, OSError) as error:
             self._streams.clear()  # one may have been removed
-            raise _error(error, self._noted) from None
+            raise error_of(error, self._noted) from None
 
     async def _send(self, sending: _Sending, messages: Sequence[Outgoing]) -> None:
         """Answers come to places of one inbox; nats-py's own way tells no refusals of JetStream."""
@@ -203,8 +205,8 @@ class NatsBackend:
         for place, message in enumerate(messages):
             if place - sending.answered >= MAX_PENDING:
                 await sending.caught_up(place - MAX_PENDING // 2)
-            headers = _headers(message)
-            await self._client.publish(message.topic, message.envelope, reply=f"{inbox}.{place}", headers=headers)
+            data, headers = _data(message)
+            await self._client.publish(message.topic, data, reply=f"{inbox}.{place}", headers=headers)
 
     async def make_stream(self, topic: str) -> None:
         """Make the stream of a topic, unless there is one."""
@@ -212,7 +214,7 @@ class NatsBackend:
             if not await self.streams_of(topic):
                 await self._context.add_stream(name=nats_stream(topic), subjects=nats_subjects(topic))
         except (errors.Error, js_errors.Error, OSError) as error:
-            raise _error(error, self._noted) from None
+            raise error_of(error, self._noted) from None
 
     async def streams_of(self, subjects: str) -> list[str]:
         """Names of all streams that take some of these subjects."""
@@ -229,6 +231,10 @@ class NatsBackend:
                 return [name for name in names if not name.startswith(_OTHERS)]
 
     # --- the rest ---
+
+    def run(self, coroutine: Coroutine[Any, Any, Result], timeout: float) -> Result:
+        """What it returns, on the loop of this connection."""
+        return self._loop.run(coroutine, timeout)
 
     @property
     def context(self) -> Any:
@@ -249,7 +255,7 @@ class NatsBackend:
         try:
             await client.flush(_ANSWER_SECONDS)
         except (errors.Error, OSError) as error:
-            raise _error(error) from None
+            raise error_of(error) from None
 
     def close(self) -> None:
         """End the connection."""
@@ -298,6 +304,13 @@ class _Sending:
             assert self.end is not None
             await self.end()
         return [self.positions[place] for place in range(count)]
+
+
+def _data(message: Outgoing) -> tuple[bytes, dict[str, str]]:
+    """What is sent, and its headers."""
+    if message.old is not None:
+        return message.old.data, {name: header_text(text) for name, text in message.old.headers.items()}
+    return message.envelope, _headers(message)
 
 
 def _headers(message: Outgoing) -> dict[str, str]:
@@ -359,7 +372,7 @@ class NatsSubscription:
         except asyncio.TimeoutError:
             raise BackendAwayError("NATS did not answer in time: try again") from None
         except (errors.Error, js_errors.Error, OSError) as error:
-            raise _error(error) from None
+            raise error_of(error) from None
         return [self._delivered(self._arrived.popleft()) for _ in range(min(most, len(self._arrived)))]
 
     async def _wait(self, seconds: float) -> None:
@@ -445,17 +458,8 @@ class NatsSubscription:
 
     def _delivered(self, message: Any) -> Delivered:
         told = message.metadata
-        key = (message.headers or {}).get("Prism-Key")
         self._positions[told.stream] = str(told.sequence.stream + 1)
-        return Delivered(
-            message.subject,
-            None if key is None else text_of_header(key),
-            message.data,
-            f"{told.stream}:{told.sequence.stream}",
-            told.sequence.stream,
-            told.num_delivered,
-            message.reply,
-        )
+        return delivered_of(message)
 
     async def _renew(self) -> None:
         """Tell the server, as long as this process lives, that what is held is worked on."""
@@ -482,7 +486,7 @@ class NatsSubscription:
                 await client.publish(reply, b"+ACK")
             await client.flush(_ANSWER_SECONDS)
         except (errors.Error, OSError) as error:
-            raise _error(error) from None
+            raise error_of(error) from None
         self._held.difference_update(replies)
 
     def positions(self) -> dict[str, str]:
@@ -510,6 +514,23 @@ class NatsSubscription:
                 pass  # the server is away
         self._held.clear()
         self._arrived.clear()
+
+
+def delivered_of(message: Any) -> Delivered:
+    """A message of JetStream as it is handed on."""
+    told, headers = message.metadata, message.headers or {}
+    key = headers.get("Prism-Key")
+    return Delivered(
+        message.subject,
+        None if key is None else text_of_header(key),
+        message.data,
+        f"{told.stream}:{told.sequence.stream}",
+        told.sequence.stream,
+        told.num_delivered,
+        message.reply,
+        {name: text.encode() for name, text in headers.items()},
+        int(told.timestamp.timestamp() * 1000),
+    )
 
 
 __all__ = ["NatsBackend"]

@@ -6,7 +6,7 @@ asyncpg runs on an event loop. A consumer holds the rows that it was given by a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,8 @@ from speed.bridges.address import Address
 from speed.bridges.backend import Delivered, Outgoing
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
+from speed.bridges.old_rows import PAGE as OLD_PAGE
+from speed.bridges.old_rows import OldRowsSubscription, delivered_row, insert_rows, prefix_of
 from speed.bridges.rows import bytes_of, json_of
 from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
 from speed.errors import PayloadTooLargeError, WireError
@@ -53,6 +55,10 @@ _TAKE = """
 SELECT id, topic, key, bytes, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
 WHERE NOT COALESCE(consumed, FALSE) AND ($1 = '*' OR topic = $1 OR starts_with(topic, $2)) AND id <> ALL($3::bigint[])
 ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
+"""
+_PAGE = """
+SELECT id, topic, key, bytes, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
+WHERE id > $1 AND ($2 = '*' OR topic = $2 OR starts_with(topic, $3)) ORDER BY id LIMIT $4
 """
 _DONE = "UPDATE {table} SET consumed = TRUE WHERE id = ANY($1::bigint[])"
 _GROUP = """
@@ -95,6 +101,7 @@ class PostgresBackend:
         self._address = address
         self._tls = tls_context(address)
         self.table = str(address.options["table"])
+        self.holds_old_rows = address.options["form"] == "rows"
         self._index = f"idx_{self.table.removeprefix('prism_')}"
         self._loop = Loop("PostgreSQL")
         self._connection: Any = None
@@ -145,8 +152,19 @@ class PostgresBackend:
                 self._connection.terminate()
                 raise
 
+    @asynccontextmanager
+    async def asking(self, forget: Callable[[], None]) -> AsyncIterator[None]:
+        """Errors as what they mean, after ``forget``."""
+        try:
+            yield
+        except _FAILURES as error:
+            forget()
+            raise _error(error) from None
+
     async def prepare(self, connection: Any) -> None:
-        """Make what is missing."""
+        """Make what is missing; a table in the old form is used as it is."""
+        if self.holds_old_rows:
+            return
         try:
             if await connection.fetchval(_THERE, self.table):
                 return
@@ -159,6 +177,8 @@ class PostgresBackend:
 
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Positions are ids. All of them, or none."""
+        if self.holds_old_rows:
+            return self._loop.run(self._publish_old(messages), timeout)
         columns = (
             [message.topic for message in messages],
             [message.key for message in messages],
@@ -176,9 +196,25 @@ class PostgresBackend:
             rows = await connection.fetch(_INSERT.format(table=self.table), *columns)
             return [str(row["id"]) for row in rows]
 
-    def subscribe(self, pattern: str, group: str, start: str) -> PostgresSubscription:
-        """Join when first asked for messages."""
+    async def _publish_old(self, messages: Sequence[Outgoing]) -> list[str]:
+        async with self._publishing() as connection:
+            return await insert_rows(connection, self.table, messages)
+
+    def subscribe(self, pattern: str, group: str, start: str) -> PostgresSubscription | OldRowsSubscription:
+        """Join when first asked for messages. Of a table in the old form all is read that the group has not taken."""
+        if self.holds_old_rows:
+            return OldRowsSubscription(self, self._loop, pattern, group)
         return PostgresSubscription(self, self._loop, pattern, group, start)
+
+    def page(self, pattern: str, after: int, most: int) -> list[Delivered]:
+        """Rows of ids above ``after``, consumed or not; nothing is locked."""
+        return self._loop.run(self._page(pattern, after, most), _ANSWER_SECONDS)
+
+    async def _page(self, pattern: str, after: int, most: int) -> list[Delivered]:
+        asked = OLD_PAGE if self.holds_old_rows else _PAGE
+        async with self._publishing() as connection:
+            rows = await connection.fetch(asked.format(table=self.table), after, pattern, prefix_of(pattern), most)
+            return [delivered_row(row) if self.holds_old_rows else delivered_of(row) for row in rows]
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
@@ -268,10 +304,8 @@ class PostgresSubscription:
         if self._transaction is None:
             self._transaction = connection.transaction()
             await self._transaction.start()
-        prefix = self._pattern[:-1] if self._pattern.endswith(".*") else "\x01"
-        rows = await connection.fetch(
-            _TAKE.format(table=self._backend.table), self._pattern, prefix, sorted(self._held), most
-        )
+        take, prefix = _TAKE.format(table=self._backend.table), prefix_of(self._pattern)
+        rows = await connection.fetch(take, self._pattern, prefix, sorted(self._held), most)
         if not rows and not self._held:
             await self._commit()
         self._held.update(row["id"] for row in rows)
@@ -285,14 +319,8 @@ class PostgresSubscription:
             pass
 
     def _delivered(self, row: Any) -> Delivered:
-        data = row["bytes"]
-        if data is None:
-            try:
-                data = bytes_of(row["envelope"])
-            except WireError:
-                data = row["envelope"].encode()  # of another form: who reads it says so
         self._last = str(row["id"])
-        return Delivered(row["topic"], row["key"], data, self._last, row["id"], handle=row["id"])
+        return delivered_of(row)
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Kept for good once all that is held is acknowledged: until then it is in the transaction."""
@@ -339,6 +367,17 @@ class PostgresSubscription:
         except _FAILURES:
             pass  # it was lost, and comes again
         self._forget()
+
+
+def delivered_of(row: Any) -> Delivered:
+    """A row as it is handed on."""
+    data = row["bytes"]
+    if data is None:
+        try:
+            data = bytes_of(row["envelope"])
+        except WireError:
+            data = row["envelope"].encode()  # of another form: who reads it says so
+    return Delivered(row["topic"], row["key"], data, str(row["id"]), row["id"], handle=row["id"])
 
 
 __all__ = ["PostgresBackend"]

@@ -24,6 +24,8 @@ log = logger("speed.bridges")
 
 MAX_CLAIMED = 100
 SCAN_COUNT = 1000
+OLD_FIELD = "data"
+"""Of an entry in the old form; the only field of one that others wrote is read under any name."""
 _ANSWER_SECONDS = 10.0
 _JOIN_SECONDS = 2.0
 _MAX_SEQUENCE = 1 << 20
@@ -53,7 +55,8 @@ def _error(error: Exception) -> Exception:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def asking() -> Iterator[None]:
+    """Errors of redis-py as what they mean."""
     try:
         yield
     except (exceptions.RedisError, OSError) as error:
@@ -109,9 +112,9 @@ class RedisBackend:
             if self.has_groups:
                 asked.xadd(message.topic, _fields(message))
             else:
-                asked.publish(message.topic, message.envelope)
+                asked.publish(message.topic, message.envelope if message.old is None else message.old.data)
         try:
-            with _asking():
+            with asking():
                 answers = _tried(lambda: asked.execute(raise_on_error=False), timeout)
                 failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
                 if failed is not None:
@@ -130,7 +133,7 @@ class RedisBackend:
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
         try:
-            with _asking():
+            with asking():
                 _tried(self.client().ping, timeout)
         except BackendRefusedError:
             self.forget()
@@ -159,7 +162,7 @@ def _refused(error: Exception) -> bool:
 
 
 def _fields(message: Outgoing) -> dict[str, Any]:
-    fields: dict[str, Any] = {"envelope": message.envelope}
+    fields: dict[str, Any] = {"envelope": message.envelope} if message.old is None else {OLD_FIELD: message.old.data}
     if message.key is not None:
         fields["key"] = message.key
     return fields
@@ -189,7 +192,7 @@ class RedisSubscription:
         deadline = monotonic() + timeout
         client = self._backend.client()
         try:
-            with _asking():
+            with asking():
                 while True:
                     found = self._come(client, most, deadline - monotonic())
                     if found or monotonic() >= deadline:
@@ -217,16 +220,10 @@ class RedisSubscription:
             self._renewing.start()
         now = monotonic()
         if now >= self._look_again:
-            for stream in self._found(client):
+            for stream in streams_of(client, self._pattern):
                 self._join(client, stream)
             self._start = "0"  # what comes later is read from its beginning
             self._look_again = now + REFRESH_SECONDS
-
-    def _found(self, client: Any) -> list[str]:
-        if self._pattern != "*" and not self._pattern.endswith(".*"):
-            return [self._pattern]
-        found = client.scan_iter(match=self._pattern, count=SCAN_COUNT, _type="STREAM")
-        return [name.decode("utf-8", "replace") for name in found]
 
     def _join(self, client: Any, stream: str) -> None:
         """Make the group where it is not there."""
@@ -276,20 +273,9 @@ class RedisSubscription:
         return [self._delivered(stream.encode(), entry, counts.get(entry[0], 2)) for entry in taken if entry[1]]
 
     def _delivered(self, stream: bytes, entry: tuple[bytes, Any], deliveries: int) -> Delivered:
-        position, fields = entry
-        topic, place = stream.decode(), position.decode()
-        unix_ms, _, number = place.partition("-")
-        self._positions[topic] = place
-        key = (fields or {}).get(b"key")
-        return Delivered(
-            topic,
-            None if key is None else key.decode("utf-8", "replace"),
-            (fields or {}).get(b"envelope", b""),
-            place,
-            int(unix_ms) * _MAX_SEQUENCE + min(int(number), _MAX_SEQUENCE - 1),
-            deliveries,
-            (topic, place),
-        )
+        one = delivered_of(stream, entry, deliveries)
+        self._positions[one.topic] = one.position
+        return one
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """One request for each stream, all at once."""
@@ -299,7 +285,7 @@ class RedisSubscription:
         asked = self._backend.client().pipeline(transaction=False)
         for stream, places in by_stream.items():
             asked.xack(stream, self._group, *places)
-        with _asking():
+        with asking():
             asked.execute()
 
     def positions(self) -> dict[str, str]:
@@ -311,7 +297,7 @@ class RedisSubscription:
     def _renew(self) -> None:
         while not self._ended.wait(self._lease / 3):
             try:
-                with _asking():
+                with asking():
                     self._say_alive(self._backend.client())
             except BackendError as error:
                 log.debug("a lease in Redis was not renewed: %s", error.code)
@@ -325,7 +311,7 @@ class RedisSubscription:
         if self._renewing is not None:
             self._renewing.join(_JOIN_SECONDS)
             try:
-                with _asking():
+                with asking():
                     self._leave(self._backend.client())
             except BackendError:
                 pass  # the lease ends by itself
@@ -336,6 +322,33 @@ class RedisSubscription:
             mine = [one for one in client.xinfo_consumers(stream, self._group) if one["name"] == self._name.encode()]
             if mine and not mine[0]["pending"]:
                 client.xgroup_delconsumer(stream, self._group, self._name)
+
+
+def streams_of(client: Any, pattern: str) -> list[str]:
+    """Streams that a pattern covers."""
+    if pattern != "*" and not pattern.endswith(".*"):
+        return [pattern]
+    found = client.scan_iter(match=pattern, count=SCAN_COUNT, _type="STREAM")
+    return [name.decode("utf-8", "replace") for name in found]
+
+
+def delivered_of(stream: bytes, entry: tuple[bytes, Any], deliveries: int = 1) -> Delivered:
+    """An entry of a stream as it is handed on."""
+    fields = dict(entry[1] or {})
+    topic, place = stream.decode("utf-8", "replace"), entry[0].decode()
+    unix_ms, _, number = place.partition("-")
+    key = fields.pop(b"key", None)
+    only = next(iter(fields.values())) if len(fields) == 1 else b""
+    return Delivered(
+        topic,
+        None if key is None else key.decode("utf-8", "replace"),
+        fields.get(b"envelope", only),
+        place,
+        int(unix_ms) * _MAX_SEQUENCE + min(int(number), _MAX_SEQUENCE - 1),
+        deliveries,
+        (topic, place),
+        stored_at_ms=int(unix_ms),
+    )
 
 
 def _alive(group: str, name: str) -> str:
@@ -354,7 +367,7 @@ class RedisListener:
         found: list[Delivered] = []
         deadline = monotonic() + timeout
         try:
-            with _asking():
+            with asking():
                 listening = self._opened()
                 while len(found) < most:
                     left = 0.0 if found else max(0.0, deadline - monotonic())

@@ -75,7 +75,8 @@ def _error(error: BaseException) -> Exception:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def asking() -> Iterator[None]:
+    """Errors of boto3 as what they mean."""
     try:
         yield
     except (exceptions.BotoCoreError, exceptions.ClientError, boto3.exceptions.Boto3Error, OSError) as error:
@@ -141,7 +142,7 @@ class S3Backend:
     def _put(self, client: Any, message: Outgoing) -> str:
         key = s3_key(message.topic, message.message_id, message.published_at_ms)
         extra = {"Metadata": _metadata(message), "ContentType": "application/octet-stream"}
-        with _asking():
+        with asking():
             if len(message.envelope) > PART_BYTES:
                 file = io.BytesIO(message.envelope)
                 client.upload_fileobj(file, self.bucket, key, ExtraArgs=extra, Config=_TRANSFER)
@@ -157,7 +158,7 @@ class S3Backend:
         """Ask whether the bucket is there."""
         asked = self._workers().submit(self.client().head_bucket, Bucket=self.bucket)
         try:
-            with _asking():
+            with asking():
                 asked.result(timeout)
         except FutureTimeout:
             raise BackendAwayError("S3 did not answer in time: try again") from None
@@ -222,7 +223,7 @@ class S3Subscription:
     def receive(self, most: int, timeout: float) -> list[Delivered]:
         """Lists when nothing that was listed is left."""
         deadline = monotonic() + timeout
-        with _asking():
+        with asking():
             while True:
                 if not self._found:
                     self._list()
@@ -333,7 +334,7 @@ class S3Subscription:
             place.held.discard(key)
             place.done.add(key)
             topics.add(topic)
-        with _asking():
+        with asking():
             for topic in sorted(topics):
                 self._places[topic].move(_behind(topic, now_ms))
                 self._write(topic, self._places[topic])

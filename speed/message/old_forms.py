@@ -19,10 +19,13 @@ from speed.wire.traceparent import parse_traceparent
 
 KAFKA, NATS, REDIS, POSTGRESQL = "kafka", "nats", "redis", "postgresql"
 FORMS = (KAFKA, NATS, REDIS, POSTGRESQL)
+BESIDE = {KAFKA: "prism-message-id", NATS: "Prism-Message-ID", REDIS: "message_id", POSTGRESQL: "message_id"}
+"""Where an old message tells the id of the envelope that was published with it."""
 
 _KAFKA_HEADERS = frozenset({"schema-id", "correlation-id", "timestamp", "schema-version", "trace-id"})
 _NATS_HEADERS = frozenset({"nats-msg-id", "x-schema-url", "x-trace-id"})
-_REDIS_META = frozenset({"schema", "ts", "trace_id"})
+_REDIS_META = frozenset({"schema", "ts", "trace_id", BESIDE[REDIS]})
+_ROW_METADATA = frozenset({"schema_version", BESIDE[POSTGRESQL]})
 _ROW = frozenset({"topic", "payload", "metadata"})
 _ROW_COLUMNS = _ROW | {"id", "published_at", "created_at"}
 _FIRST_MILLISECONDS = 100_000_000_000
@@ -42,12 +45,14 @@ class OldMessage:
         metadata: what it says of itself, under the names of ``encode_message``: message_id, topic, published_at_ms
             (Unix milliseconds), correlation_id, traceparent, extensions.
         schema: what it says of its schema: schema_url, schema_version.
+        is_beside: its publisher wrote an envelope as well, with this message id: who reads both passes this one over.
     """
 
     form: str
     payload: Any
     metadata: dict[str, Any] = field(default_factory=dict)
     schema: dict[str, str] = field(default_factory=dict)
+    is_beside: bool = False
 
 
 def is_envelope(data: bytes | memoryview) -> bool:
@@ -74,6 +79,7 @@ def of_kafka(value: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
     told.take_schema("schema-version", "schema_version")
     told.take_trace("trace-id")
     told.take_extension("schema-id", "x-schema-id")
+    told.take_beside(BESIDE[KAFKA])
     return told.message(KAFKA, value)
 
 
@@ -86,6 +92,7 @@ def of_nats(data: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
     told.take_id("nats-msg-id")
     told.take_schema("x-schema-url", "schema_url")
     told.take_trace("x-trace-id")
+    told.take_beside(BESIDE[NATS].lower())
     return told.message(NATS, data)
 
 
@@ -101,6 +108,7 @@ def of_redis(text: bytes) -> OldMessage | None:
     told.take_schema("schema", "schema_version")
     told.take_time("ts")
     told.take_trace("trace_id")
+    told.take_beside(BESIDE[REDIS])
     return told.message(REDIS, value["payload"])
 
 
@@ -111,9 +119,10 @@ def of_postgresql(row: Mapping[str, Any]) -> OldMessage | None:
     metadata = row["metadata"] if row["metadata"] is not None else {}
     if not isinstance(metadata, dict):
         return None
-    told = _Told({"topic": row["topic"], **{name: metadata[name] for name in ("schema_version",) if name in metadata}})
+    told = _Told({"topic": row["topic"], **{name: metadata[name] for name in _ROW_METADATA & metadata.keys()}})
     told.take("topic", "topic")
     told.take_schema("schema_version", "schema_version")
+    told.take_beside(BESIDE[POSTGRESQL])
     return told.message(POSTGRESQL, row["payload"])
 
 
@@ -151,6 +160,7 @@ class _Told:
         self._metadata: dict[str, Any] = {}
         self._schema: dict[str, str] = {}
         self._extensions: dict[str, bytes] = {}
+        self._is_beside = False
 
     def take(self, name: str, field_: str) -> None:
         text = self._found(name)
@@ -161,6 +171,11 @@ class _Told:
         """Of a length that an envelope takes."""
         if len(self._found(name).encode()) <= MAX_MESSAGE_ID_BYTES:
             self.take(name, "message_id")
+
+    def take_beside(self, name: str) -> None:
+        """The id of the envelope that was published with it."""
+        self._is_beside = 0 < len(self._found(name).encode()) <= MAX_MESSAGE_ID_BYTES
+        self.take_id(name)
 
     def take_time(self, name: str) -> None:
         """Seconds or milliseconds, as number or as text."""
@@ -193,7 +208,7 @@ class _Told:
 
     def message(self, form: str, payload: Any) -> OldMessage:
         more = {"extensions": self._extensions} if self._extensions else {}
-        return OldMessage(form, payload, {**self._metadata, **more}, self._schema)
+        return OldMessage(form, payload, {**self._metadata, **more}, self._schema, self._is_beside)
 
     def _found(self, name: str) -> str:
         value = self._values.get(name)

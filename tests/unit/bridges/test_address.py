@@ -49,6 +49,8 @@ def test_who_gives_no_password_has_none() -> None:
         ("postgres://h/d", "table", "prism_events"),
         ("redis://h?form=pubsub", "form", "pubsub"),
         ("redis://h", "form", "streams"),
+        ("postgres://h/d", "form", "messages"),
+        ("postgres://h/d?table=events&form=rows", "form", "rows"),
         ("kafka://h?transactional_id=shop-1", "transactional_id", "shop-1"),
     ],
 )

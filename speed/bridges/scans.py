@@ -1,0 +1,168 @@
+"""All that lies in a backend now, in the order of each topic, read without a group: nothing is taken or acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from speed.bridges.backend import Delivered
+from speed.bridges.errors import BackendAwayError, BackendRefusedError
+from speed.bridges.names import nats_filter, s3_parts, topic_of_kafka
+from speed.wire.names import matches
+
+if TYPE_CHECKING:
+    from speed.bridges.backend import Backend
+
+PAGE = 1000
+_ANSWER_SECONDS = 30.0
+Pages = Iterator[list[Delivered]]
+
+
+def scan(backend: Backend, pattern: str) -> Pages:
+    """Pages of what the topics of a pattern hold at the time of asking.
+
+    BackendRefusedError for channels of Redis and queues of SQS, and what all that asks a backend raises.
+    """
+    name = type(backend).__name__.removesuffix("Backend").lower()
+    if name not in _SCANS or not backend.has_groups:
+        raise BackendRefusedError("what lies in channels of Redis and queues of SQS is seen by taking it only")
+    return _SCANS[name](backend, pattern)
+
+
+def _of_redis(backend: Any, pattern: str) -> Pages:
+    from speed.bridges.redis import asking, delivered_of, streams_of
+
+    with asking():
+        client = backend.client()
+        for stream in streams_of(client, pattern):
+            last, first = client.xrevrange(stream, count=1), "-"
+            while entries := client.xrange(stream, first, last[0][0], count=PAGE) if last else []:
+                yield [delivered_of(stream.encode(), entry) for entry in entries]
+                first = f"({entries[-1][0].decode()}"
+
+
+def _of_kafka(backend: Any, pattern: str) -> Pages:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    from speed.bridges.kafka import error_of
+
+    own = {"group.id": "speed-scan", "enable.auto.commit": False, "enable.partition.eof": True}  # it joins no group
+    reader = Consumer({**backend.settings(lambda _: None), **own})
+    try:
+        for name, topic in reader.list_topics(timeout=_ANSWER_SECONDS).topics.items():
+            if name == "__consumer_offsets" or not _may_cover(pattern, topic_of_kafka(name)):
+                continue
+            for number in topic.partitions:
+                place = TopicPartition(name, number)
+                low, end = reader.get_watermark_offsets(place, _ANSWER_SECONDS)
+                place.offset = low
+                if low < end:
+                    reader.assign([place])
+                    yield from _of_partition(reader, end)
+    except KafkaException as error:
+        raise error_of(error.args[0]) from None
+    finally:
+        reader.close()
+
+
+def _may_cover(pattern: str, topic: str | None) -> bool:
+    """Whether to look into a topic; of a name that was shortened its messages tell."""
+    return topic is None or matches(pattern, topic)
+
+
+def _of_partition(reader: Any, end: int) -> Pages:
+    """Up to an offset, or to the end: what transactions leave behind holds no record."""
+    from confluent_kafka import KafkaError
+
+    from speed.bridges.kafka import delivered_of
+
+    until, is_over = monotonic() + _ANSWER_SECONDS, False
+    while not is_over:
+        found = reader.consume(PAGE, 0.5)
+        records = [one for one in found if one.error() is None and one.offset() < end]
+        is_over = any(one.offset() >= end - 1 for one in found if one.error() is None)
+        is_over |= any(one.error().code() == KafkaError._PARTITION_EOF for one in found if one.error() is not None)
+        if records:
+            until = monotonic() + _ANSWER_SECONDS
+            yield [delivered_of(one) for one in records]
+        elif monotonic() > until:
+            raise BackendAwayError("Kafka does not answer: try again")
+
+
+def _of_nats(backend: Any, pattern: str) -> Pages:
+    reading = _ReadingNats(backend, pattern)
+    for stream in backend.run(reading.streams(), _ANSWER_SECONDS):
+        while page := backend.run(reading.page(stream), _ANSWER_SECONDS):
+            yield page
+
+
+class _ReadingNats:
+    """Streams from their beginning to where they ended; consumers of JetStream that end with the connection."""
+
+    def __init__(self, backend: Any, pattern: str) -> None:
+        self._backend, self._subjects = backend, nats_filter(pattern)
+        self._reader: Any = None
+        self._left = 0
+
+    async def streams(self) -> list[str]:
+        """Those that hold subjects of the pattern."""
+        await self._backend.connected()
+        names: list[str] = await self._backend.streams_of(self._subjects)
+        return names
+
+    async def page(self, stream: str) -> list[Delivered]:
+        """The next messages; none at the end."""
+        from nats.errors import Error
+
+        from speed.bridges.nats import delivered_of, error_of
+
+        try:
+            if self._reader is None:
+                await self._begin(stream)
+            found = [await self._reader.next_msg(_ANSWER_SECONDS / 2) for _ in range(min(self._left, PAGE))]
+            self._left -= len(found)
+            if not found:
+                await self._reader.unsubscribe()
+                self._reader = None
+        except (Error, OSError) as error:
+            raise error_of(error) from None
+        return [delivered_of(one) for one in found]
+
+    async def _begin(self, stream: str) -> None:
+        subjects = self._subjects
+        self._reader = await self._backend.context.subscribe(subjects, stream=stream, ordered_consumer=True)
+        self._left = (await self._reader.consumer_info()).num_pending
+
+
+def _of_postgres(backend: Any, pattern: str) -> Pages:
+    after = 0
+    while page := backend.page(pattern, after, PAGE):
+        yield page
+        after = page[-1].sequence
+
+
+def _of_s3(backend: Any, pattern: str) -> Pages:
+    from speed.bridges.s3 import asking
+
+    with asking():
+        client = backend.client()
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=backend.bucket, Prefix="events/"):
+            found = []
+            for key in (one["Key"] for one in page.get("Contents", ())):
+                parts = s3_parts(key)
+                if parts is not None and matches(pattern, parts[0]):
+                    answer = client.get_object(Bucket=backend.bucket, Key=key)
+                    found.append(Delivered(parts[0], None, answer["Body"].read(), key))
+            yield found
+
+
+_SCANS: dict[str, Callable[[Any, str], Pages]] = {
+    "kafka": _of_kafka,
+    "nats": _of_nats,
+    "redis": _of_redis,
+    "postgres": _of_postgres,
+    "s3": _of_s3,
+}
+
+__all__ = ["scan"]
