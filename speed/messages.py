@@ -49,8 +49,8 @@ def connect(
 
     Args:
         address: ``kafka://host:9092``, ``nats://host:4222``, ``redis://host:6379/0``, ``postgres://host:5432/database``,
-            ``s3://bucket?endpoint=https://host`` or ``sqs://queue?region=eu-west-1``. With ``user:password@`` before the host, or
-            ``?password_file=PATH``; ``?tls=true`` encrypts, ``&trusted=PATH`` names certificates to trust.
+            ``s3://bucket?endpoint=https://host`` or ``sqs://queue?region=eu-west-1``. With ``user:password@`` before
+            the host, or ``?password_file=PATH``; ``?tls=true`` encrypts, ``&trusted=PATH`` names certificates to trust.
         name: of the publisher, as a node's; without one its messages name none.
         namespace: written into the metadata of messages.
         security: how messages are signed, encrypted and checked; without it none is.

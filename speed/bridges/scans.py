@@ -1,4 +1,4 @@
-"""All that lies in a backend now, in the order of each topic, read without a group: nothing is taken or acknowledged."""
+"""All that lies in a backend now, in the order of each topic, read without a group: nothing is acknowledged."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ class _ReadingNats:
     async def _begin(self, stream: str) -> None:
         subjects = self._subjects
         self._reader = await self._backend.context.subscribe(subjects, stream=stream, ordered_consumer=True)
-        self._left = (await self._reader.consumer_info()).num_pending
+        told = await self._reader.consumer_info()
+        self._left = told.num_pending + told.delivered.consumer_seq
 
 
 def _of_postgres(backend: Any, pattern: str) -> Pages:

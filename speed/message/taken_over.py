@@ -94,7 +94,9 @@ def _json(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError):
-        raise UnserialisableError("payload: the old form is JSON, which has no word for it: send other values") from None
+        raise UnserialisableError(
+            "payload: the old form is JSON, which has no word for it: send other values"
+        ) from None
 
 
 def _kafka(view: MessageView) -> dict[str, str]:

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from speed.spark.envelopes import envelope
     from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
+    from speed.spark.envelopes import envelope
     from speed.spark.session import Speed
     from speed.spark.settings import CallSettings, NodeSettings
 
-__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "envelope", "node_name", "register"]
+__all__ = [
+    "MAX_NAME_BYTES",
+    "CallSettings",
+    "NodeSettings",
+    "Speed",
+    "driver_node",
+    "envelope",
+    "node_name",
+    "register",
+]
 
 _LATER = {
     "MAX_NAME_BYTES": "speed.spark.driver",

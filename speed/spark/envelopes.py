@@ -5,6 +5,7 @@ It runs in the Python workers, over Arrow batches, and needs no node and no root
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +54,9 @@ def envelope(column: Column | str, *, security: MakeSecurity | None = None, on_e
 
     The structure has ``message_id``, ``topic``, ``namespace``, ``publisher``, ``published_at``, ``priority``,
     ``ttl_seconds``, ``content_type``, ``correlation_id``, ``causality_parent``, ``trace_id``, ``headers`` (labels),
-    ``extensions``, ``schema`` (``name``, ``version``, ``url``, ``hash``), ``payload``, ``is_verified`` and ``code``. The
-    payload is the publisher's bytes, decrypted and decompressed. ``publisher`` is who the message says: believe it where
-    ``is_verified`` is true. Null gives null.
+    ``extensions``, ``schema`` (``name``, ``version``, ``url``, ``hash``), ``payload``, ``is_verified`` and ``code``.
+    The payload is the publisher's bytes, decrypted and decompressed. ``publisher`` is who the message says: believe
+    it where ``is_verified`` is true. Null gives null.
 
     Args:
         column: name or column, of type binary.
@@ -84,7 +85,12 @@ def _opening(security: MakeSecurity | None, fails: bool) -> Callable[..., Any]:
     """The function of the workers."""
     import pyarrow as pa
 
-    begin = begin_with(_Opener(security, fails))
+    try:
+        begin = begin_with(_Opener(security, fails))
+    except (TypeError, pickle.PicklingError) as error:
+        raise ConfigurationError(
+            f"security holds what cannot travel to the workers ({error}): find keys there, by their URIs"
+        ) from None
 
     def open_envelopes(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         yield from begin().opened(batches)

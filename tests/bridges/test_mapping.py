@@ -109,7 +109,11 @@ def test_a_pointer_of_sqs_leads_to_no_other_object(bench_of: BenchOf) -> None:
     bench.server.client("s3").put_object(Bucket=bench.own, Key="secret", Body=b"hidden-word")
     said = {"prism-s3-key": {"DataType": "String", "StringValue": "secret"}}
     bench.raw.client.send_message(
-        QueueUrl=bench.raw.url, MessageBody="none", MessageAttributes=said, MessageGroupId="g", MessageDeduplicationId="1"
+        QueueUrl=bench.raw.url,
+        MessageBody="none",
+        MessageAttributes=said,
+        MessageGroupId="g",
+        MessageDeduplicationId="1",
     )
     found: list[Refused] = []
     subscription = bench.subscribe(bench.connect(), on_refused=found.append)
@@ -130,9 +134,9 @@ def test_a_queue_has_one_group_and_leaves_other_topics_to_others(bench_of: Bench
 
 def test_a_queue_without_a_bucket_takes_no_long_message(bench_of: BenchOf) -> None:
     bench = bench_of("sqs")
-    with speed.messages.connect(bench.address.replace(f"&bucket={bench.own}", "")) as connection:
-        with pytest.raises(PayloadTooLargeError, match="bucket"):
-            connection.publish(bench.topic, bytes(300_000))
+    address = bench.address.replace(f"&bucket={bench.own}", "")
+    with speed.messages.connect(address) as connection, pytest.raises(PayloadTooLargeError, match="bucket"):
+        connection.publish(bench.topic, bytes(300_000))
 
 
 def test_a_token_reaches_no_backend(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""What a backend promises, whichever it is: each test runs against a real Kafka, NATS, Redis, PostgreSQL, S3 and SQS."""
+"""What a backend promises, whichever it is: each test runs against a real server of each, and moto for S3 and SQS."""
 
 from __future__ import annotations
 
