@@ -216,6 +216,15 @@ class PostgresBackend:
             rows = await connection.fetch(asked.format(table=self.table), after, pattern, prefix_of(pattern), most)
             return [delivered_row(row) if self.holds_old_rows else delivered_of(row) for row in rows]
 
+    def count(self, pattern: str) -> int:
+        """Rows, consumed or not."""
+        return self._loop.run(self._counted(pattern), _ANSWER_SECONDS)
+
+    async def _counted(self, pattern: str) -> int:
+        asked = f"SELECT count(*) FROM {self.table} WHERE $1 = '*' OR topic = $1 OR starts_with(topic, $2)"  # noqa: S608
+        async with self._publishing() as connection:
+            return int(await connection.fetchval(asked, pattern, prefix_of(pattern)))
+
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
         self._loop.run(self._ping(), timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,12 @@ def scan(backend: Backend, pattern: str) -> Pages:
     return _SCANS[name](backend, pattern)
 
 
+def count(backend: Backend, pattern: str) -> int | None:
+    """About how many messages there are, for who waits; None where to count is to read."""
+    name = type(backend).__name__.removesuffix("Backend").lower()
+    return _COUNTS[name](backend, pattern) if name in _COUNTS and backend.has_groups else None
+
+
 def _of_redis(backend: Any, pattern: str) -> Pages:
     from speed.bridges.redis import asking, delivered_of, streams_of
 
@@ -42,28 +49,53 @@ def _of_redis(backend: Any, pattern: str) -> Pages:
                 first = f"({entries[-1][0].decode()}"
 
 
+def _count_redis(backend: Any, pattern: str) -> int:
+    from speed.bridges.redis import asking, streams_of
+
+    with asking():
+        client = backend.client()
+        return sum(client.xlen(stream) for stream in streams_of(client, pattern))
+
+
 def _of_kafka(backend: Any, pattern: str) -> Pages:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    with _reading_kafka(backend) as reader:
+        for place, end in _partitions(reader, pattern):
+            reader.assign([place])
+            yield from _of_partition(reader, end)
+
+
+def _count_kafka(backend: Any, pattern: str) -> int:
+    with _reading_kafka(backend) as reader:
+        return sum(end - place.offset for place, end in _partitions(reader, pattern))
+
+
+@contextmanager
+def _reading_kafka(backend: Any) -> Iterator[Any]:
+    from confluent_kafka import Consumer, KafkaException
 
     from speed.bridges.kafka import error_of
 
     own = {"group.id": "speed-scan", "enable.auto.commit": False, "enable.partition.eof": True}  # it joins no group
     reader = Consumer({**backend.settings(lambda _: None), **own})
     try:
-        for name, topic in reader.list_topics(timeout=_ANSWER_SECONDS).topics.items():
-            if name == "__consumer_offsets" or not _may_cover(pattern, topic_of_kafka(name)):
-                continue
-            for number in topic.partitions:
-                place = TopicPartition(name, number)
-                low, end = reader.get_watermark_offsets(place, _ANSWER_SECONDS)
-                place.offset = low
-                if low < end:
-                    reader.assign([place])
-                    yield from _of_partition(reader, end)
+        yield reader
     except KafkaException as error:
         raise error_of(error.args[0]) from None
     finally:
         reader.close()
+
+
+def _partitions(reader: Any, pattern: str) -> Iterator[tuple[Any, int]]:
+    """Those that hold something, each from its beginning, and where it ends."""
+    from confluent_kafka import TopicPartition
+
+    for name, topic in reader.list_topics(timeout=_ANSWER_SECONDS).topics.items():
+        if name.startswith("__") or not _may_cover(pattern, topic_of_kafka(name)):
+            continue
+        for number in topic.partitions:
+            low, end = reader.get_watermark_offsets(TopicPartition(name, number), _ANSWER_SECONDS)
+            if low < end:
+                yield TopicPartition(name, number, low), end
 
 
 def _may_cover(pattern: str, topic: str | None) -> bool:
@@ -97,6 +129,12 @@ def _of_nats(backend: Any, pattern: str) -> Pages:
             yield page
 
 
+def _count_nats(backend: Any, pattern: str) -> int:
+    reading = _ReadingNats(backend, pattern)
+    streams = backend.run(reading.streams(), _ANSWER_SECONDS)
+    return sum(backend.run(reading.count(stream), _ANSWER_SECONDS) for stream in streams)
+
+
 class _ReadingNats:
     """Streams from their beginning to where they ended; consumers of JetStream that end with the connection."""
 
@@ -110,6 +148,10 @@ class _ReadingNats:
         await self._backend.connected()
         names: list[str] = await self._backend.streams_of(self._subjects)
         return names
+
+    async def count(self, stream: str) -> int:
+        """Messages of all subjects of a stream."""
+        return int((await self._backend.context.stream_info(stream)).state.messages)
 
     async def page(self, stream: str) -> list[Delivered]:
         """The next messages; none at the end."""
@@ -143,6 +185,10 @@ def _of_postgres(backend: Any, pattern: str) -> Pages:
         after = page[-1].sequence
 
 
+def _count_postgres(backend: Any, pattern: str) -> int:
+    return int(backend.count(pattern))
+
+
 def _of_s3(backend: Any, pattern: str) -> Pages:
     from speed.bridges.s3 import asking
 
@@ -166,4 +212,11 @@ _SCANS: dict[str, Callable[[Any, str], Pages]] = {
     "s3": _of_s3,
 }
 
-__all__ = ["scan"]
+_COUNTS: dict[str, Callable[[Any, str], int]] = {
+    "kafka": _count_kafka,
+    "nats": _count_nats,
+    "redis": _count_redis,
+    "postgres": _count_postgres,
+}
+
+__all__ = ["count", "scan"]

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topic": ("speed.cli.topic", "Make, use and look after topics that keep their messages."),
     "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
     "schema": ("speed.cli.schema", "Compare schemas of payloads, and see who uses old ones."),
-    "envelope": ("speed.cli.envelope", "Look into messages that lie in files."),
+    "envelope": ("speed.cli.envelope", "Look into messages that lie in files, and migrate those of backends."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
     "backup": ("speed.cli.backup", "Copy a root while its nodes run."),
     "purge": ("speed.cli.purge", "Remove all that is left of one node that is not alive."),

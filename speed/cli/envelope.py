@@ -1,4 +1,4 @@
-"""``speed envelope inspect|check``: what is in a message, and whether a file holds messages that can be read (M-36)."""
+"""``speed envelope inspect|check|migrate``: what is in a message, and whether messages can be read (M-36)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import click
 
+from speed.cli.migrate import migrate
 from speed.cli.output import print_rows, print_value
 from speed.cli.shown import registry_of, schemas_option, shown_payload
 from speed.message.old_forms import OldMessage, is_envelope, recognise, why_no_envelope
@@ -39,7 +40,10 @@ class Found(NamedTuple):
 
 @click.group("envelope")
 def envelope_command() -> None:
-    """Look into messages that lie in files."""
+    """Look into messages that lie in files, and migrate those of backends."""
+
+
+envelope_command.add_command(migrate)
 
 
 @envelope_command.command("inspect")

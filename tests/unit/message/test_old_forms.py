@@ -1,4 +1,4 @@
-"""Messages in forms that are older than the envelope are recognised, and others are not (M-36)."""
+"""Messages in forms that are older than the envelope are recognised, taken over and written (M-36, M-39, M-40)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speed.errors import UnserialisableError, WireError
 from speed.message.old_forms import (
     OldMessage,
     is_envelope,
@@ -19,6 +20,7 @@ from speed.message.old_forms import (
     payload_bytes,
     recognise,
 )
+from speed.message.taken_over import Place, old_form, old_message_id, take_over
 from speed.wire.message import MessageView, encode_message, new_message_id
 from tests.vectors import case_name, load
 
@@ -38,7 +40,10 @@ def check(found: OldMessage | None, expected: dict[str, Any] | None) -> None:
     extensions = {name: value.hex() for name, value in metadata.pop("extensions", {}).items()}
     is_bytes = isinstance(found.payload, bytes)
     payload = {"payload_hex": found.payload.hex()} if is_bytes else {"payload": found.payload}
-    assert {**payload, "metadata": metadata, "extensions_hex": extensions, "schema": found.schema} == expected
+    assert {**payload, "metadata": metadata, "extensions_hex": extensions, "schema": found.schema} == {
+        name: value for name, value in expected.items() if name != "beside"
+    }
+    assert found.is_beside == expected.get("beside", False)
 
 
 @pytest.mark.parametrize("case", VECTORS["kafka"], ids=case_name)
@@ -89,6 +94,71 @@ def test_a_header_that_is_no_text_is_left_out() -> None:
     found = of_kafka(b"raw", {"schema-id": b"\xff", "timestamp": b"1"})
     assert found is not None
     assert found.metadata == {"published_at_ms": 1000}
+
+
+@pytest.mark.parametrize("case", VECTORS["taken_over"], ids=case_name)
+def test_an_old_message_becomes_the_same_envelope_each_time(case: dict[str, Any]) -> None:
+    data, place = (
+        bytes.fromhex(case["data_hex"]),
+        Place(case["backend"], case["topic"], case["position"], case["stored_at_ms"]),
+    )
+    read = {"kafka": of_kafka, "nats": of_nats}.get(case["backend"])
+    old = of_redis(data) if read is None else read(data, bytes_of(case["headers"]))
+    assert old is not None
+    envelope = take_over(old, data, place, "default")
+    assert envelope.hex() == case["envelope_hex"]
+    assert take_over(old, data, place, "other") != envelope
+
+
+def test_places_and_bytes_make_different_ids() -> None:
+    places = [
+        Place("redis", "a", "1-0"),
+        Place("redis", "a", "1-1"),
+        Place("redis", "b", "1-0"),
+        Place("kafka", "a", "1-0"),
+    ]
+    ids = {old_message_id(place, data, 1) for place in places for data in (b"", b"x")}
+    assert len(ids) == 8
+    assert old_message_id(Place("r", "ab", "c"), b"", 1) != old_message_id(Place("r", "a", "bc"), b"", 1)
+    assert old_message_id(places[0], b"", 1 << 50).startswith("ffffffff-ffff-7")
+
+
+def test_a_topic_that_no_envelope_takes_is_refused() -> None:
+    old = of_redis(b'{"payload": 1}')
+    assert old is not None
+    with pytest.raises(WireError, match="topic"):
+        take_over(old, b"", Place("redis", "a:b", "1-0"), "default")
+
+
+@pytest.mark.parametrize("case", VECTORS["both_forms"], ids=case_name)
+def test_a_message_is_written_in_the_old_form_and_recognised_as_one_beside(case: dict[str, Any]) -> None:
+    old = old_form(case["form"], bytes.fromhex(case["envelope_hex"]))
+    assert (old.data.hex(), dict(old.headers)) == (case["data_hex"], case["headers"])
+    found = {
+        "kafka": lambda: of_kafka(old.data, bytes_of(dict(old.headers))),
+        "nats": lambda: of_nats(old.data, bytes_of(dict(old.headers))),
+        "redis": lambda: of_redis(old.data),
+        "postgresql": lambda: of_postgresql(
+            {"topic": "orders", "payload": json.loads(old.data), "metadata": dict(old.headers)}
+        ),
+    }[case["form"]]()
+    assert found is not None
+    assert (found.is_beside, found.metadata["message_id"]) == (True, "m-1")
+
+
+def test_what_json_has_no_word_for_is_not_written_as_json() -> None:
+    for payload in (b"\x00", float("nan")):
+        message = encode_message(payload, message_id="m-1", topic="a", namespace="n", published_at_ms=1)
+        with pytest.raises(UnserialisableError, match="JSON"):
+            old_form("redis", message)
+
+
+def test_a_payload_that_is_hidden_has_no_old_form() -> None:
+    message = encode_message(
+        b"x", message_id="m-1", topic="a", namespace="n", published_at_ms=1, content_encoding="gzip"
+    )
+    with pytest.raises(WireError, match="content_encoding"):
+        old_form("kafka", message)
 
 
 @given(st.binary(max_size=100), st.dictionaries(st.sampled_from(["trace-id", "timestamp", "schema-id"]), st.binary()))

@@ -1,0 +1,308 @@
+"""Messages of one backend into another, old forms as envelopes: none lost, and none twice (M-39, M-40).
+
+What is being published is written down before. After a failure, or a kill, the target is asked which of it has arrived.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from speed.bridges.backend import MAX_BATCH_BYTES, Delivered, Outgoing
+from speed.bridges.errors import BackendAwayError
+from speed.bridges.scans import scan
+from speed.core.log import logger
+from speed.errors import ConfigurationError, WireError
+from speed.fs.open import open_directory, replace_file
+from speed.message.old_forms import OldMessage, of_kafka, of_nats, of_postgresql, of_redis
+from speed.message.taken_over import Place, take_over
+from speed.wire.message import MessageView
+
+if TYPE_CHECKING:
+    from speed.bridges.backend import Backend, BackendSubscription
+
+log = logger("speed.bridges")
+
+ENVELOPE, BESIDE, UNKNOWN, TOO_LARGE = "envelope", "beside", "unknown", "too large"
+BATCH = 1000
+MAX_SHOWN = 20
+"""Places of what was not taken over that are kept to be shown."""
+PATIENCE_SECONDS = 300.0
+"""How long a backend may be away."""
+_PUBLISH_SECONDS = 60.0
+_PAUSE_SECONDS = 1.0
+_MAX_STATE_BYTES = 16 << 20
+
+
+class Judged(NamedTuple):
+    """What a message of the source is (an ``envelope``, an old form, ``beside``, ``unknown``, ``too large``), and what
+    is published for it."""
+
+    form: str
+    outgoing: Outgoing | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Says of each message of the source what is made of it. Pure.
+
+    Attributes:
+        backend: of the source, as in its address.
+        forms: old forms that are taken over.
+        namespace: for messages that are taken over.
+        max_message_bytes: what the target takes.
+    """
+
+    backend: str
+    forms: frozenset[str]
+    namespace: str
+    max_message_bytes: int
+
+    def judge(self, delivered: Delivered) -> Judged:
+        """An envelope goes on as it is, but for a token."""
+        try:
+            return self._of(ENVELOPE, Outgoing.of(delivered.envelope, delivered.key))
+        except WireError as error:
+            why = str(error)
+        old = self._recognised(delivered)
+        if old is None or old.form not in self.forms:
+            return Judged(UNKNOWN, None, why if old is None else f"the form of {old.form} is not asked for")
+        if old.is_beside:
+            return Judged(BESIDE, None)
+        place = Place(self.backend, delivered.topic, delivered.position, delivered.stored_at_ms)
+        try:
+            data = take_over(old, delivered.envelope, place, self.namespace)
+            return self._of(old.form, Outgoing.of(data, delivered.key))
+        except WireError as error:
+            return Judged(UNKNOWN, None, str(error))
+
+    def _of(self, form: str, outgoing: Outgoing) -> Judged:
+        size = len(outgoing.envelope)
+        if size > self.max_message_bytes:
+            return Judged(TOO_LARGE, None, f"{size} bytes, and {self.max_message_bytes} are taken")
+        return Judged(form, outgoing)
+
+    def _recognised(self, delivered: Delivered) -> OldMessage | None:
+        """By what stands beside it, as its backend has it, or else as a text of JSON."""
+        data, headers = delivered.envelope, delivered.headers
+        if self.backend == "postgres":
+            return _of_row(delivered)
+        found = None
+        if self.backend == "kafka":
+            found = of_kafka(data, headers)
+        elif self.backend == "nats":
+            found = of_nats(data, headers)
+        return found or of_redis(data)
+
+
+def _of_row(delivered: Delivered) -> OldMessage | None:
+    try:
+        payload, metadata = json.loads(delivered.envelope), json.loads(delivered.headers.get("metadata", b"[]"))
+    except (ValueError, RecursionError):
+        return None
+    return of_postgresql({"topic": delivered.topic, "payload": payload, "metadata": metadata})
+
+
+@dataclass
+class State:
+    """How far a migration has come, beside its group in the source; kept in a file.
+
+    Attributes:
+        what: source, target, topics and group: a file of another migration is refused.
+        counts: messages by what they were.
+        doubt: topics by ids of messages that are being published, or may come again: after a kill nobody knows.
+        passed: places of the same batch of what is not published.
+        offsets: by partition of Kafka, what is behind those that were published: others come again when it moves.
+    """
+
+    path: str
+    what: dict[str, str]
+    counts: Counter[str] = field(default_factory=Counter)
+    doubt: dict[str, str] = field(default_factory=dict)
+    passed: list[str] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """ConfigurationError for a file that is none, or of another migration."""
+        try:
+            with open(self.path, "rb") as file:
+                told = json.loads(file.read(_MAX_STATE_BYTES))
+            what, self.counts = told["what"], Counter(told["counts"])
+            self.doubt, self.passed, self.offsets = told["doubt"], told["passed"], told["offsets"]
+        except FileNotFoundError:
+            raise ConfigurationError(f"there is no {self.path}: begin without --resume") from None
+        except (ValueError, KeyError, TypeError):
+            raise ConfigurationError(f"{self.path} is no state of a migration: name another file") from None
+        if what != self.what:
+            raise ConfigurationError(f"{self.path} is of another migration, of {what}: name another file")
+
+    def write(self) -> None:
+        """Whole or not at all, and for good."""
+        names = ("what", "counts", "doubt", "passed", "offsets")
+        directory, name = os.path.split(os.path.abspath(self.path))
+        dir_fd = open_directory(directory)
+        try:
+            data = json.dumps({name: getattr(self, name) for name in names}).encode()
+            os.close(replace_file(name, data, dir_fd, private=True, durable=True))
+        finally:
+            os.close(dir_fd)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether a migration was begun."""
+        return os.path.lexists(self.path)
+
+
+class Migration:
+    """One run. For one thread; ``stop`` for any.
+
+    Attributes:
+        state: counts, and what is in doubt.
+        refused: places and reasons of the first that were not taken over.
+    """
+
+    def __init__(self, source: BackendSubscription, target: Backend, judge: Judge, state: State) -> None:
+        self._source, self._target, self._judge = source, target, judge
+        self.state = state
+        self.refused: list[tuple[str, str, str]] = []
+        self._arrived: dict[str, str] = {}
+        """Topics by ids of what has arrived and may come again: then it is not published again."""
+        self._counted = {*state.doubt, *state.passed}
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End after the messages in hand."""
+        self._stopping.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether ``stop`` ended it."""
+        return self._stopping.is_set()
+
+    def run(self, idle_seconds: float | None, told: Callable[[int], None]) -> None:
+        """Until nothing came for so long (None: until ``stop``). ``told`` is given the number of each batch.
+
+        Raises BackendAwayError when one of them is away for five minutes, and other errors of backends.
+        """
+        self._patiently(self._settle)
+        came = monotonic()
+        while not self._stopping.is_set():
+            found = self._patiently(self._receive)
+            if found:
+                self._move(found)
+                told(len(found))
+                came = monotonic()
+            elif idle_seconds is not None and monotonic() - came >= idle_seconds:
+                return
+
+    def _receive(self) -> list[Delivered]:
+        return self._source.receive(BATCH, 1.0)
+
+    def _move(self, found: Sequence[Delivered]) -> None:
+        """Publish them, and acknowledge what has arrived."""
+        new = [(one, self._judge.judge(one)) for one in found if not self._is_behind(one)]
+        messages = [judged.outgoing for _, judged in new if judged.outgoing is not None]
+        self.state.passed = [_place(one) for one, judged in new if judged.outgoing is None]
+        for one, judged in new:
+            self._count(one, judged)
+        self._publish(messages)
+        for one, _ in new:
+            self._note(one)
+        topics = {one.message_id: one.topic for one in messages}
+        try:
+            self._source.acknowledge(found)
+        except BackendAwayError:
+            self._arrived |= topics  # they come again
+        else:
+            self._arrived = {known: topic for known, topic in self._arrived.items() if known not in topics}
+
+    def _count(self, one: Delivered, judged: Judged) -> None:
+        form, outgoing, why = judged
+        own = _place(one) if outgoing is None else outgoing.message_id
+        if own in self._arrived:
+            return
+        if own in self._counted:
+            self._counted.discard(own)
+            return
+        self.state.counts[form] += 1
+        if why and len(self.refused) < MAX_SHOWN:
+            self.refused.append((one.topic, one.position, f"{form}: {why}"))
+
+    def _publish(self, messages: Sequence[Outgoing]) -> None:
+        """Each once: where it is not known whether one arrived, the target is asked before it is sent again."""
+        self.state.doubt = self._arrived | {one.message_id: one.topic for one in messages}
+        self.state.write()
+        while missing := [one for one in messages if one.message_id not in self._arrived]:
+            try:
+                for part in _parts(missing):
+                    self._target.publish(part, _PUBLISH_SECONDS)
+            except BackendAwayError as error:
+                log.warning("the target is away: %s", error)
+                self._patiently(self._settle)
+            else:
+                return
+
+    def _settle(self) -> None:
+        """Look for what is in doubt in the target."""
+        for topic in sorted(set(self.state.doubt.values())):
+            for page in scan(self._target, topic):
+                there = {message_id_of(one) for one in page} & self.state.doubt.keys()
+                self._arrived |= {known: self.state.doubt[known] for known in there}
+
+    # --- Kafka gives a partition again from where it stood, whatever was acknowledged meanwhile ---
+
+    def _is_behind(self, one: Delivered) -> bool:
+        return self._judge.backend == "kafka" and one.sequence < self.state.offsets.get(_partition(one), 0)
+
+    def _note(self, one: Delivered) -> None:
+        if self._judge.backend == "kafka":
+            self.state.offsets[_partition(one)] = one.sequence + 1
+
+    def _patiently(self, ask: Callable[[], Any]) -> Any:
+        """What it returns; a backend that is away is waited for."""
+        until = monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return ask()
+            except BackendAwayError:
+                if monotonic() > until or self._stopping.wait(_PAUSE_SECONDS):
+                    raise
+
+
+def _place(one: Delivered) -> str:
+    return f"{one.topic} {one.position}"
+
+
+def _partition(one: Delivered) -> str:
+    return f"{one.topic} {one.position.partition(':')[0]}"
+
+
+def _parts(messages: Sequence[Outgoing]) -> list[list[Outgoing]]:
+    """What is published at a time."""
+    parts: list[list[Outgoing]] = [[]]
+    size = 0
+    for one in messages:
+        if parts[-1] and size + len(one.envelope) > MAX_BATCH_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += len(one.envelope)
+    return parts
+
+
+def message_id_of(delivered: Delivered) -> str:
+    """Empty for what is no message."""
+    try:
+        return MessageView(delivered.envelope).message_id
+    except WireError:
+        return ""
+
+
+__all__ = ["Judge", "Judged", "Migration", "State", "message_id_of"]
