@@ -25,6 +25,7 @@ from speed.wire.message import MessageView
 from speed.wire.names import matches
 
 if TYPE_CHECKING:
+    from speed.bridges.migrating import Judge
     from speed.trust.security import Guard
 
 log = logger("speed.bridges")
@@ -36,6 +37,7 @@ _AWAY = (KeyUnavailableError, SchemasAwayError, StorageError)
 """What a message waits for, and is not refused for."""
 _FETCH_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 _ACKNOWLEDGE_MESSAGES = 100
 _ACKNOWLEDGE_SECONDS = 0.5
 """How many acknowledgements wait for others, and how long, while the program goes on."""
@@ -102,6 +104,7 @@ class Subscription:
     Attributes:
         refused: how many were no messages, or were refused.
         expired: how many were older than their time to live.
+        beside: how many were in the old form beside their envelopes, which come by themselves.
     """
 
     def __init__(
@@ -112,10 +115,12 @@ class Subscription:
         prefetch: int,
         max_message_bytes: int,
         on_refused: OnRefused | None,
+        judge: Judge | None = None,
     ) -> None:
         self._backend, self._pattern, self._guard = backend, pattern, guard
         self._prefetch, self._most, self._on_refused = prefetch, max_message_bytes, on_refused
-        self.refused = self.expired = 0
+        self._judge = judge
+        self.refused = self.expired = self.beside = 0
         self._lock = threading.Lock()
         """Of the backend's subscription."""
         self._closing = threading.Event()
@@ -188,7 +193,10 @@ class Subscription:
         if len(delivered.envelope) > self._most:
             size = len(delivered.envelope)
             raise WireError("TOO_LARGE", f"{size} bytes, and max_message_bytes is {self._most}")
-        view = MessageView(delivered.envelope).validate()
+        view = self._view(delivered)
+        if view is None:
+            self.beside += 1
+            return None
         if not delivered.topic and not matches(self._pattern, view.topic):
             return None
         if view.is_expired(time.time_ns() // 1_000_000):
@@ -199,6 +207,18 @@ class Subscription:
         if not view.says_only_publisher:  # most messages do
             check_unopened(view)
         return view
+
+    def _view(self, delivered: Delivered) -> MessageView | None:
+        """The message, also of an old form if those are read; None for one that lies beside its envelope."""
+        try:
+            return MessageView(delivered.envelope).validate()
+        except WireError:
+            judged = None if self._judge is None else self._judge.judge(delivered)
+            if judged is not None and judged.is_beside:
+                return None
+            if judged is None or judged.outgoing is None:
+                raise
+            return MessageView(judged.outgoing.envelope)
 
     def _refuse(self, delivered: Delivered, error: SpeedError) -> None:
         self.refused += 1
@@ -274,6 +294,11 @@ class Subscription:
 
     # --- life ---
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closing.is_set()
+
     def _check_open(self) -> None:
         if self._closing.is_set():
             raise BackendError(f"the subscription to {self._pattern} was closed: make another one")
@@ -303,4 +328,59 @@ class Subscription:
         self.close()
 
 
-__all__ = ["OnRefused", "Received", "Refused", "Subscription"]
+class DualSubscription:
+    """What comes in one of two places, as one; made by ``DualConnection.subscribe``. As ``Subscription`` otherwise."""
+
+    def __init__(self, new: Subscription, old: Subscription) -> None:
+        self.new, self.old = new, old
+        self._turn, self._other = new, old
+
+    def receive(self, timeout: float | None = None) -> Received | None:
+        """The next message of either, None after ``timeout`` seconds (None waits); finishes the one before.
+
+        Each place is looked into in turn, for at most 0.1 seconds while nothing is there. Raises as
+        ``Subscription.receive``.
+        """
+        deadline = None if timeout is None else monotonic() + in_seconds(timeout)
+        while True:
+            left = _LOOK_SECONDS if deadline is None else max(0.0, deadline - monotonic())
+            for _ in range(2):
+                message = self._turn.receive(min(left, _LOOK_SECONDS))
+                self._turn, self._other = self._other, self._turn
+                if message is not None:
+                    return message
+            if deadline is not None and monotonic() >= deadline:
+                return None
+
+    def __iter__(self) -> Iterator[Received]:
+        """Messages until it is closed; each is finished when its place is asked again."""
+        while True:
+            try:
+                message = self.receive(None)
+            except BackendError:
+                if self.new.is_closed or self.old.is_closed:
+                    return
+                raise
+            assert message is not None
+            yield message
+
+    def flush(self) -> None:
+        """Have what is finished acknowledged now. Raises BackendAwayError."""
+        self.new.flush()
+        self.old.flush()
+
+    def close(self) -> None:
+        """Acknowledge what is finished, and leave both."""
+        self.new.close()
+        self.old.close()
+
+    def __enter__(self) -> DualSubscription:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+__all__ = ["DualSubscription", "OnRefused", "Received", "Refused", "Subscription"]

@@ -11,7 +11,8 @@ What is published is what ``Node.publish`` sends, and what is consumed is what a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,12 @@ from speed.bridges import open_backend
 from speed.bridges.address import Address, parse_address
 from speed.bridges.backend import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES, START, Health, Outgoing
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.bridges.migrating import Judge
 from speed.core.arguments import number, text
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
-from speed.message_subscription import PREFETCH, OnRefused, Received, Refused, Subscription
+from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS
+from speed.message.taken_over import old_form
+from speed.message_subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
 from speed.protected import Written, write
 from speed.runtime.options import in_seconds
 from speed.runtime.tracing import with_trace
@@ -177,6 +181,7 @@ class Connection:
         start: str = "latest",
         prefetch: int = PREFETCH,
         on_refused: OnRefused | None = None,
+        old_forms: bool = False,
     ) -> Subscription:
         """Consume a topic, or the topics of a pattern (``orders.*``, ``*``), as a member of a group.
 
@@ -188,6 +193,8 @@ class Connection:
             prefetch: how many messages are fetched at once.
             on_refused: gets what is no message, or is refused, instead of the log alone. When it returns, that is
                 acknowledged; when it raises, that comes again.
+            old_forms: whether messages of the time before there were envelopes are taken too, as the same Message;
+                those beside their envelopes are passed over. They are not signed: a policy may refuse them.
 
         The subscription joins when it is first asked for a message.
         """
@@ -203,7 +210,8 @@ class Connection:
             raise ConfigurationError(f"prefetch is {most}; use 1 to {MAX_BATCH_MESSAGES}")
         guard = None if self._security is None else self._guard
         backend = self._open().subscribe(pattern, group, start)
-        return Subscription(backend, pattern, guard, most, self._most, on_refused)
+        judge = Judge(self._address.backend, frozenset(FORMS), self._namespace, self._most) if old_forms else None
+        return Subscription(backend, pattern, guard, most, self._most, on_refused, judge)
 
     # --- the rest ---
 
@@ -234,6 +242,75 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def dual(new: Connection, old: Connection, *, old_topic: Callable[[str], str] | None = None) -> DualConnection:
+    """Both forms during a migration: envelopes in ``new``, and the older form in ``old``.
+
+        both = speed.messages.dual(kafka, redis)
+        both.publish("orders.created", {"id": 17})
+
+    Args:
+        new: where envelopes are.
+        old: where the older form is: Kafka, NATS, Redis, or PostgreSQL with ``?table=events&form=rows``.
+        old_topic: gives the topic in ``old`` for one in ``new``; without it they are called the same, and ``new`` and
+            ``old`` must be different places.
+
+    Raises ConfigurationError for a backend that had no older form. Close both connections yourself.
+    """
+    return DualConnection(new, old, old_topic)
+
+
+class DualConnection:
+    """Two connections; made by ``dual``. Thread-safe."""
+
+    def __init__(self, new: Connection, old: Connection, old_topic: Callable[[str], str] | None) -> None:
+        self._new, self._old, self._old_topic = new, old, old_topic or (lambda topic: topic)
+        form = _FORM_OF.get(old._address.backend)
+        if form is None or (form == "postgresql" and old._address.options["form"] != "rows"):
+            raise ConfigurationError(
+                f"{old._address} had no older form: name Kafka, NATS, Redis, or a table by ?table=events&form=rows"
+            )
+        if old_topic is None and new._address == old._address:
+            raise ConfigurationError("both forms would lie in the same topics: give `old_topic`")
+        self._form = form
+
+    def __repr__(self) -> str:
+        return f"<DualConnection to {self._new._address} and {self._old._address}>"
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        timeout: float = 30.0,
+        options: PublishOptions | None = None,
+        **metadata: Any,
+    ) -> str:
+        """Publish the envelope, and then the older form, which tells its message id. As ``Connection.publish``.
+
+        When it raises, the envelope may be published and the older form not: publish again, as another message. Before
+        anything is published it raises WireError for a payload that is encrypted or compressed, and
+        UnserialisableError for one that the older form has no word for.
+        """
+        message = self._new._written(topic, payload, key, options, metadata)
+        beside = replace(message, topic=check_topic(self._old_topic(topic)), old=old_form(self._form, message.envelope))
+        seconds = in_seconds(timeout)
+        self._new._open().publish([message], seconds)
+        self._old._open().publish([beside], seconds)
+        return message.message_id
+
+    def subscribe(self, pattern: str, *, old_pattern: str | None = None, **how: Any) -> DualSubscription:
+        """Messages of both, in one form, each once: an older one beside its envelope is passed over.
+
+        ``old_pattern`` is for ``old``, without it ``pattern``; ``how`` is as of ``Connection.subscribe``.
+        """
+        new = self._new.subscribe(pattern, **how)
+        return DualSubscription(new, self._old.subscribe(old_pattern or pattern, **how, old_forms=True))
+
+
+_FORM_OF = {"kafka": KAFKA, "nats": NATS, "redis": REDIS, "postgres": POSTGRESQL}
 
 
 class _GrowingIds:
@@ -297,9 +374,12 @@ __all__ = [
     "BackendFullError",
     "BackendRefusedError",
     "Connection",
+    "DualConnection",
+    "DualSubscription",
     "Health",
     "Received",
     "Refused",
     "Subscription",
     "connect",
+    "dual",
 ]

@@ -18,8 +18,8 @@ def old_forms() -> dict[str, Any]:
     """Each case with what a reader makes of it; null where it is no message of that form."""
     return {
         "about": "Rules M-36, M-39, M-40. `headers` are texts; `value_hex` are bytes; `text` and `row` are JSON. "
-        "`expected` is null where the reader of that form does not recognise it. `payload_hex` or `payload` is what was "
-        "found. `beside`: an envelope was published with it.",
+        "`expected` is null where the reader of that form does not recognise it. `payload_hex` or `payload` is what "
+        "was found. `beside`: an envelope was published with it.",
         "kafka": [_kafka(*case) for case in _KAFKA],
         "nats": [_nats(*case) for case in _NATS],
         "redis": [_redis(*case) for case in _REDIS],

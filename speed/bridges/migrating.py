@@ -48,6 +48,11 @@ class Judged(NamedTuple):
     outgoing: Outgoing | None
     why: str = ""
 
+    @property
+    def is_beside(self) -> bool:
+        """An old form, whose envelope its publisher wrote as well."""
+        return self.form == BESIDE
+
 
 @dataclass(frozen=True)
 class Judge:

@@ -63,8 +63,12 @@ def test_old_texts_of_redis_become_messages_in_kafka(bench_of: BenchOf, tmp_path
     told = migrated(source, target, tmp_path, "--compare", "--namespace", "shop")
     assert told["counts"] == {"envelope": 1, "redis": 2}
     assert told["compared"] == {
-        "messages": 3, "arrived": 3, "missing": 0, "twice": 0,
-        "missing_places": [], "twice_ids": [],
+        "messages": 3,
+        "arrived": 3,
+        "missing": 0,
+        "twice": 0,
+        "missing_places": [],
+        "twice_ids": [],
     }
     found = {json.dumps(view.payload): view for view in views(target, source.topic)}
     assert set(found) == {'"new"', '{"id": 1}', "2"}
@@ -120,9 +124,9 @@ def test_old_records_of_kafka_become_messages_in_redis(bench_of: BenchOf, tmp_pa
 
 def test_old_messages_of_nats_keep_their_ids(bench_of: BenchOf, tmp_path: Path) -> None:
     source, target = bench_of("nats"), bench_of("redis")
-    source.raw.put(source.topic, b"raw")  # without headers: of others
     old = source.connect()
     old._backend.publish([in_old_form(source.topic, number) for number in range(5)], WAIT_SECONDS)
+    source.raw.put(source.topic, b"raw")  # without headers: of others
     told = migrated(source, target, tmp_path, "--compare", status=1)
     assert told["counts"] == {"nats": 5, "unknown": 1}
     assert told["compared"]["arrived"] == 5
