@@ -196,6 +196,7 @@ class Migration:
 
         Raises BackendAwayError when one of them is away for five minutes, and other errors of backends.
         """
+        self._patiently(self._shut_out)
         self._patiently(self._settle)
         came = monotonic()
         while not self._stopping.is_set():
@@ -253,6 +254,10 @@ class Migration:
                 self._patiently(self._settle)
             else:
                 return
+
+    def _shut_out(self) -> None:
+        """Have what a killed run left under way decided before anybody looks: a transaction of Kafka ends with this."""
+        self._target.publish([], _PUBLISH_SECONDS)
 
     def _settle(self) -> None:
         """Look for what is in doubt in the target."""

@@ -61,7 +61,7 @@ def _of_kafka(backend: Any, pattern: str) -> Pages:
     with _reading_kafka(backend) as reader:
         for place, end in _partitions(reader, pattern):
             reader.assign([place])
-            yield from _of_partition(reader, end)
+            yield from _of_partition(reader, place, end)
 
 
 def _count_kafka(backend: Any, pattern: str) -> int:
@@ -103,21 +103,22 @@ def _may_cover(pattern: str, topic: str | None) -> bool:
     return topic is None or matches(pattern, topic)
 
 
-def _of_partition(reader: Any, end: int) -> Pages:
-    """Up to an offset, or to the end: what transactions leave behind holds no record."""
+def _of_partition(reader: Any, place: Any, end: int) -> Pages:
+    """Up to an offset, or to where no more can be read: what transactions leave behind holds no record."""
     from confluent_kafka import KafkaError
 
     from speed.bridges.kafka import delivered_of
 
     until, is_over = monotonic() + _ANSWER_SECONDS, False
     while not is_over:
-        found = reader.consume(PAGE, 0.5)
-        records = [one for one in found if one.error() is None and one.offset() < end]
-        is_over = any(one.offset() >= end - 1 for one in found if one.error() is None)
-        is_over |= any(one.error().code() == KafkaError._PARTITION_EOF for one in found if one.error() is not None)
-        if records:
+        found = [one for one in reader.consume(PAGE, 0.5) if one.partition() == place.partition]
+        records = [one for one in found if one.error() is None]
+        ends = [one for one in found if one.error() is not None and one.error().code() == KafkaError._PARTITION_EOF]
+        is_over = bool(ends) or any(one.offset() >= end - 1 for one in records)
+        page = [delivered_of(one) for one in records if one.offset() < end]
+        if page:
             until = monotonic() + _ANSWER_SECONDS
-            yield [delivered_of(one) for one in records]
+            yield page
         elif monotonic() > until:
             raise BackendAwayError("Kafka does not answer: try again")
 

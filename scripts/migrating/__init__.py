@@ -1,0 +1,1 @@
+"""A migration of real records between real servers, and what envelopes cost: ``scripts/migration``."""
