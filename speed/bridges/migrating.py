@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -173,8 +173,15 @@ class Migration:
         refused: places and reasons of the first that were not taken over.
     """
 
-    def __init__(self, source: BackendSubscription, target: Backend, judge: Judge, state: State) -> None:
-        self._source, self._target, self._judge = source, target, judge
+    def __init__(
+        self,
+        source: BackendSubscription,
+        target: Backend,
+        judge: Judge,
+        state: State,
+        look: Callable[[Backend, str], Iterable[list[Delivered]]] = scan,
+    ) -> None:
+        self._source, self._target, self._judge, self._look = source, target, judge, look
         self.state = state
         self.refused: list[tuple[str, str, str]] = []
         self._arrived: dict[str, str] = {}
@@ -262,7 +269,7 @@ class Migration:
     def _settle(self) -> None:
         """Look for what is in doubt in the target."""
         for topic in sorted(set(self.state.doubt.values())):
-            for page in scan(self._target, topic):
+            for page in self._look(self._target, topic):
                 there = {message_id_of(one) for one in page} & self.state.doubt.keys()
                 self._arrived |= {known: self.state.doubt[known] for known in there}
 
