@@ -11,20 +11,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
-import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore import exceptions
-from botocore.config import Config
 
+from speed.bridges import aws
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing, too_large
-from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.bridges.backend import Delivered, Outgoing
+from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
 from speed.bridges.names import header_text, s3_day, s3_key, s3_parts, text_of_header
-from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.wire.message import new_message_id
 from speed.wire.names import matches
 
@@ -39,52 +37,7 @@ MAX_STATE_BYTES = 16 << 20
 _DAY_MS = 86_400_000
 _NEAR_DAYS = 3
 """Days back that are looked into without asking which there are."""
-_REFUSALS = frozenset(
-    {
-        "InvalidAccessKeyId",
-        "SignatureDoesNotMatch",
-        "AccessDenied",
-        "403",
-        "NoSuchBucket",
-        "AuthFailure",
-        "ExpiredToken",
-    }
-)
-_FULL = frozenset({"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "EntityTooLarge"})
-
-
-def _error(error: BaseException) -> Exception:
-    """What an error of boto3 means; its text may hold an access key, so only its code is told."""
-    if isinstance(error, exceptions.ClientError):
-        code = str(error.response.get("Error", {}).get("Code", ""))[:40]
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        if code == "EntityTooLarge":
-            return too_large("the bound of an object")
-        if code in _FULL:
-            return BackendFullError(f"S3 has no room ({code})")
-        if code in _REFUSALS or status in (401, 403):
-            return BackendRefusedError(f"S3 refuses the credentials, the bucket, or what this user may not do ({code})")
-        if status >= 500 or code in ("SlowDown", "RequestTimeout"):
-            return BackendAwayError(f"S3 does not answer, or not now ({code}): try again")
-        return BackendError(f"S3: {code}")
-    if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
-        return BackendRefusedError("S3 needs credentials: in the address, or where boto3 looks for them")
-    if is_untrusted(error):
-        return BackendRefusedError(f"S3: {UNTRUSTED}")
-    return BackendAwayError(f"S3 does not answer ({type(error).__name__}): try again")
-
-
-@contextmanager
-def asking() -> Iterator[None]:
-    """Errors of boto3 as what they mean."""
-    try:
-        yield
-    except (exceptions.BotoCoreError, exceptions.ClientError, boto3.exceptions.Boto3Error, OSError) as error:
-        raise _error(
-            error.__context__
-            if isinstance(error, boto3.exceptions.S3UploadFailedError) and error.__context__
-            else error
-        ) from None
+asking = partial(aws.asking, "S3")
 
 
 class S3Backend:
@@ -103,21 +56,8 @@ class S3Backend:
         """Thread-safe, as boto3 says."""
         with self._lock:
             if self._client is None:
-                self._client = boto3.session.Session().client("s3", **self._settings())
+                self._client = aws.client_of("s3", self._address, 2 * UPLOADS)
             return self._client
-
-    def _settings(self) -> dict[str, Any]:
-        address = self._address
-        password = address.password()
-        own = {"aws_access_key_id": address.user, "aws_secret_access_key": password} if address.user else {}
-        if address.options["endpoint"]:
-            own["endpoint_url"] = address.options["endpoint"]
-        timeouts = {"connect_timeout": 5, "read_timeout": 20, "max_pool_connections": 2 * UPLOADS}
-        config = Config(
-            **timeouts, retries={"total_max_attempts": 2, "mode": "standard"}, s3={"addressing_style": "path"}
-        )
-        trusted = address.options["trusted"] or None
-        return {**own, "region_name": address.options["region"], "config": config, "verify": trusted}
 
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Positions are keys. Several objects are written at once."""

@@ -9,20 +9,16 @@ import base64
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-import boto3
-from botocore import exceptions
-from botocore.config import Config
-
+from speed.bridges import aws
 from speed.bridges.address import Address
 from speed.bridges.backend import Delivered, Outgoing, too_large
-from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
+from speed.bridges.errors import BackendAwayError, BackendRefusedError
 from speed.bridges.names import header_text, text_of_header
-from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
 from speed.wire.names import matches
 
@@ -40,32 +36,9 @@ _JOIN_SECONDS = 2.0
 _MAX_ID = 128
 _GROUP_TAG, _SINCE_TAG = "speed-group", "speed-since"
 _POINTER = "prism-s3-key"
-_AWAY = frozenset({"RequestThrottled", "ThrottlingException", "OverLimit", "KmsThrottled"})
 
 
-def _error(error: BaseException) -> Exception:
-    """What an error of boto3 means; its text may hold an access key, so only its code is told."""
-    if isinstance(error, exceptions.ClientError):
-        code = str(error.response.get("Error", {}).get("Code", "")).rpartition(".")[2][:40]
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        if code in _AWAY or status >= 500:
-            return BackendAwayError(f"SQS does not answer, or not now ({code}): try again")
-        if status in (401, 403) or code in ("QueueDoesNotExist", "NonExistentQueue", "NoSuchBucket"):
-            return BackendRefusedError(f"SQS refuses the credentials, the queue, or what this user may not do ({code})")
-        return BackendError(f"SQS: {code}")
-    if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
-        return BackendRefusedError("SQS needs credentials: in the address, or where boto3 looks for them")
-    if is_untrusted(error):
-        return BackendRefusedError(f"SQS: {UNTRUSTED}")
-    return BackendAwayError(f"SQS does not answer ({type(error).__name__}): try again")
-
-
-@contextmanager
-def _asking() -> Iterator[None]:
-    try:
-        yield
-    except (exceptions.BotoCoreError, exceptions.ClientError, OSError) as error:
-        raise _error(error) from None
+_asking = partial(aws.asking, "SQS")
 
 
 class SqsBackend:
@@ -84,24 +57,8 @@ class SqsBackend:
         """Thread-safe, as boto3 says."""
         with self._lock:
             if service not in self._clients:
-                self._clients[service] = boto3.session.Session().client(service, **self._settings())
+                self._clients[service] = aws.client_of(service, self._address)
             return self._clients[service]
-
-    def _settings(self) -> dict[str, Any]:
-        address = self._address
-        own: dict[str, Any] = {}
-        if address.user:
-            own = {"aws_access_key_id": address.user, "aws_secret_access_key": address.password()}
-        if address.options["endpoint"]:
-            own["endpoint_url"] = address.options["endpoint"]
-        retries = {"total_max_attempts": 2, "mode": "standard"}
-        config = Config(connect_timeout=5, read_timeout=20, retries=retries, s3={"addressing_style": "path"})
-        return {
-            **own,
-            "region_name": address.options["region"],
-            "config": config,
-            "verify": address.options["trusted"] or None,
-        }
 
     def url(self) -> str:
         """Of the queue, which is never made."""
@@ -342,7 +299,7 @@ class SqsSubscription:
                 entries = _receipts(receipts[first : first + MAX_ENTRIES])
                 more = [{**entry, "VisibilityTimeout": seconds} for entry in entries]
                 client.change_message_visibility_batch(QueueUrl=url, Entries=more)
-        except (exceptions.BotoCoreError, exceptions.ClientError, OSError) as error:
+        except aws.FAILURES as error:
             log.debug("a lease in SQS was not renewed: %s", type(error).__name__)
 
     def close(self) -> None:
