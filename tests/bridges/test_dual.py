@@ -36,13 +36,13 @@ def take_both(subscription: DualSubscription, count: int) -> list[Any]:
 def test_both_forms_are_written_and_each_message_is_read_once(bench_of: BenchOf) -> None:
     new, old = bench_of("kafka"), bench_of("redis")
     both = speed.messages.dual(new.connect(name="shop"), old.connect())
-    own_id = both.publish(new.topic, {"id": 17}, key="c-4", schema={"schema_version": "v2"}, traceparent=TRACE)
+    own_id = both.publish(new.topic, {"id": 17}, key="c-4", traceparent=TRACE)
     (envelope,) = new.raw.kept(new.topic)
     view = MessageView(envelope.data)
     assert (view.message_id, view.payload) == (own_id, {"id": 17})
     assert isinstance(old.raw, RawRedis)
     ((_, fields),) = old.raw.client.xrange(new.topic)
-    meta = {"message_id": own_id, "schema": "v2", "ts": view.published_at_ms, "trace_id": TRACE}
+    meta = {"message_id": own_id, "ts": view.published_at_ms, "trace_id": TRACE}
     assert json.loads(fields[b"data"]) == {"meta": meta, "payload": {"id": 17}}
     assert fields[b"key"] == b"c-4"
     old.raw.client.xadd(new.topic, {"data": b'{"payload": "of a producer that writes the old form alone"}'})
