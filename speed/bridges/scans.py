@@ -75,7 +75,12 @@ def _reading_kafka(backend: Any) -> Iterator[Any]:
 
     from speed.bridges.kafka import error_of
 
-    own = {"group.id": "speed-scan", "enable.auto.commit": False, "enable.partition.eof": True}  # it joins no group
+    own = {
+        "group.id": "speed-scan",  # it joins no group
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    }
     reader = Consumer({**backend.settings(lambda _: None), **own})
     try:
         yield reader
@@ -104,18 +109,14 @@ def _may_cover(pattern: str, topic: str | None) -> bool:
 
 
 def _of_partition(reader: Any, place: Any, end: int) -> Pages:
-    """Up to an offset, or to where no more can be read: what transactions leave behind holds no record."""
-    from confluent_kafka import KafkaError
-
+    """Up to an offset. What is left by transactions holds no record, so the end is told by itself as well."""
     from speed.bridges.kafka import delivered_of
 
-    until, is_over = monotonic() + _ANSWER_SECONDS, False
-    while not is_over:
+    until, reached = monotonic() + _ANSWER_SECONDS, place.offset
+    while reached < end:
         found = [one for one in reader.consume(PAGE, 0.5) if one.partition() == place.partition]
-        records = [one for one in found if one.error() is None]
-        ends = [one for one in found if one.error() is not None and one.error().code() == KafkaError._PARTITION_EOF]
-        is_over = bool(ends) or any(one.offset() >= end - 1 for one in records)
-        page = [delivered_of(one) for one in records if one.offset() < end]
+        page = [delivered_of(one) for one in found if one.error() is None and one.offset() < end]
+        reached = max([reached, *(one.offset() + (one.error() is None) for one in found)])
         if page:
             until = monotonic() + _ANSWER_SECONDS
             yield page
