@@ -38,6 +38,7 @@ EXTRAS = (
     "redis",
     "postgres",
     "s3",
+    "sqs",
     "spark",
     "examples",
     "bench",

@@ -186,7 +186,10 @@ class Migration:
         self.refused: list[tuple[str, str, str]] = []
         self._arrived: dict[str, str] = {}
         """Topics by ids of what has arrived and may come again: then it is not published again."""
+        self._passed = set(state.passed)
+        """Places of what is not published and may come again."""
         self._counted = {*state.doubt, *state.passed}
+        """Ids and places of what may come again and was counted."""
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -221,32 +224,38 @@ class Migration:
     def _move(self, found: Sequence[Delivered]) -> None:
         """Publish them, and acknowledge what has arrived."""
         new = [(one, self._judge.judge(one)) for one in found if not self._is_behind(one)]
-        messages = [judged.outgoing for _, judged in new if judged.outgoing is not None]
-        self.state.passed = [_place(one) for one, judged in new if judged.outgoing is None]
         for one, judged in new:
-            self._count(one, judged)
+            if _own(one, judged) not in self._counted:
+                self._count(one, judged)
+        messages = [judged.outgoing for _, judged in new if judged.outgoing is not None]
+        passed = {_own(one, judged) for one, judged in new if judged.outgoing is None}
+        self.state.passed = sorted(self._passed | passed)
         self._publish(messages)
         for one, _ in new:
             self._note(one)
-        topics = {one.message_id: one.topic for one in messages}
         try:
             self._source.acknowledge(found)
         except BackendAwayError:
-            self._arrived |= topics  # they come again
+            self._expect_again(messages, passed)
         else:
-            self._arrived = {known: topic for known, topic in self._arrived.items() if known not in topics}
+            self._forget(messages, passed)
+
+    def _expect_again(self, messages: Sequence[Outgoing], passed: set[str]) -> None:
+        self._arrived |= {one.message_id: one.topic for one in messages}
+        self._passed |= passed
+        self._counted |= self._arrived.keys() | passed
+
+    def _forget(self, messages: Sequence[Outgoing], passed: set[str]) -> None:
+        for one in messages:
+            self._arrived.pop(one.message_id, None)
+            self._counted.discard(one.message_id)
+        self._passed -= passed
+        self._counted -= passed
 
     def _count(self, one: Delivered, judged: Judged) -> None:
-        form, outgoing, why = judged
-        own = _place(one) if outgoing is None else outgoing.message_id
-        if own in self._arrived:
-            return
-        if own in self._counted:
-            self._counted.discard(own)
-            return
-        self.state.counts[form] += 1
-        if why and len(self.refused) < MAX_SHOWN:
-            self.refused.append((one.topic, one.position, f"{form}: {why}"))
+        self.state.counts[judged.form] += 1
+        if judged.why and len(self.refused) < MAX_SHOWN:
+            self.refused.append((one.topic, one.position, f"{judged.form}: {judged.why}"))
 
     def _publish(self, messages: Sequence[Outgoing]) -> None:
         """Each once: where it is not known whether one arrived, the target is asked before it is sent again."""
@@ -293,8 +302,9 @@ class Migration:
                     raise
 
 
-def _place(one: Delivered) -> str:
-    return f"{one.topic} {one.position}"
+def _own(one: Delivered, judged: Judged) -> str:
+    """The id of what is published for a message, or its place."""
+    return f"{one.topic} {one.position}" if judged.outgoing is None else judged.outgoing.message_id
 
 
 def _partition(one: Delivered) -> str:

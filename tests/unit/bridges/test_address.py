@@ -50,6 +50,7 @@ def test_who_gives_no_password_has_none() -> None:
         ("redis://h?form=pubsub", "form", "pubsub"),
         ("redis://h", "form", "streams"),
         ("postgres://h/d", "form", "messages"),
+        ("sqs://q?lease_seconds=5", "lease_seconds", 5.0),
         ("postgres://h/d?table=events&form=rows", "form", "rows"),
         ("kafka://h?transactional_id=shop-1", "transactional_id", "shop-1"),
     ],

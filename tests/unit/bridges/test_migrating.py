@@ -96,6 +96,20 @@ def test_another_file_is_no_state(tmp_path: Path, text: str) -> None:
         State(str(tmp_path / "state"), WHAT).read()
 
 
+def test_a_state_that_is_not_there_is_none_to_go_on_with(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="begin without"):
+        State(str(tmp_path / "state"), WHAT).read()
+
+
+def test_what_is_too_much_for_one_request_goes_in_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrating, "MAX_BATCH_BYTES", 1)
+    target = Target(Trouble(["", "killed before"]))
+    one = Migration(Source(ENTRIES, Trouble([])), target, judge(), State(str(tmp_path / "s"), WHAT))  # type: ignore[arg-type]
+    with pytest.raises(KilledError):
+        one.run(0.0, lambda _: None)
+    assert len(target.kept) == 1
+
+
 class KilledError(BaseException):
     """The process dies here."""
 
@@ -171,7 +185,7 @@ ENTRIES = [lies(json.dumps({"payload": number}).encode(), number) for number in 
 ENTRIES += [lies(b"garbage", 10), lies(encode_message("new", **HEAD), 11)]
 
 
-@given(st.lists(STEPS, max_size=12))
+@given(st.lists(STEPS, max_size=16))
 def test_nothing_is_lost_or_twice_wherever_it_dies_and_whoever_is_away(steps: list[str]) -> None:
     """M-39. A group gives again what was not acknowledged; the file and the target tell what has arrived."""
     trouble = Trouble(steps)
