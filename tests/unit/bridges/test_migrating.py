@@ -229,6 +229,23 @@ def test_a_migration_that_is_stopped_ends_behind_what_it_has_in_hand(tmp_path: P
     assert (len(target.kept), one.is_stopped) == (3, True)
 
 
+def test_a_source_that_is_away_for_a_while_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it does not end before nothing came for as long as was asked."""
+    monkeypatch.setattr(migrating, "_PAUSE_SECONDS", 0.0)
+    answers = iter(["away", "", "away", ""])
+
+    class Hesitant(Source):
+        def receive(self, most: int, timeout: float) -> list[Delivered]:
+            if next(answers, "") == "away":
+                raise BackendAwayError("away")
+            return super().receive(most, timeout)
+
+    source, target = Hesitant(ENTRIES[:3], Trouble([])), Target(Trouble([]))
+    Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT)).run(0.05, lambda _: None)  # type: ignore[arg-type]
+    assert len(target.kept) == 3
+    assert next(answers, "asked") == "asked"
+
+
 def test_a_backend_that_stays_away_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrating, "_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(migrating, "PATIENCE_SECONDS", 0.0)
