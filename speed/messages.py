@@ -11,7 +11,7 @@ What is published is what ``Node.publish`` sends, and what is consumed is what a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 from types import TracebackType
@@ -132,8 +132,7 @@ class Connection:
         part. On an error some are kept: publish all again. As ``publish`` otherwise.
         """
         seconds, ids = in_seconds(timeout), []
-        made = (self._written(one[0], one[1], one[2] if len(one) > 2 else None, options, metadata) for one in messages)
-        for part in _parts(made):
+        for part in _parts(self._all_written(messages, options, metadata)):
             self._open().publish(part, seconds)
             ids += [message.message_id for message in part]
         return ids
@@ -146,6 +145,15 @@ class Connection:
         outgoing = self._checked(Outgoing.of(bytes(message), _key(key)))
         self._open().publish([outgoing], in_seconds(timeout))
         return outgoing.message_id
+
+    def _all_written(
+        self,
+        messages: Iterable[tuple[str, Any] | tuple[str, Any, str | None]],
+        options: PublishOptions | None,
+        metadata: dict[str, Any],
+    ) -> Iterator[Outgoing]:
+        for one in messages:
+            yield self._written(one[0], one[1], one[2] if len(one) > 2 else None, options, metadata)
 
     def _written(
         self, topic: str, payload: Any, key: str | None, options: PublishOptions | None, metadata: dict[str, Any]
@@ -295,11 +303,31 @@ class DualConnection:
         UnserialisableError for one that the older form has no word for.
         """
         message = self._new._written(topic, payload, key, options, metadata)
-        beside = replace(message, topic=check_topic(self._old_topic(topic)), old=old_form(self._form, message.envelope))
-        seconds = in_seconds(timeout)
-        self._new._open().publish([message], seconds)
-        self._old._open().publish([beside], seconds)
+        self._publish([message], in_seconds(timeout))
         return message.message_id
+
+    def publish_all(
+        self,
+        messages: Iterable[tuple[str, Any] | tuple[str, Any, str | None]],
+        *,
+        timeout: float = 30.0,
+        options: PublishOptions | None = None,
+        **metadata: Any,
+    ) -> list[str]:
+        """Many messages, as ``Connection.publish_all``; each part in both forms before the next one."""
+        seconds, ids = in_seconds(timeout), []
+        for part in _parts(self._new._all_written(messages, options, metadata)):
+            self._publish(part, seconds)
+            ids += [message.message_id for message in part]
+        return ids
+
+    def _publish(self, messages: Sequence[Outgoing], seconds: float) -> None:
+        beside = [
+            replace(one, topic=check_topic(self._old_topic(one.topic)), old=old_form(self._form, one.envelope))
+            for one in messages
+        ]
+        self._new._open().publish(messages, seconds)
+        self._old._open().publish(beside, seconds)
 
     def subscribe(self, pattern: str, *, old_pattern: str | None = None, **how: Any) -> DualSubscription:
         """Messages of both, in one form, each once: an older one beside its envelope is passed over.

@@ -57,7 +57,7 @@ def test_old_records_of_kafka_have_the_old_headers(bench_of: BenchOf) -> None:
     bench = bench_of("kafka")
     connection = bench.connect()
     both = speed.messages.dual(connection, connection, old_topic=lambda topic: f"{topic}.v1")
-    own_id = both.publish(bench.topic, {"id": 17}, correlation_id="cart-7")
+    (own_id,) = both.publish_all([(bench.topic, {"id": 17}, "k")], correlation_id="cart-7")
     (kept,) = bench.raw.kept(f"{bench.topic}.v1")
     assert kept.data == b'{"id": 17}'
     assert kept.said == {
