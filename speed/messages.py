@@ -364,9 +364,7 @@ _LOW_BITS = (1 << 62) - 1
 
 
 def _outgoing(topic: str, key: str | None, written: Written) -> Outgoing:
-    trace = written.traceparent
-    trace_id = trace.split("-")[1] if trace else None
-    return Outgoing(topic, key, written.data, written.message_id, written.published_at_ms, trace_id)
+    return Outgoing.made(written.data, key, topic, written.message_id, written.published_at_ms, written.traceparent)
 
 
 def _key(key: str | None) -> str | None:

@@ -129,7 +129,7 @@ def _taken_over(bug: str, place: Place, data: bytes, headers: dict[str, str]) ->
     old = read(data, said) if read else forms.of_redis(data)
     assert old is not None
     told = {"backend": place.backend, "topic": place.topic, "position": place.position}
-    envelope = take_over(old, data, place, "default")
+    envelope = take_over(old, data, place, "default").envelope
     found = {
         "stored_at_ms": place.stored_at_ms,
         "headers": headers,

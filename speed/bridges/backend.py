@@ -48,9 +48,16 @@ class Outgoing:
         """WireError(BAD_MESSAGE) for what is no message."""
         envelope = without_token(envelope)
         view = MessageView(envelope).validate()
-        trace = view.traceparent
-        trace_id = trace.split("-")[1] if trace else None
-        return cls(view.topic, key, envelope, view.message_id, view.published_at_ms, trace_id)
+        told = view.topic, view.message_id, view.published_at_ms, view.traceparent
+        return cls.made(envelope, key, *told)
+
+    @classmethod
+    def made(
+        cls, envelope: bytes, key: str | None, topic: str, message_id: str, unix_ms: int, traceparent: str | None
+    ) -> Outgoing:
+        """Of what its maker knows."""
+        trace_id = traceparent.split("-")[1] if traceparent else None
+        return cls(topic, key, envelope, message_id, unix_ms, trace_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,10 +83,10 @@ class Judge:
             return Judged(BESIDE, None)
         place = Place(self.backend, delivered.topic, delivered.position, delivered.stored_at_ms)
         try:
-            data = take_over(old, delivered.envelope, place, self.namespace)
-            return self._of(old.form, Outgoing.of(data, delivered.key))
+            taken = take_over(old, delivered.envelope, place, self.namespace)
         except WireError as error:
             return Judged(UNKNOWN, None, str(error))
+        return self._of(old.form, Outgoing.made(taken.envelope, delivered.key, *taken[1:]))
 
     def _of(self, form: str, outgoing: Outgoing) -> Judged:
         size = len(outgoing.envelope)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from speed.errors import UnserialisableError
 from speed.message.old_forms import BESIDE, KAFKA, NATS, POSTGRESQL, REDIS, OldMessage, payload_bytes
@@ -34,15 +34,27 @@ class Place:
     stored_at_ms: int = 0
 
 
-def take_over(old: OldMessage, data: bytes, place: Place, namespace: str) -> bytes:
+class Taken(NamedTuple):
+    """The envelope that an old message became, and what it says; its time is in Unix milliseconds."""
+
+    envelope: bytes
+    topic: str
+    message_id: str
+    published_at_ms: int
+    traceparent: str | None
+
+
+def take_over(old: OldMessage, data: bytes, place: Place, namespace: str) -> Taken:
     """The envelope of an old message that lay at ``place`` as ``data``: the same each time, but for ``namespace``.
 
     WireError(BAD_MESSAGE) for what no envelope holds, such as another kind of topic.
     """
     payload, content_type = payload_bytes(old)
     told: dict[str, Any] = {"topic": place.topic, "published_at_ms": place.stored_at_ms or 1, **old.metadata}
-    told.setdefault("message_id", old_message_id(place, data, told["published_at_ms"]))
-    return encode_message(payload, content_type=content_type, namespace=namespace, schema=old.schema, **told)
+    if "message_id" not in told:
+        told["message_id"] = old_message_id(place, data, told["published_at_ms"])
+    envelope = encode_message(payload, content_type=content_type, namespace=namespace, schema=old.schema, **told)
+    return Taken(envelope, told["topic"], told["message_id"], told["published_at_ms"], told.get("traceparent"))
 
 
 def old_message_id(place: Place, data: bytes, published_at_ms: int) -> str:
@@ -120,4 +132,4 @@ def _nats(view: MessageView) -> dict[str, str]:
     return {name: value for name, value in said.items() if value}
 
 
-__all__ = ["OldForm", "Place", "old_form", "old_message_id", "take_over"]
+__all__ = ["OldForm", "Place", "Taken", "old_form", "old_message_id", "take_over"]

@@ -105,9 +105,11 @@ def test_an_old_message_becomes_the_same_envelope_each_time(case: dict[str, Any]
     read = {"kafka": of_kafka, "nats": of_nats}.get(case["backend"])
     old = of_redis(data) if read is None else read(data, bytes_of(case["headers"]))
     assert old is not None
-    envelope = take_over(old, data, place, "default")
-    assert envelope.hex() == case["envelope_hex"]
-    assert take_over(old, data, place, "other") != envelope
+    taken = take_over(old, data, place, "default")
+    assert taken.envelope.hex() == case["envelope_hex"]
+    view = MessageView(taken.envelope).validate()
+    assert taken[1:] == (view.topic, view.message_id, view.published_at_ms, view.traceparent)
+    assert take_over(old, data, place, "other").envelope != taken.envelope
 
 
 def test_places_and_bytes_make_different_ids() -> None:
