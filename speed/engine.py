@@ -13,6 +13,7 @@ from speed.runtime.options import Options
 if TYPE_CHECKING:  # an engine imports what it needs itself: the native one needs nothing of the other
     from speed.core.services import Service
     from speed.runtime.batches import BatchHandler
+    from speed.runtime.futures import Carried
     from speed.runtime.message import Message
     from speed.runtime.published import Published
     from speed.wire.entry import Entry
@@ -43,8 +44,17 @@ class Engine(Protocol):
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
     ) -> Any: ...
     def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
-    ) -> Future[Any]: ...
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout: float,
+        traceparent: str | None,
+        views: bool,
+        carried: Carried | None = None,
+    ) -> Future[Any]:
+        """``carried`` makes of the answer what the caller gets."""
+
     def ping(self, target: str, timeout: float) -> float: ...
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...

@@ -1,7 +1,4 @@
-"""The public ``Node``: its verbs and their documentation. An engine does the work.
-
-Plain messages go to the engine as they are, others through ``Protected``.
-"""
+"""The public ``Node``: its verbs and their documentation. An engine does the work, or ``Protected`` and ``Across``."""
 
 from __future__ import annotations
 
@@ -28,9 +25,11 @@ from speed.runtime.receiving import Receiving
 from speed.runtime.tracing import with_trace
 from speed.wire.content import Content
 from speed.wire.entry import Entry
+from speed.wire.hosts import local_grants
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 
 if TYPE_CHECKING:
+    from speed.across import Across
     from speed.aio import AsyncNode
     from speed.message.options import PublishOptions
     from speed.protected import Protected
@@ -122,7 +121,7 @@ class Node:
             heartbeat_seconds=heartbeat_seconds,
             workers=workers,
             durability=durability,
-            allow=texts("allow", allow),
+            allow=local_grants(texts("allow", allow)),
             namespace=namespace,
             accept_namespaces=texts("accept_namespaces", accept_namespaces),
             bell=bell,
@@ -156,8 +155,7 @@ class Node:
         """A node for one of several processes that run the same program: ``Node.instance("web")`` is ``web.3f2a91c0``.
 
         Each gets a name of its own, which does not come back (``ephemeral``); others grant and address the family,
-        ``web.*``. For prefork servers, notebooks and pods: make it in the process that uses it, after a fork.
-        ``options`` are those of ``Node``.
+        ``web.*``. For prefork servers, notebooks and pods: make it after a fork. ``options`` are those of ``Node``.
         """
         return cls(f"{text('family', family)}.{os.urandom(4).hex()}", ephemeral=True, **options)
 
@@ -170,12 +168,12 @@ class Node:
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
-        """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns."""
-        self._engine.allow(each("allow", patterns))
+        """Let nodes write here: names, families ``"etl.*"``, or ``"etl.*@hosta"``; published before this returns."""
+        self._engine.allow(local_grants(each("allow", patterns)))
 
     def deny(self, *patterns: str) -> None:
         """Take grants back; envelopes not yet dispatched are discarded."""
-        self._engine.deny(each("deny", patterns))
+        self._engine.deny(local_grants(each("deny", patterns)))
 
     def allowed(self) -> tuple[str, ...]:
         """The grants in force."""
@@ -199,7 +197,7 @@ class Node:
         InvalidNameError, ConfigurationError.
         """
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
-        self._engine.register(name, awaited, None if allow is None else texts("allow", allow), idempotent)
+        self._engine.register(name, awaited, None if allow is None else local_grants(texts("allow", allow)), idempotent)
 
     def service(
         self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False
@@ -230,7 +228,7 @@ class Node:
         traceparent: str | None = None,
         views: bool = False,
     ) -> Any:
-        """Call a service of another node and return its result.
+        """Call a service of another node, here or of another host (``billing@hostb``), and return its result.
 
         ``timeout`` in seconds (default 30) is the deadline on both sides. With ``views`` bytes in the result are
         read-only memoryviews of memory that lives as long as they do. Raises UnknownNodeError, AccessDeniedError,
@@ -239,7 +237,7 @@ class Node:
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
         try:
-            return self._engine.call(target, service, named, seconds, traceparent, views)
+            return self._toward(target).call(target, service, named, seconds, traceparent, views)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
@@ -263,31 +261,30 @@ class Node:
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
         try:
-            return self._engine.submit(target, service, named, seconds, traceparent, views)
+            return self._toward(target).submit(target, service, named, seconds, traceparent, views)
         except SpeedError as error:
             error.node, error.service = target, service
             raise
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
-        return self._engine.ping(text("node", target), in_seconds(timeout))
+        return self._toward(target).ping(text("node", target), in_seconds(timeout))
 
     def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        return list(self._engine.discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
+        return list(self._toward(target).discover(text("node", target), "SERVICES", in_seconds(timeout))["services"])
 
     def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return self._engine.discover(text("node", target), "INFO", in_seconds(timeout))
+        return self._toward(target).discover(text("node", target), "INFO", in_seconds(timeout))
 
     def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
         """Counters of ``target``, or of this node without one."""
         if target is None:
             return self._engine.stats()
-        return self._engine.discover(text("node", target), "STATS", in_seconds(timeout))
+        return self._toward(target).discover(text("node", target), "STATS", in_seconds(timeout))
 
     # --- sending ---
-
     def send(
         self,
         target: str,
@@ -318,9 +315,9 @@ class Node:
         metadata, protected = self._described(options, payload, metadata)
         seconds = in_seconds(timeout)
         if protected is None:
-            return self._engine.send(target, payload, ack, seconds, metadata, on_progress, unordered)
+            return self._toward(target).send(target, payload, ack, seconds, metadata, on_progress, unordered)
         message_id, data = protected.encode(payload, options, metadata)
-        self._engine.forward(target, (data,), False, ack, seconds)
+        self._toward(target).forward(target, (data,), False, ack, seconds)
         return message_id
 
     def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **metadata: Any) -> None:
@@ -333,10 +330,10 @@ class Node:
         target, payloads = text("node", target), several("payloads", payloads)
         metadata, protected = self._described(None, None, metadata)
         if protected is None:
-            self._engine.send_all(target, payloads, in_seconds(timeout), metadata)
+            self._toward(target).send_all(target, payloads, in_seconds(timeout), metadata)
             return
         encoded = [protected.encode(payload, None, metadata)[1] for payload in payloads]
-        self._engine.forward(target, encoded, False, False, in_seconds(timeout))
+        self._toward(target).forward(target, encoded, False, False, in_seconds(timeout))
 
     def send_batch(self, target: str, payloads: Iterable[Any], **how: Any) -> str:
         """Send many payloads as one message, with one id, one acknowledgement and one handling.
@@ -357,7 +354,7 @@ class Node:
         hide one, and then none is sent. All else a receiver refuses.
         """
         self._opening.check_forwarded(several("messages", messages))
-        self._engine.forward(text("node", target), messages, event, ack, in_seconds(timeout))
+        self._toward(target).forward(text("node", target), messages, event, ack, in_seconds(timeout))
 
     def publish(
         self,
@@ -406,10 +403,9 @@ class Node:
         With ``parity_rate`` what it loses is recovered; the size is then a multiple of 64. None ends it.
         """
         size = None if segment_size is None else number("segment_size", segment_size)
-        self._engine.cut(text("node", target), size, number("parity_rate", parity_rate))
+        self._toward(target).cut(text("node", target), size, number("parity_rate", parity_rate))
 
     # --- receiving ---
-
     def on_message(self, handler: Handler) -> Handler:
         """Handle messages on the workers, in order for each sender. One handler a node, which may be ``async``.
 
@@ -536,11 +532,7 @@ class Node:
         self._engine.close(0.0 if self._loop.is_here else drain_seconds)
         if self._guarded is not None:
             self._guarded.end()
-        self._end_awaiting()
-
-    def _end_awaiting(self) -> None:
-        aio = self.__dict__.get("aio")
-        if aio is not None:
+        if (aio := self.__dict__.get("aio")) is not None:
             aio._stop()
         self._loop.stop()
 
@@ -593,6 +585,13 @@ class Node:
             return told, self._guarded or self._make_protected()
         del told["parent_span_id"]  # in segments, a message carries what every engine writes
         return told, None
+
+    def _toward(self, target: Any) -> Engine | Across:
+        if not isinstance(target, str) or "@" not in target:
+            return self._engine
+        from speed.across import Across  # few nodes have to do with other hosts
+
+        return Across(self._engine, lambda: self._guarded or self._make_protected())
 
     def _make_protected(self) -> Protected:
         from speed.protected import Protected

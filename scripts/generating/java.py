@@ -11,7 +11,7 @@ from typing import Any
 from scripts.generating import places
 from scripts.generating.kinds import WIDTH, Kind, Tree
 
-ABSENT = frozenset({"ForkedNode", "Journal", "Token", "Schema", "Batch", "Away", "Pulsar", "Backend"})
+ABSENT = frozenset({"ForkedNode", "Journal", "Token", "Schema", "Batch", "Away", "Pulsar", "Backend", "HostAway"})
 """What no Java program meets: a JVM does not fork; Java has no journal and no client of Pulsar or of backends, and
 verifies no tokens, schemas or batches."""
 BY_HAND = frozenset({"Speed", "Call", "Wire", "Storage", "SegmentStore"})

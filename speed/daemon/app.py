@@ -27,6 +27,7 @@ from speed.daemon.gateways import opened_gateway
 from speed.daemon.grants import change_grants
 from speed.daemon.groups import Groups
 from speed.daemon.hosting import Hosting
+from speed.daemon.joining import Joining
 from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.message_keys import MessageKeyRotation
 from speed.daemon.notify import ServiceNotifier
@@ -39,6 +40,7 @@ from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.registry import Registry
 from speed.wire import names
+from speed.wire.hosts import GATEWAY
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -81,6 +83,7 @@ class Daemon:
         recording: Recording | None,
         hosting: Hosting | None,
         gateway: Gateway | None,
+        joining: Joining | None,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -92,6 +95,7 @@ class Daemon:
         self._topics_trouble = ""
         """What was said of the topics last: it is said once."""
         self._gateway = gateway
+        self._joining = joining
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -216,6 +220,8 @@ class Daemon:
                 self._look_after(self._recording)
             if self._hosting is not None:
                 self._look_after_topics(self._hosting)
+            if self._joining is not None:
+                self._look_after_hosts(self._joining)
         except (OSError, StorageError) as error:
             self._log.warning("sweep_failed", reason=str(error))
         except SpeedError as error:
@@ -248,6 +254,11 @@ class Daemon:
             self._log.info("topics_written_again")
         if hosting.is_lost:
             raise LeaseLostError(f"node {hosting.name!r}, which hosts topics, is lost: another process has its name")
+
+    def _look_after_hosts(self, joining: Joining) -> None:
+        joining.look()
+        if joining.is_lost:
+            raise LeaseLostError(f"node {GATEWAY!r}, which reaches other hosts, is lost: another process has its name")
 
     def _reload(self) -> None:
         """Take over grants from the configuration file; say what needs a restart instead.
@@ -291,6 +302,8 @@ class Daemon:
             self._recording.change_grants(old.journal.allow, new.journal.allow)
         if self._hosting is not None and new.topics is not None:
             self._hosting.change_grants(new.topics, new.each_topic)
+        if self._joining is not None and new.hosts is not None:
+            self._joining.change_grants(new.hosts, new.host_grants)
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:
@@ -305,7 +318,10 @@ def _with_grants_of(old: Config, new: Config) -> Config:
         topics = replace(topics, **_rights(new.topics))
     rights = {one.name: _rights(one) for one in new.each_topic}
     each = tuple(replace(one, **rights.get(one.name, {})) for one in old.each_topic)
-    return replace(old, node=node, processes=processes, journal=journal, topics=topics, each_topic=each)
+    taken = replace(old, node=node, processes=processes, journal=journal, topics=topics, each_topic=each)
+    if old.hosts is None or new.hosts is None:
+        return taken
+    return replace(taken, hosts=replace(old.hosts, allow=new.hosts.allow), host_grants=new.host_grants)
 
 
 def _rights(settings: TopicsSettings | TopicSettings) -> dict[str, Any]:
@@ -327,6 +343,9 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
         "gateway",
         "token_keys",
         "encryption",
+        "hosts",
+        "each_host",
+        "host_grants",
     ):
         if getattr(running, section) != getattr(wanted, section):
             yield section
@@ -351,7 +370,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         workers=settings.workers,
         security=_security(config),
     )
-    recording = hosting = gateway = lock = None
+    recording = hosting = gateway = joining = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -365,6 +384,9 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if config.gateway is not None and hosting is not None:
             gateway = opened_gateway(config.gateway, config, hosting)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
+        if config.hosts is not None:
+            joining = Joining(config, config.hosts, node.root, key_path(config))
+            log.info("hosts", name=joining.name)
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
@@ -372,10 +394,12 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if recording is not None:
             recording.start()
         node.allow(*settings.allow)
-        return Daemon(config, node, recording, hosting, gateway, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, joining, sink, log, ready_fd).run()
     finally:
         if gateway is not None:
             gateway.close()
+        if joining is not None:
+            joining.close()
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from speed.daemon.toml_lines import KeyPath
 from speed.errors import ConfigurationError
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
+from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings
 
 RESTART_POLICIES = ("always", "on-failure", "never")
@@ -214,6 +215,9 @@ class Config:
     gateway: GatewaySettings | None = None
     token_keys: tuple[TokenKeySettings, ...] = ()
     encryption: EncryptionSettings | None = None
+    hosts: HostsSettings | None = None
+    each_host: tuple[HostSettings, ...] = ()
+    host_grants: tuple[HostGrantSettings, ...] = ()
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()
     lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)

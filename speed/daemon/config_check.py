@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from speed.bridges.address import parse_address
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -24,20 +25,25 @@ from speed.daemon.config import (
     TopicSettings,
     TopicsSettings,
 )
+from speed.daemon.hosts_check import host_mistakes
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.gateway.settings import MAX_HELD_KEYS, TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
+from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.algorithms import FIPS_MODES, algorithm_of
 from speed.message.declared import TYPES, EncryptionSettings, declared, rotation_of
 from speed.message.errors import MessageError
 from speed.wire import names
 from speed.wire.harmless import harmless
+from speed.wire.hosts import check_host_name, check_remote_pattern
 
 REQUIRED = {
     "service": ("name", "entry"),
     "process": ("name",),
     "topic": ("name",),
     "token_key": ("id", "algorithm", "file"),
+    "host": ("name", "key"),
+    "host_grant": ("callers", "nodes"),
 }
 """Tables of which there may be several, and what each must say."""
 OF_FILES = ("directory", "durability", "max_bytes", "max_age_seconds", "keep", "tombstone_seconds", "backlog")
@@ -98,6 +104,9 @@ class _Reader:
             gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
             encryption=encryption,
+            hosts=HostsSettings(**found["hosts"][0]) if isinstance(document.get("hosts"), dict) else None,
+            each_host=tuple(HostSettings(**one) for one in found["host"]),
+            host_grants=tuple(HostGrantSettings(**one) for one in found["host_grant"]),
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
             lines=self._lines,
@@ -155,6 +164,18 @@ class _Reader:
                 "ping_seconds": _seconds,
             },
             "encryption": _ENCRYPTION,
+            "hosts": {
+                "name": _name(check_host_name),
+                "address": _nats_address,
+                "allow": grants,
+                "max_calls": _whole(1, 256),
+            },
+            "host": {"name": _name(check_host_name), "key": path},
+            "host_grant": {
+                "callers": _list_of(_name(check_remote_pattern)),
+                "nodes": _list_of(_name(check_remote_pattern)),
+                "services": _list_of(_name(names.check_service_name)),
+            },
             "token_key": {"id": _text, "algorithm": _one_of(TOKEN_ALGORITHMS), "file": path},
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
             "process": {
@@ -245,6 +266,9 @@ class _Reader:
         self._check_topics(found["topics"][0], found["topic"], taken)
         self._check_backend(found["topics"][0], found["topic"])
         self._check_gateway(found["gateway"][0], found["token_key"])
+        self._refuse_repeated("host", found["host"], {})
+        for path, what, todo in host_mistakes(found, self._lines):
+            self._report(path, what, todo)
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
@@ -433,6 +457,17 @@ def _url(*schemes: str) -> Convert:
         return text.rstrip("/")
 
     return convert
+
+
+def _nats_address(value: Any) -> str:
+    text = _text(value)
+    try:
+        address = parse_address(text)
+    except ConfigurationError as error:  # it has no credentials in its text
+        raise _RefusedError(str(error), 'write "nats://host:4222"') from None
+    if address.backend != "nats":
+        raise _RefusedError(f"hosts do not meet over {address.backend}", 'write "nats://host:4222"')
+    return text
 
 
 def _list_of(convert: Convert) -> Convert:

@@ -9,13 +9,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from speed.bridges.address import parse_address
+from speed.bridges.tls import tls_context
 from speed.daemon.config import Config, ConfigFileError, Mistake
 from speed.daemon.config_file import load_config
 from speed.daemon.entry_point import find_problem
 from speed.daemon.gateways import gateway_problems
 from speed.daemon.publishing_check import unpublishable
 from speed.daemon.toml_lines import KeyPath
-from speed.errors import SpeedError
+from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.root import check_root
 from speed.wire.names import topics_dir
@@ -43,6 +45,7 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from unpublishable(config)
     yield from _backend_problems(config)
     yield from _encryption_problems(config)
+    yield from _host_problems(config)
     for what, todo in gateway_problems(config):
         yield ("gateway",), what, todo
     for number, directory in enumerate(config.python_path):
@@ -87,6 +90,23 @@ def _backend_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     if os.path.isdir(left) and os.listdir(left):
         what = f"{left} has topics, whose messages are not in the cluster"
         yield ("topics", "backend"), what, "move that directory away once nobody needs them"
+
+
+def _host_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """What keeps speedd from other hosts; none is asked for anything."""
+    for number, host in enumerate(config.each_host):
+        try:
+            load_key_file(str(host.key))
+        except SpeedError as error:
+            yield ("host", number, "key"), str(error), "`speed key new FILE` makes one; both hosts need the same"
+    if config.hosts is None:
+        return
+    try:
+        address = parse_address(config.hosts.address)
+        address.password()
+        tls_context(address)
+    except ConfigurationError as error:
+        yield ("hosts", "address"), str(error), "correct the address, or the file"
 
 
 def _encryption_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:

@@ -30,7 +30,7 @@ from speed.core.services import (
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.event_loop import Awaited
-from speed.runtime.futures import CallFuture
+from speed.runtime.futures import CallFuture, Carried
 from speed.runtime.message import FRONT_ROOM, is_large
 from speed.runtime.options import (
     MESSAGE_OPTIONS,
@@ -110,9 +110,17 @@ class NativeEngine:
         return self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
 
     def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout: float,
+        traceparent: str | None,
+        views: bool,
+        carried: Carried | None = None,
     ) -> Future[Any]:
         future = NativeFuture(self._process, target, service)
+        future.carried = carried
         traceparent = traceparent or current_trace()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, views, future)
         future.written = self._engine, target, request_id

@@ -28,7 +28,7 @@ from speed.errors import (
     WireError,
 )
 from speed.runtime.context import Context, boot_ms, unix_ms
-from speed.runtime.futures import Answer, CallFuture, Completion, OneAnswer, Outcome, Waiter
+from speed.runtime.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
 from speed.runtime.links import Links
 from speed.runtime.outgoing import OutgoingLink
 from speed.runtime.tracing import current_trace
@@ -86,11 +86,12 @@ class Calls:
         timeout_seconds: float,
         traceparent: str | None,
         views: bool,
+        carried: Carried | None = None,
     ) -> CallFuture:
         """Call, and wait later; ``views``: bytes of the result become memoryviews."""
         request_id = self._next_id()
         future = CallFuture(self._tell, self._process, target, service)
-        future.views = views
+        future.views, future.carried = views, carried
         future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
         try:
             self._start(request_id, target, service, arguments, timeout_seconds, future.complete, traceparent)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from speed.core.forms import as_views
 from speed.core.log import logger
@@ -97,6 +97,19 @@ class OneAnswer:
             self._completion(outcome)
 
 
+class Carried(Protocol):
+    """What another host answered to a call, as its caller gets it."""
+
+    asked: tuple[str, str]
+    """The node and the service that the caller named."""
+
+    def __call__(self, answer: Any) -> Any:
+        """The result, or the SpeedError that ended the call."""
+
+    def failed(self, error: SpeedError) -> SpeedError:
+        """What an error on the way there means to the caller."""
+
+
 class CallFuture(Future[Any]):
     """The result of a call to come.
 
@@ -108,6 +121,8 @@ class CallFuture(Future[Any]):
     """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
     views = False
     """Whether bytes of the result become memoryviews."""
+    carried: Carried | None = None
+    """What makes of the answer what the caller gets, where another host gave it."""
     _withdraw: Callable[[], None] | None = None
     _hung: deque[Callable[[Future[Any]], object]] | None = None
     _is_settled = False
@@ -194,10 +209,14 @@ class CallFuture(Future[Any]):
         self.settle(outcome)
 
     def settle(self, outcome: Outcome) -> None:
+        asked = self._asked
+        if self.carried is not None:
+            asked = self.carried.asked
+            outcome = self.carried.failed(outcome) if isinstance(outcome, SpeedError) else self.carried(outcome)
         try:
             if isinstance(outcome, SpeedError):
                 error = raised(outcome, Execution.MAY_HAVE_RUN)
-                error.node, error.service = self._asked
+                error.node, error.service = asked
                 self.set_exception(error)
             else:
                 self.set_result(as_views(outcome) if self.views else outcome)

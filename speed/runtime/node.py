@@ -14,6 +14,7 @@ from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
 from speed.runtime import at_exit, locks, outbox, start
 from speed.runtime.batches import BatchHandler
 from speed.runtime.delivery import Handler
+from speed.runtime.futures import Carried
 from speed.runtime.message import Message, is_large
 from speed.runtime.options import Options
 from speed.runtime.published import Published
@@ -81,10 +82,17 @@ class PythonEngine:
         return as_views(result) if views else result
 
     def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout: float,
+        traceparent: str | None,
+        views: bool,
+        carried: Carried | None = None,
     ) -> Future[Any]:
         self._check_open()
-        return self._parts.calls.submit(target, service, arguments, timeout, traceparent, views)
+        return self._parts.calls.submit(target, service, arguments, timeout, traceparent, views, carried)
 
     def ping(self, target: str, timeout: float) -> float:
         began = monotonic()
