@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 BATCH_MESSAGES = 64
 """Of ``send_all``, in one question to the gateway."""
 _KINDS: dict[str, type[SpeedError]] = {
-    kind.code: kind for kind in vars(speed.errors).values() if isinstance(kind, type) and issubclass(kind, DeliveryError)
+    kind.code: kind
+    for kind in vars(speed.errors).values()
+    if isinstance(kind, type) and issubclass(kind, DeliveryError)
 } | {InvalidNameError.code: InvalidNameError}
 """What is no error of a call, by code: those of speed.errors alone, and of them the one that is named in codes.json."""
 

@@ -8,7 +8,7 @@ SpeedError
 ├── NodeStateError
 │       NodeClosedError ForkedNodeError
 ├── DeliveryError
-│       UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
+│       UnknownNodeError NodeLeftError (NodeLeavingError HostAwayError) InboxFullError StorageError PayloadTooLargeError
 │       UnserialisableError NotAcknowledgedError SegmentStoreError
 ├── CallError
 │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError InternalError
@@ -179,6 +179,12 @@ class NodeLeavingError(CallError, NodeLeftError):
     """The other node is leaving and took nothing more: the call never began."""
 
     code = "LEAVING"
+
+
+class HostAwayError(NodeLeftError):
+    """Another host cannot be reached, or was lost before it answered."""
+
+    code = "HOST_AWAY"
 
 
 class InboxFullError(DeliveryError):

@@ -27,7 +27,6 @@ from speed.daemon.gateways import opened_gateway
 from speed.daemon.grants import change_grants
 from speed.daemon.groups import Groups
 from speed.daemon.hosting import Hosting
-from speed.daemon.joining import Joining
 from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.message_keys import MessageKeyRotation
 from speed.daemon.notify import ServiceNotifier
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from speed import MessageSecurity
+    from speed.daemon.joining import Joining
     from speed.gateway.server import Gateway
 
 START_PATIENCE_SECONDS = 30.0
@@ -385,6 +385,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             gateway = opened_gateway(config.gateway, config, hosting)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
         if config.hosts is not None:
+            from speed.daemon.joining import Joining  # few join hosts
+
             joining = Joining(config, config.hosts, node.root, key_path(config))
             log.info("hosts", name=joining.name)
         # Grants come after the services, so that whoever may call also finds them.

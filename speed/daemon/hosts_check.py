@@ -40,7 +40,11 @@ def _grant_mistakes(number: int, grant: Mapping[str, Any], own: str, known: set[
     for key in ("callers", "nodes"):
         for pattern in grant.get(key, ()):
             if host_of(pattern) not in known:
-                yield ("host_grant", number, key), f"there is no host {host_of(pattern)!r}", "add a [[host]], or correct it"
+                yield (
+                    ("host_grant", number, key),
+                    f"there is no host {host_of(pattern)!r}",
+                    "add a [[host]], or correct it",
+                )
     callers, nodes = grant.get("callers", ()), grant.get("nodes", ())
     if f"*@{own}" in callers:
         what = f"'*@{own}' would let everyone of this host call out"

@@ -15,6 +15,9 @@ from speed.hosts.settings import HostGrantSettings, HostsSettings
 from speed.hosts.stand_ins import StandIns
 from speed.wire.hosts import GATEWAY
 
+STAND_IN_WORKERS = 2
+"""Threads on which calls of one other node end."""
+
 
 class Joining:
     """Everything that ``[hosts]``, ``[[host]]`` and ``[[host_grant]]`` ask for."""
@@ -32,7 +35,7 @@ class Joining:
                 {host.name: keys.keyring for host, keys in zip(config.each_host, self._keys, strict=True)},
                 grants,
                 self._node,
-                StandIns(lambda name: self._made(name, 1)),
+                StandIns(lambda name: self._made(name, STAND_IN_WORKERS)),
                 settings.max_calls,
             )
             self._allowed = self._callers(grants, settings.allow)
@@ -44,8 +47,15 @@ class Joining:
 
     def _made(self, name: str, workers: int) -> Node:
         node = self._config.node
-        times = {"lease_seconds": node.lease_seconds, "heartbeat_seconds": node.heartbeat_seconds}
-        return Node(name, root=self._root, key=self._key, workers=workers, **times)
+        return Node(
+            name,
+            root=self._root,
+            key=self._key,
+            workers=workers,
+            spin_seconds=0.0,
+            lease_seconds=node.lease_seconds,
+            heartbeat_seconds=node.heartbeat_seconds,
+        )
 
     def _callers(self, grants: HostGrants, others: Sequence[str]) -> tuple[str, ...]:
         """Who may write to the gateway: who may call out, and who may ask."""

@@ -1,4 +1,4 @@
-"""What one host knows of another: its life, proven by a fresh answer, and its clock (H-5, H-6). Pure but for random bytes.
+"""What one host knows of another: its life, which a fresh answer proves, and its clock (H-5, H-6).
 
 A greeting carries a nonce. Who answers it holds the key of the pair now, so a life that an answer tells is no replay.
 """

@@ -25,7 +25,7 @@ from speed.errors import (
 from speed.hosts.grants import HostGrants
 from speed.hosts.link import HostLink
 from speed.hosts.outward import ASKS, OPERATIONS, details_of
-from speed.hosts.stand_ins import StandIns
+from speed.hosts.stand_ins import StandIn, StandIns
 from speed.runtime.said import Said
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
@@ -39,16 +39,31 @@ log = logger("speed.hosts")
 
 REMEMBERED = 4096
 """Answers to messages of one host, by which a repetition is recognised."""
-_KINDS: dict[str, dict[str, type]] = {"call": {"service": str, "arguments": dict}, "send": {"messages": list, "ack": bool}}
+_KINDS: dict[str, dict[str, type]] = {
+    "call": {"service": str, "arguments": dict},
+    "send": {"messages": list, "ack": bool},
+}
 
 
 class Serving:
     """One question under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, link: HostLink, request_id: str, question: dict[str, Any]) -> None:
+        self.link, self.request_id, self.question = link, request_id, question
+        self.stand_in: StandIn | None = None
         self._lock = threading.Lock()
         self._future: Future[Any] | None = None
         self._is_withdrawn = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from all others."""
+        return self.link.name, self.request_id
+
+    @property
+    def is_send(self) -> bool:
+        """Whether it brings messages, and may be repeated."""
+        return bool(self.question["operation"] == "send")
 
     def began(self, future: Future[Any]) -> None:
         """The call began; it is withdrawn if that was asked before."""
@@ -64,10 +79,14 @@ class Serving:
         if future is not None:
             future.cancel()
 
-    def check(self) -> None:
-        """CallWithdrawnError if it need not begin."""
+    def seconds_left(self) -> float:
+        """Until its deadline. CallTimeoutError, CallWithdrawnError if it need not begin."""
+        left: float = self.question["deadline"] / 1000 - monotonic()
+        if left <= 0:
+            raise CallTimeoutError("the deadline was over when the call arrived", {"phase": "queued"})
         if self._is_withdrawn:
             raise CallWithdrawnError("the call was withdrawn", {"phase": "queued"})
+        return left
 
 
 class Inward:
@@ -109,78 +128,90 @@ class Inward:
             self._withdraw(link, request_id)
             return
         _check(question)
-        serving, known = self._begin(link, request_id)
-        if serving is not None:
-            self._pool.submit(self._serve, link, request_id, question, serving)
+        serving = Serving(link, request_id, question)
+        is_new, known = self._has_place(serving)
+        if is_new:
+            self._pool.submit(self._serve, serving)
         elif known is not None:
             self._reply(link, known)
 
-    def _begin(self, link: HostLink, request_id: str) -> tuple[Serving | None, bytes | None]:
-        """A place for it, or the answer if there is one already. Neither for a repetition of what is under way."""
-        key = link.name, request_id
+    def _has_place(self, serving: Serving) -> tuple[bool, bytes | None]:
+        """Whether it begins, or the answer if there is one already. Neither for a repetition of what is under way."""
         with self._lock:
-            known = self._delivered.get(link.name, {}).get(request_id)
-            is_repeated = known is not None or key in self._under_way
+            answers = self._delivered.get(serving.link.name)
+            known = None if answers is None else answers.get(serving.request_id)
+            is_repeated = known is not None or serving.key in self._under_way
             if not is_repeated and len(self._under_way) < self._most:
-                serving = self._under_way[key] = Serving()
-                return serving, None
+                self._under_way[serving.key] = serving
+                return True, None
         if is_repeated:
             self._count("hosts_repeated")
-            return None, known
+            return False, known
         self._count("hosts_busy")
         error = InboxFullError(f"host {self._own!r} has {self._most} calls under way, and takes no more for now")
         error.execution = Execution.NOT_BEGUN
-        return None, _failed(request_id, error)
+        return False, _failed(serving.request_id, error)
 
     def _withdraw(self, link: HostLink, request_id: str) -> None:
         serving = self._under_way.get((link.name, request_id))
         if serving is not None:
             serving.withdraw()
 
-    # --- on a thread of the pool ---
+    # --- on a thread of the pool; a call ends on one of its stand-in ---
 
-    def _serve(self, link: HostLink, request_id: str, question: dict[str, Any], serving: Serving) -> None:
+    def _serve(self, serving: Serving) -> None:
+        question = serving.question
         try:
-            answer = self._answer(link, request_id, question, serving)
-            if question["operation"] == "send":
-                self._remember(link, request_id, answer)
-        finally:
-            with self._lock:
-                del self._under_way[link.name, request_id]
-        self._reply(link, answer)
-
-    def _answer(self, link: HostLink, request_id: str, question: dict[str, Any], serving: Serving) -> bytes:
-        try:
-            answer = spc.encode_success(request_id, self._result(link, question, serving))
-            link.check_size(answer)
-        except PayloadTooLargeError as error:
-            return spc.encode_error(request_id, "EXECUTION_FAILED", f"the result cannot cross: {error}")
-        except SpeedError as error:
-            if error.code == "ACCESS_DENIED":
-                self._count("hosts_denied")
-            return _failed(request_id, error)
+            left = serving.seconds_left()
+            caller, target = (question["caller"], serving.link.name), (question["node"], self._own)
+            self._grants().check(caller, target, question.get("service"))
+            serving.stand_in = self._stand_ins.take(*caller)
+            if question["operation"] == "call":
+                future = _called(serving.stand_in.node, question, left)
+                serving.began(future)
+                future.add_done_callback(partial(self._ended, serving))
+                return
+            result = _asked(serving.stand_in.node, question, left)
         except Exception as error:
-            self._said.failed(log, "a question of another host", error)
-            return spc.encode_error(request_id, "INTERNAL_ERROR", f"the gateway failed: {type(error).__name__}")
+            self._end(serving, self._failure(serving, error))
+        else:
+            self._end(serving, self._success(serving, result))
+
+    def _ended(self, serving: Serving, future: Future[Any]) -> None:
+        error = future.exception()
+        self._end(serving, self._success(serving, future.result()) if error is None else self._failure(serving, error))
+
+    def _success(self, serving: Serving, result: Any) -> bytes:
+        try:
+            answer = spc.encode_success(serving.request_id, result)
+            serving.link.check_size(answer)
+        except PayloadTooLargeError as error:
+            return spc.encode_error(serving.request_id, "EXECUTION_FAILED", f"the result cannot cross: {error}")
         self._count("hosts_answered")
         return answer
 
-    def _result(self, link: HostLink, question: dict[str, Any], serving: Serving) -> Any:
-        caller, node = question["caller"], question["node"]
-        left = question["deadline"] / 1000 - monotonic()
-        if left <= 0:
-            raise CallTimeoutError("the deadline was over when the call arrived", {"phase": "queued"})
-        serving.check()
-        self._grants().check((caller, link.name), (node, self._own), question.get("service"))
-        with self._stand_ins.of(caller, link.name) as stand_in:
-            return _asked(stand_in, question, left, serving)
+    def _failure(self, serving: Serving, error: BaseException) -> bytes:
+        if isinstance(error, SpeedError):
+            self._count("hosts_denied" if error.code == "ACCESS_DENIED" else "hosts_failed")
+            return _failed(serving.request_id, error)
+        text = f"the gateway failed: {type(error).__name__}"
+        log.error("a question of host %s failed", serving.link.name, exc_info=error)
+        return spc.encode_error(serving.request_id, "INTERNAL_ERROR", text)
 
-    def _remember(self, link: HostLink, request_id: str, answer: bytes) -> None:
+    def _end(self, serving: Serving, answer: bytes) -> None:
         with self._lock:
-            kept = self._delivered.setdefault(link.name, OrderedDict())
-            kept[request_id] = answer
-            if len(kept) > REMEMBERED:
-                kept.popitem(last=False)
+            if serving.is_send:
+                self._remember(serving, answer)
+            del self._under_way[serving.key]
+        if serving.stand_in is not None:
+            self._stand_ins.give_back(serving.stand_in)
+        self._reply(serving.link, answer)
+
+    def _remember(self, serving: Serving, answer: bytes) -> None:
+        kept = self._delivered.setdefault(serving.link.name, OrderedDict())
+        kept[serving.request_id] = answer
+        if len(kept) > REMEMBERED:
+            kept.popitem(last=False)
 
     def _reply(self, link: HostLink, answer: bytes) -> None:
         try:
@@ -190,18 +221,20 @@ class Inward:
             self._said.warn(log, f"undelivered {link.name}", "an answer to host %s was not sent: %s", link.name, error)
 
 
-def _asked(stand_in: Node, question: dict[str, Any], left: float, serving: Serving) -> Any:
+def _called(stand_in: Node, question: dict[str, Any], left: float) -> Future[Any]:
+    trace = question.get("traceparent")
+    return stand_in.submit(
+        question["node"], question["service"], question["arguments"], timeout=left, traceparent=trace
+    )
+
+
+def _asked(stand_in: Node, question: dict[str, Any], left: float) -> Any:
     """What the node says. Raises what the verbs of ``Node`` do."""
     operation, node = question["operation"], question["node"]
-    if operation == "call":
-        trace = question.get("traceparent")
-        future = stand_in.submit(node, question["service"], question["arguments"], timeout=left, traceparent=trace)
-        serving.began(future)
-        return future.result()
     if operation == "send":
         return stand_in.forward(node, question["messages"], ack=question["ack"], timeout=left)
-    ask: Any = {name: partial(getattr(stand_in, name), node) for name in ASKS}[operation]
-    return ask(timeout=left)
+    ask: Any = {name: getattr(stand_in, name) for name in ASKS}[operation]
+    return ask(node, timeout=left)
 
 
 def _check(question: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The link to one other host: greetings, questions and their answers, over a broker that is not trusted (H-4 to H-7)."""
+"""The link to one other host: greetings, questions and answers, over a broker that is not trusted (H-4 to H-7)."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from speed.core.services import Request
 from speed.errors import (
     CallError,
     CallTimeoutError,
+    Execution,
     InvalidArgumentsError,
     NotAcknowledgedError,
     SpeedError,
@@ -43,7 +44,7 @@ class Outward:
             question = _question(request, node)
             link = self._links.get(host)
             if link is None:
-                raise UnknownNodeError(f"no host {host!r} is known here: see `speed hosts`, or add a [[host]]")
+                raise _unknown(f"no host {host!r} is known here: see `speed hosts`, or add a [[host]]")
             self._grants().check((request.caller, self._own), (node, host), question.get("service"))
             return self._carried(link, request, question)
         except SpeedError as error:
@@ -78,6 +79,12 @@ def _question(request: Request, node: str) -> dict[str, Any]:
             raise InvalidArgumentsError("send: messages must be a list of bytes: encoded messages")
         asked["messages"], asked["ack"] = messages, request.get("ack", bool, default=False)
     return asked
+
+
+def _unknown(text: str) -> UnknownNodeError:
+    error = UnknownNodeError(text)
+    error.execution = Execution.NOT_BEGUN
+    return error
 
 
 def _told(error: SpeedError) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from speed.errors import InboxFullError
@@ -18,7 +17,9 @@ MAX_STAND_INS = 32
 END_SECONDS = 1.0
 
 
-class _StandIn:
+class StandIn:
+    """One of them, and how many use it."""
+
     def __init__(self, node: Node) -> None:
         self.node = node
         self.uses = 0
@@ -30,28 +31,28 @@ class StandIns:
     def __init__(self, make: Callable[[str], Node], most: int = MAX_STAND_INS) -> None:
         self._make, self._most = make, most
         self._lock = threading.Lock()
-        self._all: OrderedDict[str, _StandIn] = OrderedDict()
+        self._all: OrderedDict[str, StandIn] = OrderedDict()
         self._is_over = False
 
-    @contextmanager
-    def of(self, node: str, host: str) -> Iterator[Node]:
-        """The stand-in of a node of another host. Raises what ``Node`` does, and InboxFullError if all are in use."""
-        one = self._taken(stand_in(node, host))
-        try:
-            yield one.node
-        finally:
-            with self._lock:
-                one.uses -= 1
+    def take(self, node: str, host: str) -> StandIn:
+        """That of a node of another host, until it is given back.
 
-    def _taken(self, name: str) -> _StandIn:
+        Raises what ``Node`` does, and InboxFullError if all are in use.
+        """
+        name = stand_in(node, host)
         with self._lock:
             one = self._all.get(name)
             if one is None or one.node.closed:
                 self._make_room()
-                one = self._all[name] = _StandIn(self._make(name))
+                one = self._all[name] = StandIn(self._make(name))
             self._all.move_to_end(name)
             one.uses += 1
             return one
+
+    def give_back(self, one: StandIn) -> None:
+        """It is not used any more."""
+        with self._lock:
+            one.uses -= 1
 
     def _make_room(self) -> None:
         if self._is_over:

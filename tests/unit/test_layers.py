@@ -1,8 +1,8 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
 The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <-
-bridges <- the public face ``speed`` <- journal <- topics <- pulsar <- gateway <- spark, daemon, cli. A module may
-import its own layer and those below.
+bridges <- the public face ``speed`` <- journal <- topics <- pulsar <- hosts <- gateway <- spark, daemon, cli.
+A module may import its own layer and those below.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ LAYERS = (
     "journal",
     "topics",
     "pulsar",
+    "hosts",
     "gateway",
     "application",
 )
 FACE = frozenset({"node", "testing", "opening", "protected", "typed", "engine", "aio", "columns", "column_services"})
-FACE |= {"topic", "topic_consumer", "topic_host", "aio_topic", "messages", "message_subscription"}
+FACE |= {"topic", "topic_consumer", "topic_host", "aio_topic", "messages", "message_subscription", "across"}
 APPLICATIONS = frozenset({"spark", "daemon", "cli"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
