@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nodes": ("speed.cli.directory", "List live nodes."),
     "services": ("speed.cli.directory", "List the services of a node that you may call."),
     "stats": ("speed.cli.directory", "Show the counters of a node."),
+    "hosts": ("speed.cli.hosts", "List other hosts, and whether they can be reached."),
     "ping": ("speed.cli.directory", "Measure the round trip to a node."),
     "call": ("speed.cli.talk", "Call a service and print its result."),
     "send": ("speed.cli.talk", "Send one message."),

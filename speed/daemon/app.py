@@ -384,11 +384,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if config.gateway is not None and hosting is not None:
             gateway = opened_gateway(config.gateway, config, hosting)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
-        if config.hosts is not None:
-            from speed.daemon.joining import Joining  # few join hosts
-
-            joining = Joining(config, config.hosts, node.root, key_path(config))
-            log.info("hosts", name=joining.name)
+        joining = _joining(config, node.root, log)
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
@@ -419,6 +415,17 @@ def _security(config: Config) -> MessageSecurity | None:
     from speed.trust.declared import security_of
 
     return security_of(config.encryption)
+
+
+def _joining(config: Config, root: str, log: Any) -> Joining | None:
+    """The gateway to other hosts; its modules are loaded only where there is one."""
+    if config.hosts is None:
+        return None
+    from speed.daemon.joining import Joining
+
+    joining = Joining(config, config.hosts, root, key_path(config))
+    log.info("hosts", name=joining.name)
+    return joining
 
 
 def _only_one(root: str) -> BaseFileLock:

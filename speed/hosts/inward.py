@@ -131,7 +131,7 @@ class Inward:
         serving = Serving(link, request_id, question)
         is_new, known = self._has_place(serving)
         if is_new:
-            self._pool.submit(self._serve, serving)
+            self._start(serving)
         elif known is not None:
             self._reply(link, known)
 
@@ -157,6 +157,16 @@ class Inward:
         if serving is not None:
             serving.withdraw()
 
+    def _start(self, serving: Serving) -> None:
+        """A call that waits for nothing begins at once: another thread costs it more than all that is done here."""
+        question = serving.question
+        if question["operation"] == "call":
+            serving.stand_in = self._stand_ins.take_quick(question["caller"], serving.link.name)
+        if serving.stand_in is not None:
+            self._serve(serving)
+        else:
+            self._pool.submit(self._serve, serving)
+
     # --- on a thread of the pool; a call ends on one of its stand-in ---
 
     def _serve(self, serving: Serving) -> None:
@@ -165,12 +175,14 @@ class Inward:
             left = serving.seconds_left()
             caller, target = (question["caller"], serving.link.name), (question["node"], self._own)
             self._grants().check(caller, target, question.get("service"))
-            serving.stand_in = self._stand_ins.take(*caller)
+            if serving.stand_in is None:
+                serving.stand_in = self._stand_ins.take(*caller)
             if question["operation"] == "call":
                 future = _called(serving.stand_in.node, question, left)
                 serving.began(future)
                 future.add_done_callback(partial(self._ended, serving))
                 return
+            serving.stand_in.has_sent |= serving.is_send
             result = _asked(serving.stand_in.node, question, left)
         except Exception as error:
             self._end(serving, self._failure(serving, error))
@@ -179,6 +191,8 @@ class Inward:
 
     def _ended(self, serving: Serving, future: Future[Any]) -> None:
         error = future.exception()
+        assert serving.stand_in is not None
+        serving.stand_in.is_answered = not isinstance(error, CallTimeoutError)
         self._end(serving, self._success(serving, future.result()) if error is None else self._failure(serving, error))
 
     def _success(self, serving: Serving, result: Any) -> bytes:

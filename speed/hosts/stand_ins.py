@@ -23,6 +23,14 @@ class StandIn:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.uses = 0
+        self.has_sent = False
+        self.is_answered = False
+        """Whether its last call was."""
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether its lanes have room for sure: they hold nothing but calls that are about to be answered."""
+        return self.is_answered and not self.has_sent and not self.node.closed
 
 
 class StandIns:
@@ -31,7 +39,7 @@ class StandIns:
     def __init__(self, make: Callable[[str], Node], most: int = MAX_STAND_INS) -> None:
         self._make, self._most = make, most
         self._lock = threading.Lock()
-        self._all: OrderedDict[str, StandIn] = OrderedDict()
+        self._all: OrderedDict[tuple[str, str], StandIn] = OrderedDict()
         self._is_over = False
 
     def take(self, node: str, host: str) -> StandIn:
@@ -41,11 +49,21 @@ class StandIns:
         """
         name = stand_in(node, host)
         with self._lock:
-            one = self._all.get(name)
+            one = self._all.get((node, host))
             if one is None or one.node.closed:
                 self._make_room()
-                one = self._all[name] = StandIn(self._make(name))
-            self._all.move_to_end(name)
+                one = self._all[node, host] = StandIn(self._make(name))
+            self._all.move_to_end((node, host))
+            one.uses += 1
+            return one
+
+    def take_quick(self, node: str, host: str) -> StandIn | None:
+        """The same if it is there, and a call of it begins without a wait."""
+        with self._lock:
+            one = self._all.get((node, host))
+            if one is None or not one.is_quick:
+                return None
+            self._all.move_to_end((node, host))
             one.uses += 1
             return one
 
@@ -59,7 +77,7 @@ class StandIns:
             raise InboxFullError("the gateway is closed")
         if len(self._all) < self._most:
             return
-        idle = next((name for name, one in self._all.items() if not one.uses), None)
+        idle = next((key for key, one in self._all.items() if not one.uses), None)
         if idle is None:
             raise InboxFullError(f"{self._most} nodes of other hosts are at work here: try again")
         self._all.pop(idle).node.close(drain_seconds=0.0)

@@ -1,0 +1,36 @@
+"""``speed hosts``: the hosts that this one is joined with, as the gateway of the root sees them."""
+
+from __future__ import annotations
+
+import click
+
+from speed.cli.options import Settings, node_options
+from speed.cli.output import echo, print_rows, print_value
+from speed.wire.hosts import GATEWAY
+
+COLUMNS = ("host", "state", "round trip", "waiting")
+
+
+@click.command("hosts")
+@node_options
+def hosts_command(settings: Settings) -> None:
+    """List other hosts, whether they answer, and how many calls to them wait.
+
+    speedd must have [hosts], and allow this command there.
+    """
+    with settings.node() as node:
+        told = node.call(GATEWAY, "list")
+    if settings.as_json:
+        print_value(told, True)
+        return
+    rows = [
+        [
+            one["host"],
+            "up" if one["up"] else "away",
+            f"{one['roundTripMs']:.1f} ms" if one["up"] else "",
+            one["waiting"],
+        ]
+        for one in told["hosts"]
+    ]
+    print_rows(COLUMNS, rows, empty="No other hosts.")
+    echo(f"This host is {told['name']}. NATS: {told['broker']}.", error=True)
