@@ -394,10 +394,9 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         node.allow(*settings.allow)
         return Daemon(config, node, recording, hosting, gateway, joining, sink, log, ready_fd).run()
     finally:
-        if gateway is not None:
-            gateway.close()
-        if joining is not None:
-            joining.close()
+        for open_to_others in (gateway, joining):
+            if open_to_others is not None:
+                open_to_others.close()
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:
