@@ -358,18 +358,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     logging.getLogger().addHandler(Forwarded(log))
     sys.path[:0] = [str(path) for path in config.python_path]
     services = [(service, load_service(service.entry)) for service in config.services]
-    settings = config.node
     log.info("starting", config=str(config.path), pid=os.getpid())
-    node = Node(
-        settings.name,
-        root=str(settings.root) if settings.root else None,
-        key=key_path(config),
-        fabrics=list(settings.fabrics),
-        lease_seconds=settings.lease_seconds,
-        heartbeat_seconds=settings.heartbeat_seconds,
-        workers=settings.workers,
-        security=_security(config),
-    )
+    node = _own_node(config)
     recording = hosting = gateway = joining = lock = None
     try:
         lock = _only_one(node.root)
@@ -391,7 +381,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
-        node.allow(*settings.allow)
+        node.allow(*config.node.allow)
         return Daemon(config, node, recording, hosting, gateway, joining, sink, log, ready_fd).run()
     finally:
         for open_to_others in (gateway, joining):
@@ -414,6 +404,21 @@ def _security(config: Config) -> MessageSecurity | None:
     from speed.trust.declared import security_of
 
     return security_of(config.encryption)
+
+
+def _own_node(config: Config) -> Node:
+    """The node of speedd itself."""
+    settings = config.node
+    return Node(
+        settings.name,
+        root=str(settings.root) if settings.root else None,
+        key=key_path(config),
+        fabrics=list(settings.fabrics),
+        lease_seconds=settings.lease_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        workers=settings.workers,
+        security=_security(config),
+    )
 
 
 def _joining(config: Config, root: str, log: Any) -> Joining | None:
