@@ -384,9 +384,9 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         node.allow(*config.node.allow)
         return Daemon(config, node, recording, hosting, gateway, joining, sink, log, ready_fd).run()
     finally:
-        for open_to_others in (gateway, joining):
-            if open_to_others is not None:
-                open_to_others.close()
+        doors: list[Gateway | Joining | None] = [gateway, joining]
+        for door in filter(None, doors):
+            door.close()
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:

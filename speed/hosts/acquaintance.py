@@ -28,6 +28,9 @@ class Acquaintance:
         self.round_trip = 0.0
         self._open: OrderedDict[bytes, float] = OrderedDict()
         """Nonces of greetings that are not answered, and when they were sent."""
+        self._greetings = 0
+        self._newest = 0
+        """The number of the last greeting of the life that is proven."""
         self._answered = -AWAY_SECONDS
         self._is_known = False
         self._ahead = 0.0
@@ -39,10 +42,22 @@ class Acquaintance:
         self._open[nonce] = now
         if len(self._open) > _OPEN_GREETINGS:
             self._open.popitem(last=False)
-        return pack({"nonce": nonce, "life": self.own_life})
+        self._greetings += 1
+        return pack({"nonce": nonce, "life": self.own_life, "number": self._greetings})
 
-    def answer(self, greeting: bytes, now: float) -> tuple[bytes, bool]:
-        """The answer to a greeting of the other side, and whether it says a life that is not proven."""
+    def is_strange(self, greeting: bytes) -> bool:
+        """Whether a greeting says a life that is not proven. WireError BAD_SEQUENCE for one that came before."""
+        told = _checked(greeting, ("nonce", "life"))
+        if told["life"] != self.other_life:
+            return True
+        number = told.get("number")
+        if type(number) is not int or number <= self._newest:
+            raise WireError("BAD_SEQUENCE", "the greeting came before: it is a replay")
+        self._newest = number
+        return False
+
+    def answer(self, greeting: bytes, now: float) -> bytes:
+        """The answer to a greeting of the other side."""
         told = _checked(greeting, ("nonce", "life"))
         answer = {
             "nonce": told["nonce"],
@@ -50,7 +65,7 @@ class Acquaintance:
             "knows": self.other_life,
             "clock": int(now * 1000),
         }
-        return pack(answer), told["life"] != self.other_life
+        return pack(answer)
 
     def answered(self, answer: bytes, now: float) -> bool:
         """Take an answer; whether the other side began a new life since the last one."""
@@ -62,7 +77,8 @@ class Acquaintance:
         if type(clock) is not int:
             raise WireError("BAD_PAYLOAD", "an answer without a clock")
         is_new = bool(self.other_life) and told["life"] != self.other_life
-        self.other_life = told["life"]
+        if told["life"] != self.other_life:
+            self.other_life, self._newest = told["life"], 0
         self._answered, self.round_trip = now, now - sent
         self._is_known = knows == self.own_life
         self._ahead = clock / 1000 - now  # it was read before now, so a deadline is early rather than late

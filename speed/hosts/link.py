@@ -32,8 +32,8 @@ log = logger("speed.hosts")
 
 RESEND_SECONDS = 1.0
 """How soon what may be repeated is sent again while no answer comes."""
-MAX_GREETINGS_BACK = 8
-"""Greetings that others can bring about between two of our own."""
+MAX_STRANGERS = 16
+"""Greetings of lives that are not proven that are answered, between two of our own."""
 MEET_SECONDS = 3.0
 """How long a call waits for a host that has not answered yet."""
 Count = Callable[[str], None]
@@ -55,7 +55,7 @@ class HostLink:
         self._known = Acquaintance(own_life)
         self._newest = 0
         """The highest counter that came in the other side's life."""
-        self._greetings_back = MAX_GREETINGS_BACK
+        self._strangers_left = MAX_STRANGERS
         self._was_up = False
         self._waiting: dict[str, SimpleQueue[Any]] = {}
 
@@ -87,7 +87,7 @@ class HostLink:
         with self._state:
             is_up = self._known.is_up(monotonic())
             was_up, self._was_up = self._was_up, is_up
-            self._greetings_back = MAX_GREETINGS_BACK
+            self._strangers_left = MAX_STRANGERS
         if was_up and not is_up:
             log.warning("host %s does not answer any more", self.name)
             self._give_up("it does not answer any more")
@@ -111,9 +111,11 @@ class HostLink:
             self._answered(payload)
             return
         with self._state:
-            answer, is_strange = self._known.answer(payload, monotonic())
-            greets_back = self._greetings_back > 0 and (is_strange or not self._known.is_known)
-            self._greetings_back -= greets_back
+            greets_back = self._known.is_strange(payload) or not self._known.is_known
+            if greets_back and not self._strangers_left:
+                return  # a flood of old greetings; what is proven is answered all the same
+            self._strangers_left -= greets_back
+            answer = self._known.answer(payload, monotonic())
         self._publish_hello(answer, reply=True)
         if greets_back:
             self._greet()

@@ -115,9 +115,15 @@ key = "pair.key"
         command = [sys.executable, "-m", "speed.cli", "--root", str(self.root), "--key", str(self.key), *words]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, cwd=ROOT)
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Its nodes leave."""
         for node in self._nodes:
             node.close(drain_seconds=0.0)
+        self._nodes.clear()
+
+    def close(self) -> None:
+        """All of it ends."""
+        self.leave()
         self.end()
 
 
@@ -143,7 +149,13 @@ class Pair:
         for host in (self.a, self.b):
             eventually(lambda host=host: all(one["up"] for one in host.told()["hosts"]))  # type: ignore[misc]
 
+    def leave(self) -> None:
+        """The nodes of both leave."""
+        self.a.leave()
+        self.b.leave()
+
     def close(self) -> None:
+        """Both end."""
         self.a.close()
         self.b.close()
 

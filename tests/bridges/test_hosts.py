@@ -42,13 +42,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
     server.kill()
 
 
-@pytest.fixture
-def pair(tmp_path: Path, broker: Nats) -> Iterator[Pair]:
-    """Two hosts whose speedds run."""
-    both = Pair(tmp_path, [broker.address, broker.address])
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, broker: Nats) -> Iterator[Pair]:
+    both = Pair(tmp_path_factory.mktemp("pair"), [broker.address, broker.address])
     both.start()
     yield both
     both.close()
+
+
+@pytest.fixture
+def pair(running: Pair) -> Iterator[Pair]:
+    """Two hosts whose speedds run; the nodes of a test leave at its end."""
+    running.meet()
+    yield running
+    running.leave()
 
 
 class Refusal(Exception):
@@ -256,16 +263,21 @@ def test_the_asking_host_asks_only_for_whom_it_grants(pair: Pair) -> None:
 def test_the_asked_host_judges_by_its_own_grants(pair: Pair) -> None:
     billing_of(pair.b)
     analytics = pair.a.node("analytics")
-    pair.b.configure(GRANT.replace('"analytics@hosta", ', ""))
-    pair.b.reload()
-    eventually(lambda: is_denied(analytics, "charge"))
-    assert pair.b.counter("hosts_denied") > 0
-    pair.b.configure(f'{GRANT}services = ["charge"]\n')
-    pair.b.reload()
-    eventually(lambda: not is_denied(analytics, "charge"))
-    assert is_denied(analytics, "caller")
-    with pytest.raises(AccessDeniedError):
-        analytics.send("billing@hostb", 1)
+    try:
+        pair.b.configure(GRANT.replace('"analytics@hosta", ', ""))
+        pair.b.reload()
+        eventually(lambda: is_denied(analytics, "charge"))
+        assert pair.b.counter("hosts_denied") > 0
+        pair.b.configure(f'{GRANT}services = ["charge"]\n')
+        pair.b.reload()
+        eventually(lambda: not is_denied(analytics, "charge"))
+        assert is_denied(analytics, "caller")
+        with pytest.raises(AccessDeniedError):
+            analytics.send("billing@hostb", 1)
+    finally:
+        pair.b.configure()
+        pair.b.reload()
+        eventually(lambda: not is_denied(analytics, "caller"))
 
 
 def is_denied(node: speed.Node, service: str) -> bool:
