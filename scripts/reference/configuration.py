@@ -24,6 +24,7 @@ from speed.daemon.config import (
 )
 from speed.daemon.config_check import check_text
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
+from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, RotationSettings
 
 TABLES: dict[str, type] = {
@@ -35,6 +36,9 @@ TABLES: dict[str, type] = {
     "[gateway]": GatewaySettings,
     "[[token_key]]": TokenKeySettings,
     "[encryption]": EncryptionSettings,
+    "[hosts]": HostsSettings,
+    "[[host]]": HostSettings,
+    "[[host_grant]]": HostGrantSettings,
     "[[service]]": ServiceSettings,
     "[[process]]": ProcessSettings,
 }

@@ -384,9 +384,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         node.allow(*config.node.allow)
         return Daemon(config, node, recording, hosting, gateway, joining, sink, log, ready_fd).run()
     finally:
-        doors: list[Gateway | Joining | None] = [gateway, joining]
-        for door in filter(None, doors):
-            door.close()
+        _close(gateway, joining)
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:
@@ -404,6 +402,13 @@ def _security(config: Config) -> MessageSecurity | None:
     from speed.trust.declared import security_of
 
     return security_of(config.encryption)
+
+
+def _close(*doors: Gateway | Joining | None) -> None:
+    """Nobody comes in from elsewhere any more."""
+    for door in doors:
+        if door is not None:
+            door.close()
 
 
 def _own_node(config: Config) -> Node:

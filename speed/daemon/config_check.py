@@ -35,7 +35,7 @@ from speed.message.declared import TYPES, EncryptionSettings, declared, rotation
 from speed.message.errors import MessageError
 from speed.wire import names
 from speed.wire.harmless import harmless
-from speed.wire.hosts import check_host_name, check_remote_pattern
+from speed.wire.hosts import check_host_name, check_remote_pattern, local_grant
 
 REQUIRED = {
     "service": ("name", "entry"),
@@ -114,7 +114,7 @@ class _Reader:
 
     def _tables(self) -> dict[str, dict[str, Convert]]:
         """Every table and setting there is."""
-        grants, fabrics, path = _list_of(_name(names.check_grant)), _list_of(_text), self._path
+        grants, fabrics, path = _list_of(_grant), _list_of(_text), self._path
         return {
             **self._topic_tables(),
             "node": {
@@ -192,7 +192,7 @@ class _Reader:
         }
 
     def _topic_tables(self) -> dict[str, dict[str, Convert]]:
-        grants, path = _list_of(_name(names.check_grant)), self._path
+        grants, path = _list_of(_grant), self._path
         topic: dict[str, Convert] = {
             "publish": grants,
             "consume": grants,
@@ -429,6 +429,11 @@ def _name(check: Callable[[str], Any]) -> Convert:
         return text
 
     return convert
+
+
+def _grant(value: Any) -> str:
+    """As nodes know it: one for a node of another host is about its stand-in."""
+    return local_grant(_name(lambda text: names.check_grant(local_grant(text)))(value))
 
 
 def _namespace(value: Any) -> str:

@@ -68,7 +68,7 @@ class HostLink:
     def is_up(self) -> bool:
         """Whether calls can go there."""
         with self._state:
-            return self._known.is_up(monotonic())
+            return not self._broker.trouble and self._known.is_up(monotonic())
 
     @property
     def round_trip(self) -> float:
@@ -156,6 +156,7 @@ class HostLink:
         With ``repeats`` the question is sent again while none comes: the other side recognises it. Raises
         HostAwayError, PayloadTooLargeError, CallTimeoutError, CallWithdrawnError.
         """
+        self._count("hosts_asked")
         self._meet(min(deadline, monotonic() + MEET_SECONDS))
         answers: SimpleQueue[Any] = SimpleQueue()
         self._waiting[request_id] = answers
