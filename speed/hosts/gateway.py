@@ -65,9 +65,9 @@ class HostGateway:
         self._inward = Inward(name, lambda: self.grants, stand_ins, max_calls, self.count)
         self._stop = threading.Event()
         self._greeting = threading.Thread(target=self._greet, name="speed-hosts-greet", daemon=True)
-        outward = Outward(name, self.links, lambda: self.grants)
+        self._outward = Outward(name, self.links, lambda: self.grants)
         for operation in OPERATIONS:
-            node.register(operation, outward)
+            node.register(operation, self._outward)
         node.register("list", self.listed)
 
     def start(self) -> None:

@@ -161,7 +161,8 @@ class HostLink:
         answers: SimpleQueue[Any] = SimpleQueue()
         self._waiting[request_id] = answers
         try:
-            cancellation.call_when_set(lambda: answers.put(_CANCELLED))
+            if hasattr(cancellation, "call_when_set"):
+                cancellation.call_when_set(lambda: answers.put(_CANCELLED))
             self._send_question(request_id, question, deadline)
             while True:
                 left = deadline - monotonic()

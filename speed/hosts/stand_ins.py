@@ -50,7 +50,10 @@ class StandIns:
         name = stand_in(node, host)
         with self._lock:
             one = self._all.get((node, host))
-            if one is None or one.node.closed:
+            if one is not None and one.node.closed:  # its lease was lost
+                del self._all[node, host]
+                one = None
+            if one is None:
                 self._make_room()
                 one = self._all[node, host] = StandIn(self._make(name))
             self._all.move_to_end((node, host))
