@@ -68,8 +68,6 @@ class TlsChannel:
                     return self._tls.read(most)
                 except ssl.SSLWantReadError:
                     self._flush()  # it may have something to say itself
-                except ssl.SSLZeroReturnError:
-                    return b""
             data = self._raw.recv(65_536)
             with self._lock:
                 self._take(data)

@@ -11,7 +11,7 @@ import random
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -168,23 +168,21 @@ class NatsConnection:
         return b"CONNECT %b\r\nSUB %b 1\r\nPING\r\n" % (json.dumps(told).encode(), self._subject.encode())
 
     def _confirm(self, reading: Reading) -> None:
-        for line in reading.lines():
-            if line == b"PONG":
-                return
+        while (line := reading.next_line()) != b"PONG":
             if line.startswith(b"-ERR"):
                 raise _BrokenError(_refusal(line))
 
     def _serve(self, reading: Reading) -> None:
         """Hear until it breaks."""
         is_asked = False
-        while not self._stop.is_set():
+        while True:
             try:
                 line = reading.next_line()
             except TimeoutError:
                 if is_asked:
                     raise _BrokenError("the server does not answer") from None
                 is_asked = True
-                self._say(b"PING\r\n")
+                self._say(reading, b"PING\r\n")
                 continue
             is_asked = False
             self._heard(line, reading)
@@ -193,7 +191,7 @@ class NatsConnection:
         if line.startswith(b"MSG "):
             self._on_message(reading.payload(_size(line)))
         elif line == b"PING":
-            self._say(b"PONG\r\n")
+            self._say(reading, b"PONG\r\n")
         elif line.startswith(b"INFO "):
             self._take_info(line)
         elif line.startswith(b"-ERR"):
@@ -201,11 +199,9 @@ class NatsConnection:
         elif line not in (b"PONG", b"+OK"):
             raise _BrokenError("the server says what no NATS server says")
 
-    def _say(self, words: bytes) -> None:
+    def _say(self, reading: Reading, words: bytes) -> None:
         with self._lock:
-            if self._channel is None:
-                raise _BrokenError("the connection broke")
-            self._channel.send(words)
+            reading.channel.send(words)
 
 
 class Reading:
@@ -214,11 +210,6 @@ class Reading:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._buffer = bytearray()
-
-    def lines(self) -> Iterator[bytes]:
-        """One after the other."""
-        while True:
-            yield self.next_line()
 
     def next_line(self) -> bytes:
         """Without its end. TimeoutError, OSError, or _BrokenError at the end."""

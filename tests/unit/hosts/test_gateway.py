@@ -191,6 +191,7 @@ def test_the_stand_in_that_was_used_longest_ago_makes_room(two: Two) -> None:
     assert stand_ins.take_quick("c", "hosta") is third
     third.node.close(drain_seconds=0.0)  # its lease was lost
     assert stand_ins.take("c", "hosta") is not third
+    made[0].close(drain_seconds=0.0)
     stand_ins.close()
     assert all(one.closed for one in made)
     with pytest.raises(InboxFullError, match="closed"):

@@ -185,6 +185,33 @@ def test_it_is_closed_while_it_reads_and_while_it_waits(broker: MemoryBroker) ->
         assert not one._thread.is_alive()
 
 
+class _Broken:
+    """A channel that takes nothing."""
+
+    def send(self, data: bytes) -> None:
+        raise OSError("it broke")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_what_could_not_be_handed_over_as_a_whole_was_not_sent(broker: MemoryBroker, connect: Connect) -> None:
+    one = connect(broker.address)
+    one._channel = _Broken()  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(HostAwayError, match="broke"):
+            one.publish("speed.hosts.other", b"x")
+
+
+def test_a_server_may_say_more_before_it_answers_the_greeting(broker: MemoryBroker, connect: Connect) -> None:
+    broker.pong = b"+OK\r\nPONG\r\n"
+    assert connect(broker.address).connected == 1
+
+
+def test_an_error_that_says_nothing_is_told_by_its_kind() -> None:
+    assert nats._told(TimeoutError("timed out")) == "no connection (TimeoutError)"
+
+
 # --- TLS ---
 
 

@@ -15,6 +15,7 @@ from speed.errors import (
     ExecutionFailedError,
     HostAwayError,
     InvalidNameError,
+    NotAcknowledgedError,
     PayloadTooLargeError,
     UnknownNodeError,
     WireError,
@@ -63,6 +64,17 @@ def test_a_root_without_a_gateway_says_what_to_do(two: Two) -> None:
             start("billing@hostb", "charge", {"amount": 1})
         assert (caught.value.node, caught.value.service) == ("billing@hostb", "charge")
         assert caught.value.execution is Execution.NOT_BEGUN
+
+
+def test_a_gateway_that_does_not_answer_has_acknowledged_nothing(two: Two) -> None:
+    two.a.gateway._outward._links["hostb"].ask = _hanging  # type: ignore[method-assign]
+    with pytest.raises(NotAcknowledgedError, match="billing@hostb"):
+        two.analytics.send("billing@hostb", 1, timeout=0.3)
+
+
+def _hanging(*_: Any, **__: Any) -> bytes:
+    threading.Event().wait(2.0)
+    raise HostAwayError("late")
 
 
 def test_what_the_server_does_not_take_is_refused_on_both_ways(two: Two) -> None:

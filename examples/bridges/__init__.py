@@ -1,0 +1,1 @@
+"""A shop over two hosts, joined by a NATS server."""
