@@ -225,8 +225,9 @@ class Reading:
         """So many bytes, and the end of a line behind them."""
         while len(self._buffer) < size + 2:
             self._more()
-        data = bytes(self._buffer[:size])
-        if self._buffer[size : size + 2] != b"\r\n":
+        with memoryview(self._buffer) as seen:
+            data, end = bytes(seen[:size]), bytes(seen[size : size + 2])
+        if end != b"\r\n":
             raise _BrokenError("a message has another size than the server said")
         del self._buffer[: size + 2]
         return data

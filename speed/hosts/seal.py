@@ -59,7 +59,7 @@ class PairSeal:
             raise WireError("UNKNOWN_KEY", "the key of the pair is another one")
         aead = self._aead(key, self.other_id + self.own_id + lives)
         try:
-            return aead.decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])
+            return aead.decrypt(header.nonce, memoryview(envelope)[AAD_BYTES:], envelope[:AAD_BYTES])
         except ValueError:
             raise WireError("BAD_TAG", "the envelope is not authentic") from None
 
