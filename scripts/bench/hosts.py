@@ -1,9 +1,9 @@
-"""A call across two hosts beside a request of nats-py of the same size, in turns, through one NATS server of this machine.
+"""A call across two hosts beside a request of nats-py of the same size, in turns, through one server.
 
     .venv/bin/python -m scripts.bench.hosts [--rounds N] [--json]
 
-Five processes take part in a call (caller, gateway, server, gateway, service), three in a request. What is judged is the
-median of the ratios of all rounds; the target is 2. Exit status: 0 all targets met, 1 not.
+Five processes take part in a call (caller, gateway, server, gateway, service), three in a request. What is judged is
+the median of the ratios of all rounds; the target is 2. Exit status: 0 all targets met, 1 not.
 """
 
 from __future__ import annotations
