@@ -17,7 +17,7 @@ from speed.wire.seal import Keyring, hkdf
 from speed.wire.value import pack, unpack_map
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
-A, B = secrets.token_bytes(LIFE_BYTES), secrets.token_bytes(LIFE_BYTES)
+A, B = bytes(range(16)), bytes(range(16, 32))
 
 
 # --- grants ---
