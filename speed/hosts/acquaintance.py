@@ -16,6 +16,7 @@ from speed.wire.value import pack, unpack_map
 AWAY_SECONDS = 6.0
 """A host that has not answered for so long is away."""
 _OPEN_GREETINGS = 8
+_REMEMBERED_LIVES = 64
 
 
 class Acquaintance:
@@ -29,8 +30,8 @@ class Acquaintance:
         self._open: OrderedDict[bytes, float] = OrderedDict()
         """Nonces of greetings that are not answered, and when they were sent."""
         self._greetings = 0
-        self._newest = 0
-        """The number of the last greeting of the life that is proven."""
+        self._newest: OrderedDict[bytes, list[int]] = OrderedDict()
+        """Of each life that was proven: the number of its last greeting, and the last counter."""
         self._answered = -AWAY_SECONDS
         self._is_known = False
         self._ahead = 0.0
@@ -50,11 +51,18 @@ class Acquaintance:
         told = _checked(greeting, ("nonce", "life"))
         if told["life"] != self.other_life:
             return True
-        number = told.get("number")
-        if type(number) is not int or number <= self._newest:
-            raise WireError("BAD_SEQUENCE", "the greeting came before: it is a replay")
-        self._newest = number
+        self._take(0, told.get("number"))
         return False
+
+    def take_counter(self, counter: int) -> None:
+        """What is counted so came in the life that is proven. WireError BAD_SEQUENCE if it came before."""
+        self._take(1, counter)
+
+    def _take(self, place: int, number: Any) -> None:
+        newest = self._newest[self.other_life]
+        if type(number) is not int or number <= newest[place]:
+            raise WireError("BAD_SEQUENCE", "it came before: it is a replay")
+        newest[place] = number
 
     def answer(self, greeting: bytes, now: float) -> bytes:
         """The answer to a greeting of the other side."""
@@ -77,12 +85,19 @@ class Acquaintance:
         if type(clock) is not int:
             raise WireError("BAD_PAYLOAD", "an answer without a clock")
         is_new = bool(self.other_life) and told["life"] != self.other_life
-        if told["life"] != self.other_life:
-            self.other_life, self._newest = told["life"], 0
+        self._remember(told["life"])
         self._answered, self.round_trip = now, now - sent
         self._is_known = knows == self.own_life
         self._ahead = clock / 1000 - now  # it was read before now, so a deadline is early rather than late
         return is_new
+
+    def _remember(self, life: bytes) -> None:
+        """One that is proven again, as of a process that was paused, goes on where it was."""
+        self.other_life = life
+        self._newest.setdefault(life, [0, 0])
+        self._newest.move_to_end(life)
+        if len(self._newest) > _REMEMBERED_LIVES:
+            self._newest.popitem(last=False)
 
     def is_up(self, now: float) -> bool:
         """Whether both sides know each other's life, and the other has answered lately."""

@@ -181,6 +181,22 @@ def test_a_greeting_of_the_proven_life_counts_once() -> None:
         a.is_strange(pack({"nonce": A, "life": B, "number": "9"}))
 
 
+def test_a_life_that_is_proven_again_goes_on_where_it_was() -> None:
+    """H-5: as of a process that was paused, and answers again."""
+    a, b = met()
+    a.take_counter(7)
+    others = [Acquaintance(n.to_bytes(LIFE_BYTES, "big")) for n in range(70)]
+    for other in [*others[:5], b]:
+        a.answered(other.answer(a.greeting(100.0), 100.0), 100.0)
+    for counter in (1, 7):
+        with pytest.raises(WireError, match="BAD_SEQUENCE"):
+            a.take_counter(counter)
+    a.take_counter(8)
+    for other in others:
+        a.answered(other.answer(a.greeting(100.0), 100.0), 100.0)
+    assert len(a._newest) == 64
+
+
 def test_a_deadline_is_told_by_the_clock_of_the_other_and_never_late() -> None:
     """H-6."""
     a, b = Acquaintance(A), Acquaintance(B)
