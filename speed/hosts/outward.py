@@ -22,7 +22,6 @@ from speed.hosts.grants import HostGrants
 from speed.hosts.link import HostLink
 from speed.wire.hosts import split_remote
 from speed.wire.spc import decode_response
-from speed.wire.value import unpack_map
 
 ASKS = ("ping", "services", "info", "stats")
 """Questions about a node that take nothing but its name."""
@@ -60,10 +59,10 @@ class Outward:
             if is_send:
                 raise NotAcknowledgedError(f"host {link.name!r} did not say in time whether it has it") from None
             raise error
-        decode_response(payload)  # nothing else is handed on
-        answer = unpack_map(payload, "response")
-        del answer["requestId"]
-        return answer
+        answer = decode_response(payload)
+        if answer.ok:
+            return {"status": "SUCCESS", "result": answer.result}
+        return _failed(answer.error_code, answer.error_message, answer.details)
 
 
 def _question(request: Request, node: str) -> dict[str, Any]:
@@ -89,7 +88,11 @@ def _unknown(text: str) -> UnknownNodeError:
 
 def _told(error: SpeedError) -> dict[str, Any]:
     """A refusal or failure of this side, in the form in which the other side's come."""
-    return {"status": "ERROR", "errorCode": error.code, "errorMessage": str(error), "details": details_of(error)}
+    return _failed(error.code, str(error), details_of(error))
+
+
+def _failed(code: str, text: str, details: dict[str, Any]) -> dict[str, Any]:
+    return {"status": "ERROR", "errorCode": code, "errorMessage": text, "details": details}
 
 
 def details_of(error: SpeedError) -> dict[str, Any]:
