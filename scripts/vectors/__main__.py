@@ -16,6 +16,7 @@ from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
 from scripts.vectors.floors import floors
 from scripts.vectors.harmless import harmless
+from scripts.vectors.hosts import hosts
 from scripts.vectors.journal import journal
 from scripts.vectors.lanes import lanes
 from scripts.vectors.messages import messages
@@ -61,6 +62,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         topics,
         transcript,
         backend_names,
+        hosts,
     )
 }
 

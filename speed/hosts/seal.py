@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from speed.errors import WireError
-from speed.wire.envelope import EnvelopeType, Header, make_sequence, pack_header
+from speed.runtime.context import unix_ms
+from speed.wire.envelope import FLAG_REPLY, EnvelopeType, Header, make_sequence, pack_header
 from speed.wire.hosts import host_id
 from speed.wire.limits import AAD_BYTES, NONCE_BYTES
 from speed.wire.seal import Aead, Keyring, hkdf, random_bytes
@@ -21,15 +22,17 @@ _KEPT = 8
 class PairSeal:
     """Seals and opens what two hosts exchange. Thread-safe."""
 
-    def __init__(self, keyring: Keyring, own: str, other: str) -> None:
-        self._keyring = keyring
+    def __init__(self, keyring: Keyring, own: str, other: str, now_ms: Callable[[], int] = unix_ms) -> None:
+        """``now_ms``: the wall clock in Unix milliseconds, which envelopes carry for people alone."""
+        self._keyring, self._now_ms = keyring, now_ms
         self.own_id, self.other_id = host_id(own), host_id(other)
         self._lock = threading.Lock()
         self._kept: OrderedDict[bytes, Aead] = OrderedDict()
 
-    def seal_hello(self, payload: bytes, *, reply: bool) -> bytes:
-        """One that begins or answers a greeting: it opens in any life."""
-        return self._seal(EnvelopeType.DISCOVERY, 4 if reply else 0, 1, random_bytes(NONCE_BYTES), payload, b"")
+    def seal_hello(self, payload: bytes, *, reply: bool, nonce: bytes | None = None) -> bytes:
+        """One that begins or answers a greeting: it opens in any life. Without ``nonce`` it is random."""
+        drawn, flags = nonce or random_bytes(NONCE_BYTES), FLAG_REPLY if reply else 0
+        return self._seal(EnvelopeType.DISCOVERY, flags, 1, drawn, payload, b"")
 
     def seal(self, type_: int, counter: int, payload: bytes, own_life: bytes, other_life: bytes) -> bytes:
         """One for these lives. A counter is used once, and is the nonce."""
@@ -38,8 +41,8 @@ class PairSeal:
     def _seal(self, type_: int, flags: int, counter: int, nonce: bytes, payload: bytes, lives: bytes) -> bytes:
         now = self._keyring.now
         ids = self.own_id, self.other_id
-        sequence, at = make_sequence(1, counter), time.time_ns() // 1_000_000
-        header = pack_header(type_, flags, sequence, at, len(payload), *ids, now.ids[0], nonce)
+        sequence = make_sequence(1, counter)
+        header = pack_header(type_, flags, sequence, self._now_ms(), len(payload), *ids, now.ids[0], nonce)
         return self._aead(now.keys[0], ids[0] + ids[1] + lives).encrypt(nonce, payload, header, header)
 
     def open_hello(self, header: Header, envelope: bytes) -> bytes:
