@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from speed.cli.options import Settings, node_options
 from speed.cli.output import echo, print_rows, print_value
 from speed.wire.hosts import GATEWAY
 
-COLUMNS = ("host", "state", "round trip", "waiting")
+COLUMNS = ("host", "state", "round trip", "waiting", "key")
 
 
 @click.command("hosts")
@@ -23,14 +25,10 @@ def hosts_command(settings: Settings) -> None:
     if settings.as_json:
         print_value(told, True)
         return
-    rows = [
-        [
-            one["host"],
-            "up" if one["up"] else "away",
-            f"{one['roundTripMs']:.1f} ms" if one["up"] else "",
-            one["waiting"],
-        ]
-        for one in told["hosts"]
-    ]
-    print_rows(COLUMNS, rows, empty="No other hosts.")
+    print_rows(COLUMNS, map(_row, told["hosts"]), empty="No other hosts.")
     echo(f"This host is {told['name']}. NATS: {told['broker']}.", error=True)
+
+
+def _row(one: dict[str, Any]) -> list[Any]:
+    state, round_trip = ("up", f"{one['roundTripMs']:.1f} ms") if one["up"] else ("away", "")
+    return [one["host"], state, round_trip, one["waiting"], one["keyId"]]

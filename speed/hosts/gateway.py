@@ -135,6 +135,7 @@ class HostGateway:
                 "up": link.is_up,
                 "roundTripMs": round(link.round_trip * 1000, 3),
                 "waiting": link.under_way,
+                "keyId": link.key_id,
             }
             for link in self.links.values()
         ]

@@ -63,6 +63,11 @@ class HostLink:
         return self._seal.other_id
 
     @property
+    def key_id(self) -> str:
+        """Of the key of the pair that seals now."""
+        return self._seal.key_id
+
+    @property
     def is_up(self) -> bool:
         """Whether calls can go there."""
         with self._state:

@@ -29,6 +29,11 @@ class PairSeal:
         self._lock = threading.Lock()
         self._kept: OrderedDict[bytes, Aead] = OrderedDict()
 
+    @property
+    def key_id(self) -> str:
+        """Of the key that seals now."""
+        return self._keyring.key_id.hex()
+
     def seal_hello(self, payload: bytes, *, reply: bool, nonce: bytes | None = None) -> bytes:
         """One that begins or answers a greeting: it opens in any life. Without ``nonce`` it is random."""
         drawn, flags = nonce or random_bytes(NONCE_BYTES), FLAG_REPLY if reply else 0

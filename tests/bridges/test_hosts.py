@@ -387,17 +387,22 @@ def test_hosts_without_a_key_in_common_never_meet(tmp_path: Path, broker: Nats) 
 
 def test_a_rotated_key_is_followed_without_a_restart(pair: Pair) -> None:
     from speed.fs.keyfile import read_keys, write_key_file
+    from speed.wire.seal import key_id_of
 
     billing_of(pair.b)
     analytics = pair.a.node("analytics")
     old = read_keys(str(pair.a.pair))
     new = (bytes(range(32)), *old)
-    for host in (pair.b, pair.a):
-        write_key_file(str(host.pair), new, replace=True)
-    for host in (pair.b, pair.a):
-        eventually(lambda: analytics.call("billing@hostb", "charge", {"amount": 1.0}, timeout=WAIT_SECONDS) is not None)
-        write_key_file(str(host.pair), new[:1], replace=True)
-    eventually(lambda: analytics.call("billing@hostb", "charge", {"amount": 1.0}, timeout=WAIT_SECONDS) is not None)
+    for keys in ((*old, new[0]), new, new[:1]):
+        for host in (pair.b, pair.a):
+            write_key_file(str(host.pair), keys, replace=True)
+        for host in (pair.b, pair.a):
+            eventually(lambda host=host, keys=keys: seals_with(host) == key_id_of(keys[0]).hex())  # type: ignore[misc]
+        assert analytics.call("billing@hostb", "charge", {"amount": 1.0}, timeout=WAIT_SECONDS) is not None
+
+
+def seals_with(host: Host) -> str:
+    return str(host.told()["hosts"][0]["keyId"])
 
 
 # --- commands ---
