@@ -114,9 +114,10 @@ class HostLink:
             self._answered(payload)
             return
         with self._state:
-            greets_back = self._known.is_strange(payload) or not self._known.is_known
-            if greets_back and not self._strangers_left:
+            is_strange = self._known.is_strange(payload)
+            if is_strange and not self._strangers_left:
                 return  # a flood of old greetings; what is proven is answered all the same
+            greets_back = self._strangers_left > 0 and (is_strange or not self._known.is_known)
             self._strangers_left -= greets_back
             answer = self._known.answer(payload, monotonic())
         self._publish_hello(answer, reply=True)
