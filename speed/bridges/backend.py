@@ -37,6 +37,8 @@ class Outgoing:
     message_id: str
     published_at_ms: int
     trace_id: str | None
+    hops: str = ""
+    """Where it was before, beside the message (B-16)."""
 
     @classmethod
     def of(cls, envelope: bytes, key: str | None = None) -> Outgoing:
@@ -58,6 +60,8 @@ class Delivered:
         sequence: a number that grows within a topic of one partition; 0 where there is none.
         deliveries: how often it was delivered, this time included; 1 where nobody counts.
         handle: what the backend needs to acknowledge it.
+        lane: in what ``sequence`` grows without late-comers (B-14); empty where nothing does.
+        hops: where the message was, as it stands beside it; anybody may have written that.
     """
 
     topic: str
@@ -67,6 +71,20 @@ class Delivered:
     sequence: int = 0
     deliveries: int = 1
     handle: Any = field(default=None, repr=False)
+    lane: str = ""
+    hops: str = ""
+
+
+class Place(NamedTuple):
+    """How far ``bridge`` has come in a lane of its source: ``next`` is the number that comes next.
+
+    ``topic`` is where the messages of the lane go.
+    """
+
+    bridge: str
+    lane: str
+    topic: str
+    next: int
 
 
 class Health(NamedTuple):
@@ -103,8 +121,11 @@ class Backend(Protocol):
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Their positions, once all are confirmed, within ``timeout`` seconds."""
 
-    def subscribe(self, pattern: str, group: str, start: str) -> BackendSubscription:
-        """Join ``group``; it is made at ``start`` if it is not there. Connects when first asked for messages."""
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> BackendSubscription:
+        """Join ``group``; it is made at ``start`` if it is not there. Connects when first asked for messages.
+
+        ``alone``: it is the one member, ever: what it held when it was killed comes first, in its order (B-14).
+        """
 
     def ping(self, timeout: float) -> None:
         """Returns once the server answered."""
@@ -113,9 +134,23 @@ class Backend(Protocol):
         """End the connection. What is under way fails."""
 
 
+class PlacingBackend(Backend, Protocol):
+    """One that can keep a place together with the messages before it (B-14)."""
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether it does, as its address asks."""
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """Messages and places, all or none; once they are confirmed."""
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """What ``publish_at`` said last of the lane of ``place``; 0 if that is not known."""
+
+
 def too_large(limit: str) -> PayloadTooLargeError:
     """For what a server does not take."""
     return PayloadTooLargeError(f"the message is larger than the backend takes: raise {limit}, or send less")
 
 
-__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing"]
+__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing", "Place", "PlacingBackend"]

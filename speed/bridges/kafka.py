@@ -12,9 +12,10 @@ from time import monotonic
 from typing import Any
 
 import confluent_kafka as kafka
+from confluent_kafka.admin import AdminClient
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
 from speed.bridges.marks import Marks
 from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic, topic_of_kafka
@@ -23,6 +24,7 @@ RECORD_ROOM = 4096
 """Of key and headers, and what frames a record."""
 SEND_SECONDS = 30.0
 """How long librdkafka tries to send a message that nobody waits for any more."""
+_HOPS = "prism-hops"
 QUEUE_KILOBYTES = 65_536
 FETCH_KILOBYTES = 16_384
 TEND_SECONDS = 0.5
@@ -47,6 +49,7 @@ _REFUSALS = {
     _CODES._UNKNOWN_TOPIC: "to make the topic: it does not do so by itself, or one differs only in '.' and '_'",
     _CODES.INVALID_RECORD: "the record",
 }
+_NOT_THERE = (_CODES.UNKNOWN_TOPIC_OR_PART, _CODES._UNKNOWN_TOPIC, _CODES._UNKNOWN_PARTITION)
 _TOO_LARGE = frozenset({_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE})
 _AWAY = frozenset(
     {
@@ -90,6 +93,8 @@ class KafkaBackend:
         self._refused: Any = None
         """The last refusal of credentials: librdkafka tries again for ever."""
         self._transaction = str(address.options["transactional_id"])
+        self._placing: Any = None
+        """A consumer that consumes nothing: the group in which places are kept."""
 
     def settings(self, told: Callable[[Any], None]) -> dict[str, Any]:
         """What producers and consumers have in common; ``told`` gets errors of the connection."""
@@ -118,7 +123,36 @@ class KafkaBackend:
         if not self._transaction:
             return self._send(self._opened(), messages, deadline)
         with self._lock:  # a producer has one transaction at a time
-            return self._send_in_transaction(messages, deadline)
+            return self._send_in_transaction(messages, (), deadline)
+
+    @property
+    def keeps_places(self) -> bool:
+        """In transactions."""
+        return bool(self._transaction)
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """One transaction. A place is an offset of the group, and its metadata say of which lane."""
+        with self._lock:
+            self._send_in_transaction(messages, places, monotonic() + timeout)
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """Ask for the offset of its group. Of lanes that have one topic only the last is known."""
+        with self._lock:
+            asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
+            try:
+                (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
+            except kafka.KafkaException as error:
+                raise _error(error.args[0]) from None
+        if found.error is not None and found.error.code() not in _NOT_THERE:
+            raise _error(found.error)
+        return int(found.offset) if found.offset > 0 and found.metadata == place.lane else 0
+
+    def _group_of(self, bridge: str) -> Any:
+        """``_lock`` is held."""
+        if self._placing is None:
+            named = {"group.id": f"speed-bridge.{bridge}", "enable.auto.commit": False}
+            self._placing = kafka.Consumer({**self.settings(self._note), **named})
+        return self._placing
 
     def _opened(self) -> Any:
         with self._lock:
@@ -193,7 +227,9 @@ class KafkaBackend:
         if self._producer is producer:
             self._producer = None
 
-    def _send_in_transaction(self, messages: Sequence[Outgoing], deadline: float) -> list[str]:
+    def _send_in_transaction(
+        self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float
+    ) -> list[str]:
         """All or none; ``_lock`` is held."""
         try:
             if self._producer is None:
@@ -203,6 +239,10 @@ class KafkaBackend:
             producer = self._producer
             producer.begin_transaction()
             positions = self._send(producer, messages, deadline)
+            for place in places:
+                at = kafka.TopicPartition(kafka_topic(place.topic), 0, place.next, place.lane)
+                group = self._group_of(place.bridge).consumer_group_metadata()
+                producer.send_offsets_to_transaction([at], group, max(0.1, deadline - monotonic()))
             producer.commit_transaction(max(0.1, deadline - monotonic()))
         except kafka.KafkaException as error:
             self._abort()
@@ -224,9 +264,19 @@ class KafkaBackend:
 
     # --- the rest ---
 
-    def subscribe(self, pattern: str, group: str, start: str) -> KafkaSubscription:
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> KafkaSubscription:
         """Join when first asked for messages."""
-        return KafkaSubscription(self, pattern, group, start, float(self._address.options["lease_seconds"]))
+        lease = float(self._address.options["lease_seconds"])
+        return KafkaSubscription(self, pattern, group, start, lease, alone=alone)
+
+    def topic_ids(self, name: str) -> str:
+        """What tells a topic of Kafka from one of its name that was removed before."""
+        asker = AdminClient(self.settings(self._note))
+        try:
+            (asked,) = asker.describe_topics(kafka.TopicCollection([name]), request_timeout=_ANSWER_SECONDS).values()
+            return str(asked.result(_ANSWER_SECONDS).topic_id)
+        except kafka.KafkaException as error:
+            raise _error(error.args[0]) from None
 
     def ping(self, timeout: float) -> None:
         """Ask for the metadata of the cluster."""
@@ -248,9 +298,12 @@ class KafkaBackend:
         """Forget what is not confirmed."""
         with self._lock:
             producer, self._producer = self._producer, None
+            placing, self._placing = self._placing, None
         if producer is not None:
             producer.purge(blocking=False)
             producer.flush(1.0)
+        if placing is not None:
+            placing.close()
 
 
 class _Sending:
@@ -276,14 +329,30 @@ def _headers(message: Outgoing) -> list[tuple[str, str]]:
         ("prism-message-id", message.message_id),
         ("prism-topic", message.topic),
     ]
-    return headers if message.trace_id is None else [*headers, ("prism-trace-id", message.trace_id)]
+    if message.trace_id is not None:
+        headers.append(("prism-trace-id", message.trace_id))
+    if message.hops:
+        headers.append((_HOPS, message.hops))
+    return headers
+
+
+def _hops(record: Any) -> str:
+    """Anybody may have written that."""
+    found = next((value for name, value in record.headers() or () if name == _HOPS), None)
+    return (found or b"").decode("utf-8", "replace")
 
 
 class KafkaSubscription:
     """A member of a consumer group of Kafka."""
 
-    def __init__(self, backend: KafkaBackend, pattern: str, group: str, start: str, lease_seconds: float) -> None:
+    def __init__(
+        self, backend: KafkaBackend, pattern: str, group: str, start: str, lease_seconds: float, *, alone: bool
+    ) -> None:
         self._backend, self._pattern, self._group = backend, pattern, group
+        self._is_alone = alone
+        self._lanes: dict[str, str] = {}
+        """Of one that is alone: its topics, and what tells each from one of its name before."""
+        self._ends: dict[tuple[str, int], int] = {}
         self._lease_ms = int(lease_seconds * 1000)
         self._consumer: Any = None
         self._refused: Any = None
@@ -304,6 +373,7 @@ class KafkaSubscription:
                 {
                     **self._backend.settings(self._note),
                     "group.id": self._group,
+                    **({"group.instance.id": self._group} if self._is_alone else {}),
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
                     "allow.auto.create.topics": True,
@@ -393,9 +463,32 @@ class KafkaSubscription:
                 self._consumer = None
                 consumer.close()
                 raise _error(refused)
+            if self._is_alone:
+                self._look_at_topics(records)
             delivered = [one for one in map(self._delivered, records) if one is not None]
             if delivered or monotonic() >= deadline:
                 return delivered
+
+    def _look_at_topics(self, records: Sequence[Any]) -> None:
+        """Offsets that begin anew may be those of a topic that was made anew. What cannot be told comes again."""
+        for record in records:
+            if record.error() is None:
+                place = record.topic(), record.partition()
+                if record.offset() < self._ends.get(place, 0) or place[0] not in self._lanes:
+                    try:
+                        self._lanes[place[0]] = self._backend.topic_ids(place[0])
+                    except BackendError:
+                        self._drop()
+                        raise
+                self._ends[place] = record.offset() + 1
+
+    def _drop(self) -> None:
+        """Join anew: what was given out and not acknowledged comes again."""
+        consumer, self._consumer = self._consumer, None
+        self._ends.clear()
+        self._marks.clear()
+        if consumer is not None:
+            consumer.close()
 
     def _delivered(self, record: Any) -> Delivered | None:
         error = record.error()
@@ -412,6 +505,8 @@ class KafkaSubscription:
             f"{record.partition()}:{record.offset()}",
             record.offset(),
             handle=(*place, record.offset()),
+            lane=f"{place[0]}/{self._lanes[place[0]]}/{place[1]}" if place[0] in self._lanes else "",
+            hops=_hops(record) if self._is_alone else "",
         )
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:

@@ -14,7 +14,7 @@ import redis
 from redis import exceptions
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
@@ -27,6 +27,16 @@ SCAN_COUNT = 1000
 _ANSWER_SECONDS = 10.0
 _JOIN_SECONDS = 2.0
 _MAX_SEQUENCE = 1 << 20
+_PLACED = """
+for at = 2, #ARGV, 4 do
+  local fields = {'envelope', ARGV[at + 1]}
+  if ARGV[at + 2] ~= '' then fields[3], fields[4] = 'key', string.sub(ARGV[at + 2], 2) end
+  if ARGV[at + 3] ~= '' then fields[#fields + 1] = 'hops' fields[#fields + 1] = ARGV[at + 3] end
+  redis.call('XADD', ARGV[at], '*', unpack(fields))
+end
+for at = 1, #KEYS do redis.call('SET', KEYS[at], string.sub(ARGV[1], 20 * at - 19, 20 * at)) end
+"""
+"""A script ends at the first command that fails, so a place is never kept without the messages before it."""
 _GONE = ("NOGROUP", "UNBLOCKED", "no such key", "ERR no such key")
 _CREDENTIALS = frozenset({"WRONGPASS", "NOAUTH", "NOPERM", "DENIED"})
 
@@ -121,11 +131,37 @@ class RedisBackend:
             raise
         return [answer.decode() if isinstance(answer, bytes) else str(answer) for answer in answers]
 
-    def subscribe(self, pattern: str, group: str, start: str) -> RedisSubscription | RedisListener:
+    @property
+    def keeps_places(self) -> bool:
+        """Channels keep nothing."""
+        return self.has_groups
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """One script, which the server keeps whole or not at all; if one of its commands fails, those before it hold."""
+        words: list[Any] = ["".join(f"{place.next:020d}" for place in places)]
+        for one in messages:
+            words += (one.topic, one.envelope, "" if one.key is None else f"+{one.key}", one.hops)
+        keys = [_place_key(place) for place in places]
+        try:
+            with _asking():
+                _tried(lambda: self.client().eval(_PLACED, len(keys), *keys, *words), timeout)
+        except BackendRefusedError:
+            self.forget()
+            raise
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """Read its key."""
+        with _asking():
+            return int(_tried(lambda: self.client().get(_place_key(place)), timeout) or 0)
+
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False
+    ) -> RedisSubscription | RedisListener:
         """Join when first asked for messages."""
         if not self.has_groups:
             return RedisListener(self, pattern)
-        return RedisSubscription(self, pattern, group, start, float(self._address.options["lease_seconds"]))
+        lease = float(self._address.options["lease_seconds"])
+        return RedisSubscription(self, pattern, group, start, lease, alone=alone)
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
@@ -162,16 +198,27 @@ def _fields(message: Outgoing) -> dict[str, Any]:
     fields: dict[str, Any] = {"envelope": message.envelope}
     if message.key is not None:
         fields["key"] = message.key
+    if message.hops:
+        fields["hops"] = message.hops
     return fields
+
+
+def _place_key(place: Place) -> str:
+    return f"speed:bridge:{place.bridge}:{place.lane}"
 
 
 class RedisSubscription:
     """A consumer of a group in each stream of a pattern."""
 
-    def __init__(self, backend: RedisBackend, pattern: str, group: str, start: str, lease_seconds: float) -> None:
+    def __init__(
+        self, backend: RedisBackend, pattern: str, group: str, start: str, lease_seconds: float, *, alone: bool
+    ) -> None:
         self._backend, self._pattern, self._group, self._lease = backend, pattern, group, lease_seconds
         self._start = "$" if start == "latest" else "0"
-        self._name = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._name = group if alone else f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._left: dict[str, str] = {}
+        """Of one that is alone: streams in which a life before it may have left something, and behind what."""
+        self._is_alone = alone
         self._streams: dict[str, str] = {}
         """Those that have the group; read as XREADGROUP wants them."""
         self._look_again = 0.0
@@ -202,6 +249,8 @@ class RedisSubscription:
         """A stream that was removed meanwhile is made again."""
         try:
             self._prepare(client)
+            if self._is_alone:
+                return self._own(client, most) or self._new(client, most, seconds)
             return self._claimed(client, most) or self._new(client, most, seconds)
         except exceptions.ResponseError as error:
             if not str(error).startswith(_GONE):
@@ -238,6 +287,21 @@ class RedisSubscription:
             if not str(error).startswith("BUSYGROUP"):
                 raise
         self._streams[stream] = ">"
+        if self._is_alone:
+            self._left[stream] = "0"
+
+    def _own(self, client: Any, most: int) -> list[Delivered]:
+        """What a life before this one was given and did not acknowledge, before anything new."""
+        while self._left:
+            stream, behind = next(iter(self._left.items()))
+            answer = client.xreadgroup(self._group, self._name, {stream: behind}, count=most)
+            entries = answer[0][1] if answer else []
+            if not entries:
+                del self._left[stream]
+                continue
+            self._left[stream] = entries[-1][0].decode()
+            return [self._delivered(stream.encode(), entry, 2) for entry in entries if entry[1]]
+        return []
 
     def _new(self, client: Any, most: int, seconds: float) -> list[Delivered]:
         """What nobody in the group has had. Waits in the server, at most a second."""
@@ -289,6 +353,8 @@ class RedisSubscription:
             int(unix_ms) * _MAX_SEQUENCE + min(int(number), _MAX_SEQUENCE - 1),
             deliveries,
             (topic, place),
+            topic if int(number) < _MAX_SEQUENCE - 1 else "",
+            (fields or {}).get(b"hops", b"").decode("utf-8", "replace"),
         )
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:

@@ -149,7 +149,7 @@ class S3Backend:
                 client.put_object(Bucket=self.bucket, Key=key, Body=message.envelope, **extra)
         return key
 
-    def subscribe(self, pattern: str, group: str, start: str) -> S3Subscription:
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> S3Subscription:
         """Join when first asked for messages."""
         return S3Subscription(self, pattern, group, start, self._max_bytes)
 
@@ -182,7 +182,11 @@ def _metadata(message: Outgoing) -> dict[str, str]:
         "prism-message-id": header_text(message.message_id),
         "prism-topic": message.topic,
     }
-    return said if message.key is None else {**said, "prism-key": header_text(message.key)}
+    if message.key is not None:
+        said["prism-key"] = header_text(message.key)
+    if message.hops:
+        said["prism-hops"] = message.hops
+    return said
 
 
 class _Place:
@@ -318,10 +322,12 @@ class S3Subscription:
     def _delivered(self, topic: str, key: str, size: int) -> Delivered:
         """An object that is too long is not fetched whole."""
         answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=key)
-        said = answer.get("Metadata", {}).get("prism-key")
+        said = answer.get("Metadata", {})
+        named = said.get("prism-key")
         data = answer["Body"].read(self._most + 1)
         answer["Body"].close()
-        return Delivered(topic, None if said is None else text_of_header(said), data, key, handle=(topic, key))
+        own = None if named is None else text_of_header(named)
+        return Delivered(topic, own, data, key, handle=(topic, key), hops=said.get("prism-hops", ""))
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Writes the group's places."""
