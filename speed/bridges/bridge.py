@@ -28,7 +28,8 @@ MOST = 2000
 BATCH_BYTES = 8 << 20
 TAKE_SECONDS = 1.0
 PUBLISH_SECONDS = 30.0
-JOIN_SECONDS = 10.0
+JOIN_SECONDS = 5.0
+"""How long what is under way may take to end by itself."""
 FILTERED, LOOPED, EXPIRED = "filtered", "looped", "expired"
 PASSED = frozenset({FILTERED, LOOPED, EXPIRED})
 """What becomes of messages that are acknowledged and not carried; all else is a code of a dead letter."""
@@ -216,12 +217,15 @@ class Bridge:
             if len(self._batches) < 2 and self._breaker.state is CARRYING:
                 self._take(0.0)
         finally:
-            carrying.result()
+            is_done = carrying.result()
+        if not is_done:
+            return
         self._source.settle(batch.loads)
         self._batches.popleft()
         self._counts.update(batch.passed)
 
-    def _carry(self, batch: _Batch) -> None:
+    def _carry(self, batch: _Batch) -> bool:
+        """Whether nothing of it is left; on the second thread."""
         while batch.dead:
             self._end(*batch.dead[0])
             batch.dead.popleft()
@@ -242,8 +246,7 @@ class Bridge:
             self._confirm()
             batch.refused_since = None
             del batch.left[: len(part)]
-        if batch.left:
-            raise StoppedError("the bridge ends")
+        return not batch.left
 
     def _is_over(self, batch: _Batch, error: SpeedError) -> bool:
         """Whether the first message of a batch is given up."""
@@ -285,16 +288,12 @@ class Bridge:
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS)
-        self._sinking.shutdown(wait=not self._thread.is_alive())
-        self._sink.close()
+        self._sink.close()  # what is under way fails
+        self._sinking.shutdown()
         self._source.close()
 
 
 COUNTERS = ("carried", "repeated", FILTERED, LOOPED, EXPIRED, "dead", "dropped", "failures", "bytes")
-
-
-class StoppedError(SpeedError):
-    """A bridge was closed while it carried."""
 
 
 def _code(error: SpeedError) -> str:

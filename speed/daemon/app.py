@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from speed import MessageSecurity
+    from speed.daemon.bridging import Bridging
     from speed.gateway.server import Gateway
 
 START_PATIENCE_SECONDS = 30.0
@@ -81,6 +82,7 @@ class Daemon:
         recording: Recording | None,
         hosting: Hosting | None,
         gateway: Gateway | None,
+        bridging: Bridging | None,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -92,6 +94,7 @@ class Daemon:
         self._topics_trouble = ""
         """What was said of the topics last: it is said once."""
         self._gateway = gateway
+        self._bridging = bridging
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -221,6 +224,9 @@ class Daemon:
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._fail("node lost")
+        if self._bridging is not None and self._bridging.is_lost and not self._failed:
+            self._log.error("node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name")
+            self._fail("node lost")
         if self._gateway is not None and self._gateway.has_failed and not self._failed:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
             self._fail("gateway ended")
@@ -324,6 +330,7 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
         "journal",
         "topics",
         "each_topic",
+        "bridges",
         "gateway",
         "token_keys",
         "encryption",
@@ -351,7 +358,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         workers=settings.workers,
         security=_security(config),
     )
-    recording = hosting = gateway = lock = None
+    recording = hosting = gateway = bridging = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -371,11 +378,16 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
+        if config.bridges:
+            bridging = opened_bridges(config, node, hosting, recording)
+            log.info("bridges", names=[bridge.name for bridge in config.bridges])
         node.allow(*settings.allow)
-        return Daemon(config, node, recording, hosting, gateway, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, bridging, sink, log, ready_fd).run()
     finally:
         if gateway is not None:
             gateway.close()
+        if bridging is not None:
+            bridging.close()
         if not node.closed:  # a lost node has ended already
             node.close()
         if recording is not None:
@@ -384,6 +396,13 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             hosting.close()
         if lock is not None:
             lock.release()
+
+
+def opened_bridges(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:
+    """What carries messages; its libraries are loaded only for it."""
+    from speed.daemon.bridging import Bridging
+
+    return Bridging(config, node, key_path(config), hosting, recording)
 
 
 def _security(config: Config) -> MessageSecurity | None:

@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from speed.bridges.backend import START
+from speed.bridges.settings import EVENTS, MAX_BRIDGES, TOPICS, BridgeSettings
+from speed.bridges.settings import KEEPS as BRIDGE_KEEPS
+from speed.daemon.bridge_check import bridge_mistakes, end_of, too_many
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -38,6 +42,7 @@ REQUIRED = {
     "process": ("name",),
     "topic": ("name",),
     "token_key": ("id", "algorithm", "file"),
+    "bridge": ("name", "source", "target", "topics"),
 }
 """Tables of which there may be several, and what each must say."""
 OF_FILES = ("directory", "durability", "max_bytes", "max_age_seconds", "keep", "tombstone_seconds", "backlog")
@@ -97,6 +102,7 @@ class _Reader:
             each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
             gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
+            bridges=tuple(BridgeSettings(**one) for one in found["bridge"]),
             encryption=encryption,
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
@@ -154,6 +160,7 @@ class _Reader:
                 "handshake_seconds": _seconds,
                 "ping_seconds": _seconds,
             },
+            "bridge": _BRIDGE,
             "encryption": _ENCRYPTION,
             "token_key": {"id": _text, "algorithm": _one_of(TOKEN_ALGORITHMS), "file": path},
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
@@ -245,6 +252,7 @@ class _Reader:
         self._check_topics(found["topics"][0], found["topic"], taken)
         self._check_backend(found["topics"][0], found["topic"])
         self._check_gateway(found["gateway"][0], found["token_key"])
+        self._check_bridges(found, taken)
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
@@ -324,6 +332,22 @@ class _Reader:
             self._report(("gateway", "issuer"), "tokens need an audience and a [[token_key]]", "add what is missing")
         if ("certificate" in gateway) != ("private_key" in gateway):
             self._report(("gateway",), "TLS needs both certificate and private_key", "add the other one")
+
+    def _check_bridges(self, found: dict[str, list[dict[str, Any]]], taken: dict[str, str]) -> None:
+        """Bridges need what their ends lie in."""
+        bridges = found["bridge"]
+        self._refuse_repeated("bridge", bridges, {})
+        if wrong := too_many(len(bridges)):
+            self._report(("bridge", 0), wrong, f"use at most {MAX_BRIDGES}")
+        if any(one.get("target") == EVENTS for one in bridges):
+            taken[names.bridges_node(next(iter(taken)))] = "the node that publishes events for bridges"
+        sections = [str(path[0]) for path in self._lines]
+        for number, bridge in enumerate(bridges):
+            for key, what, todo in bridge_mistakes(bridge, sections, found["journal"][0]):
+                self._report(("bridge", number, key), f"[[bridge]] {what}", todo)
+            if TOPICS in (bridge.get("source"), bridge.get("target")) and ("topics", "backend") in self._lines:
+                what = "[[bridge]] does not carry topics that lie in Pulsar"
+                self._report(("bridge", number), what, "take it out, and use Pulsar's own connectors")
 
     def _names_clients(self, gateway: dict[str, Any]) -> bool:
         return any(gateway.get(key) or ("gateway", key) in self._lines for key in ("name", "issuer"))
@@ -544,6 +568,41 @@ _ENCRYPTION: dict[str, Convert] = {
     "aws_kms": _texts,
     "fips_mode": _one_of(FIPS_MODES),
     "key_rotation": _rotation,
+}
+
+
+def _end(value: Any) -> str:
+    """An end of a bridge. What is written there is not shown: it may have a password."""
+    if not isinstance(value, str):
+        raise _RefusedError("expected text", 'write "topics", "events", or an address in quotes')
+    try:
+        return end_of(value)
+    except ConfigurationError as error:
+        what, _, todo = str(error).partition(": ")
+        raise _RefusedError(what, todo or 'write "topics", "events", or an address') from None
+
+
+def _wanted(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise _RefusedError(f"expected a table, found {_found(value)}", 'write {publisher = ["shop.*"]}')
+    texts = _list_of(_text)
+    return {name: texts(found if isinstance(found, list) else [found]) for name, found in value.items()}
+
+
+_BRIDGE: dict[str, Convert] = {
+    "name": _name(names.check_node_name),
+    "source": _end,
+    "target": _end,
+    "topics": _name(names.check_topic_pattern),
+    "rename": _name(names.check_topic_pattern),
+    "filter": _wanted,
+    "start": _one_of(START),
+    "group": _name(names.check_node_name),
+    "keep": _one_of(BRIDGE_KEEPS),
+    "make_topics": _yes_or_no,
+    "dead_letter": _name(names.check_topic),
+    "give_up_seconds": _age,
+    "max_message_bytes": _whole(1024, 64 << 20),
 }
 
 

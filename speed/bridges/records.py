@@ -1,0 +1,160 @@
+"""Records of durable topics as messages, and messages as records (B-13). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from speed.errors import NotAvailableError, WireError
+from speed.wire.content import CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content
+from speed.wire.message import MessageView, encode_message
+from speed.wire.message.writing import encode_head, frame_of
+from speed.wire.records import varint
+from speed.wire.topic import TOMBSTONE, Kept
+from speed.wire.value import pack, unpack
+
+PROPERTY = "bridge."
+ID, PUBLISHER, HOPS, MESSAGE = "bridge.id", "bridge.publisher", "bridge.hops", "bridge.message"
+TOMBSTONE_EXTENSION = "tombstone"
+_NIL = b"\xc0"
+_OFFSET_BITS, _LANE_BITS = 34, 40
+_FORM_ID = "00000000-0000-0000-0000-000000000000"
+_FORM_MS = (1 << 41) - 1
+"""Its varint is no text, so it is found in a head; most times have one of this length."""
+_MAX_FORMS = 1024
+
+
+class Messages:
+    """Makes messages of the records of one topic. For one thread.
+
+    Args:
+        lane: id of the topic's lane.
+        topic: what the messages say.
+        host: the node that hosts the topic: what it published itself, a bridge did.
+    """
+
+    def __init__(self, lane: str, topic: str, namespace: str, host: str) -> None:
+        self._topic, self._namespace, self._host = topic, namespace, host
+        self._lane_bits = int.from_bytes(sha256(bytes.fromhex(lane)).digest()[: _LANE_BITS // 8], "big")
+        self._forms: dict[tuple[str, str], _Form] = {}
+
+    def message_id(self, offset: int, recorded_ms: int) -> str:
+        """The same again for the same record; greater than those of records before it."""
+        low = (offset & ((1 << _OFFSET_BITS) - 1)) << _LANE_BITS | self._lane_bits
+        bits = recorded_ms << 80 | 0x7 << 76 | (low >> 62) << 64 | 0x2 << 62 | low & ((1 << 62) - 1)
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def whole(self, kept: Kept) -> bytes | None:
+        """The message that a record holds, if a bridge recorded a whole one; WireError."""
+        if not self._is_own(kept) or MESSAGE not in kept.about.get("properties", {}):
+            return None
+        held = unpack(kept.payload)
+        if not isinstance(held, bytes):
+            raise WireError("BAD_MESSAGE", "the record holds no message")
+        return held
+
+    def hops(self, kept: Kept) -> str:
+        """What a bridge wrote beside it."""
+        return str(kept.about.get("properties", {}).get(HOPS, "")) if self._is_own(kept) else ""
+
+    def _is_own(self, kept: Kept) -> bool:
+        return bool(kept.about.get("publisher", "") == self._host)
+
+    def message(self, kept: Kept, offset: int, recorded_ms: int) -> tuple[str, bytes]:
+        """Id and bytes of a record's message. WireError."""
+        about = kept.about
+        content = _content(kept)
+        publisher = str(about.get("publisher", ""))
+        properties: Mapping[str, str] = about.get("properties", {})
+        if not properties and kept.head.type != TOMBSTONE:  # most have none
+            message_id = self.message_id(offset, recorded_ms)
+            return message_id, self._form(content.custom or "", publisher).message(message_id, recorded_ms, content.data)
+        own = properties if self._is_own(kept) else {}
+        message_id = own.get(ID) or self.message_id(offset, recorded_ms)
+        return message_id, encode_message(
+            content,
+            topic=self._topic,
+            namespace=self._namespace,
+            message_id=message_id,
+            published_at_ms=recorded_ms,
+            publisher_id=own.get(PUBLISHER) or publisher or None,
+            labels={name: text for name, text in properties.items() if not name.startswith(PROPERTY)},
+            extensions={TOMBSTONE_EXTENSION: b""} if kept.head.type == TOMBSTONE else None,
+        )
+
+    def _form(self, custom: str, publisher: str) -> _Form:
+        form = self._forms.get((custom, publisher))
+        if form is None:
+            if len(self._forms) >= _MAX_FORMS:
+                self._forms.clear()
+            form = self._forms[custom, publisher] = _Form(custom, self._topic, self._namespace, publisher)
+        return form
+
+
+def _content(kept: Kept) -> Content:
+    """The payload as it is packed, but for text and bytes, which have types of their own (M-10)."""
+    payload = kept.payload or _NIL
+    first = payload[0]
+    if 0xA0 <= first <= 0xBF or 0xC4 <= first <= 0xC6 or 0xD9 <= first <= 0xDB:
+        return encode_content(unpack(payload))
+    return Content(CUSTOM, MSGPACK_TYPE, None, payload)
+
+
+class _Form:
+    """Messages of one topic, type and publisher: only id, time and payload differ."""
+
+    def __init__(self, custom: str, topic: str, namespace: str, publisher: str) -> None:
+        self._said: dict[str, Any] = {"topic": topic, "namespace": namespace, "publisher_id": publisher or None}
+        self._custom = custom
+        head = encode_head(
+            Content(CUSTOM, custom, None, b""), message_id=_FORM_ID, published_at_ms=_FORM_MS, **self._said
+        )
+        self._begin, _, rest = head.partition(_FORM_ID.encode())
+        self._between, _, self._end = rest.partition(varint(_FORM_MS))
+
+    def message(self, message_id: str, published_at_ms: int, data: Any) -> bytes:
+        time = varint(published_at_ms)
+        if len(time) != 6:  # of a clock that is decades off
+            content = Content(CUSTOM, self._custom, None, data)
+            return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._said)
+        return b"".join(
+            (self._begin, message_id.encode(), self._between, time, self._end, frame_of(len(data)), data)
+        )
+
+
+def record_of(envelope: bytes, key: str | None, hops: str, *, keep: str) -> dict[str, Any]:
+    """A valid message as it is published in a topic (D-5). NotAvailableError, WireError, UnserialisableError."""
+    view = MessageView(envelope)
+    beside = {ID: view.message_id}
+    if view.publisher_id:
+        beside[PUBLISHER] = view.publisher_id
+    if hops:
+        beside[HOPS] = hops
+    record: dict[str, Any] = {} if key is None else {"key": key}
+    if keep == "message":
+        return {**record, "payload": pack(envelope), "properties": {**beside, MESSAGE: "1"}}
+    labels = {name: text for name, text in view.labels.items() if not name.startswith(PROPERTY)}
+    record["properties"] = {**labels, **beside}
+    if key is not None and TOMBSTONE_EXTENSION in view.extensions:
+        return {**record, "payload": b"", "tombstone": True}
+    return {**record, "payload": _packed(view)}
+
+
+def _packed(view: MessageView) -> bytes:
+    """The value that a message holds, as topics keep it."""
+    if not view.says_only_publisher and (view.is_encrypted or view.security.signature):
+        raise NotAvailableError("it is signed or encrypted: set keep = 'message' to record it whole")
+    if view.content_encoding != "none":
+        raise NotAvailableError("it is compressed: set keep = 'message' to record it whole")
+    if view.content_type == MSGPACK_TYPE:
+        return bytes(view.payload_bytes)
+    return pack(view.payload if view.content_type in _VALUES else bytes(view.payload_bytes))
+
+
+_VALUES = (TEXT_TYPE, CONTENT_TYPES[JSON])
+"""What else is decoded; all other types are recorded as their bytes."""
+
+
+__all__ = ["Messages", "record_of"]
