@@ -1,4 +1,7 @@
-"""Whether a bridge carries, waits or tries again (B-18): one table. Pure; times are seconds of a clock that never jumps."""
+"""Whether a bridge carries, waits or tries again (B-18): one table. Pure.
+
+Times are seconds of a clock that never jumps.
+"""
 
 from __future__ import annotations
 

@@ -264,7 +264,12 @@ class Bridge:
         else:
             self._counts["dropped"] += 1
         log.warning(
-            "bridge %s does not carry %d bytes of %s at %s: %s", self.name, len(load.data), load.topic, load.position, code
+            "bridge %s does not carry %d bytes of %s at %s: %s",
+            self.name,
+            len(load.data),
+            load.topic,
+            load.position,
+            code,
         )
 
     def _count(self, part: Sequence[Load], repeated: int) -> None:

@@ -119,7 +119,7 @@ class BackendSink:
         return Place(self._bridge, load.lane, load.message.topic, load.sequence)
 
     def next_of(self, lane: str, topic: str) -> int:
-        """How far the messages of a lane of the source are there, as far as that is known; ``topic`` is theirs there."""
+        """How far the messages of a lane of the source are in ``topic`` there; 0 if that is not known."""
         if self._placing is None:
             return 0
         return self._placing.next_of(Place(self._bridge, lane, topic, 0), PUBLISH_SECONDS)

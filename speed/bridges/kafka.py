@@ -227,9 +227,7 @@ class KafkaBackend:
         if self._producer is producer:
             self._producer = None
 
-    def _send_in_transaction(
-        self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float
-    ) -> list[str]:
+    def _send_in_transaction(self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float) -> list[str]:
         """All or none; ``_lock`` is held."""
         try:
             if self._producer is None:

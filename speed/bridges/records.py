@@ -70,7 +70,9 @@ class Messages:
         properties: Mapping[str, str] = about.get("properties", {})
         if not properties and kept.head.type != TOMBSTONE:  # most have none
             message_id = self.message_id(offset, recorded_ms)
-            return message_id, self._form(content.custom or "", publisher).message(message_id, recorded_ms, content.data)
+            return message_id, self._form(content.custom or "", publisher).message(
+                message_id, recorded_ms, content.data
+            )
         own = properties if self._is_own(kept) else {}
         message_id = own.get(ID) or self.message_id(offset, recorded_ms)
         return message_id, encode_message(
@@ -119,9 +121,7 @@ class _Form:
         if len(time) != 6:  # of a clock that is decades off
             content = Content(CUSTOM, self._custom, None, data)
             return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._said)
-        return b"".join(
-            (self._begin, message_id.encode(), self._between, time, self._end, frame_of(len(data)), data)
-        )
+        return b"".join((self._begin, message_id.encode(), self._between, time, self._end, frame_of(len(data)), data))
 
 
 def record_of(envelope: bytes, key: str | None, hops: str, *, keep: str) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class RedisBackend:
         return self.has_groups
 
     def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
-        """One script, which the server keeps whole or not at all; if one of its commands fails, those before it hold."""
+        """One script, which the server keeps whole or not at all. Should a command of it fail, those before it hold."""
         words: list[Any] = ["".join(f"{place.next:020d}" for place in places)]
         for one in messages:
             words += (one.topic, one.envelope, "" if one.key is None else f"+{one.key}", one.hops)

@@ -12,6 +12,8 @@ ROOT = (TOPICS, EVENTS)
 """Ends of bridges in the root."""
 KEEPS = ("payload", "message")
 MAX_BRIDGES = 64
+SERVICE = "bridges.list"
+"""Of speedd's node, which tells what its bridges do."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class BridgeSettings:
     name: str
     """Its name: in the log, for `speed bridge`, and of what it keeps its position under."""
     source: str = field(repr=False)
-    """Where messages come from: `topics` (durable topics of this speedd), `events` (those that its journal records), or the
-    address of a backend, as `kafka://host:9092`."""
+    """Where messages come from: `topics` (durable topics of this speedd), `events` (those that its journal records), or
+    the address of a backend, as `kafka://host:9092`."""
     target: str = field(repr=False)
     """Where they go: an address, or `topics` or `events`."""
     topics: str
@@ -36,7 +38,7 @@ class BridgeSettings:
     group: str = ""
     """Of a backend as the source: the group that keeps the position there; the name of the bridge without it."""
     keep: str = "payload"
-    """Into topics: `payload` records what a message holds, `message` the whole message, signed and encrypted ones too."""
+    """Into topics: `payload` records what a message holds; `message` all of it, also if it is signed or encrypted."""
     make_topics: bool = False
     """Into topics: whether those that are missing are made. Without it the bridge waits for them."""
     dead_letter: str = ""

@@ -225,7 +225,9 @@ class Daemon:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._fail("node lost")
         if self._bridging is not None and self._bridging.is_lost and not self._failed:
-            self._log.error("node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name")
+            self._log.error(
+                "node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name"
+            )
             self._fail("node lost")
         if self._gateway is not None and self._gateway.has_failed and not self._failed:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
@@ -384,18 +386,19 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         node.allow(*settings.allow)
         return Daemon(config, node, recording, hosting, gateway, bridging, sink, log, ready_fd).run()
     finally:
-        if gateway is not None:
-            gateway.close()
-        if bridging is not None:
-            bridging.close()
+        _end(gateway, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
-        if recording is not None:
-            recording.close()
-        if hosting is not None:
-            hosting.close()
+        _end(recording, hosting)
         if lock is not None:
             lock.release()
+
+
+def _end(*parts: Gateway | Bridging | Recording | Hosting | None) -> None:
+    """Close those that were opened."""
+    for part in parts:
+        if part is not None:
+            part.close()
 
 
 def opened_bridges(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:

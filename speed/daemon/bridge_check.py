@@ -29,7 +29,11 @@ def bridge_mistakes(bridge: Mapping[str, Any], sections: Collection[str], journa
     if source is None or target is None:
         return  # it was reported already
     if (source in ROOT) == (target in ROOT):
-        yield "target", "one of source and target must be the root, the other a backend", 'write "topics" or "events" once'
+        yield (
+            "target",
+            "one of source and target must be the root, the other a backend",
+            'write "topics" or "events" once',
+        )
         return
     yield from _root_mistakes(bridge, source if source in ROOT else target, sections, journal)
     if bridge.get("dead_letter") and "topics" not in sections:
@@ -66,14 +70,18 @@ def _root_mistakes(bridge: Mapping[str, Any], root: str, sections: Collection[st
         patterns: Sequence[str] = journal.get("topics", ())
         wanted = str(bridge.get("topics", ""))
         if not any(_covers(one, wanted) for one in patterns):
-            yield "topics", f"the journal does not record {wanted!r}, and so keeps nothing for the bridge", (
-                "add it to topics of [journal]"
+            yield (
+                "topics",
+                f"the journal does not record {wanted!r}, and so keeps nothing for the bridge",
+                ("add it to topics of [journal]"),
             )
 
 
 def _covers(pattern: str, wanted: str) -> bool:
     """Whether all of a pattern lies in another."""
-    return pattern == wanted or names.matches(pattern, wanted.removesuffix(".*") + ".x" if wanted.endswith("*") else wanted)
+    return pattern == wanted or names.matches(
+        pattern, wanted.removesuffix(".*") + ".x" if wanted.endswith("*") else wanted
+    )
 
 
 def _parted(error: ConfigurationError) -> tuple[str, str]:

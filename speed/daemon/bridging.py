@@ -11,7 +11,7 @@ from speed.bridges.address import parse_address
 from speed.bridges.bridge import Bridge, Sink, Source
 from speed.bridges.ends import BackendSink, BackendSource
 from speed.bridges.route import Filter, Route
-from speed.bridges.settings import EVENTS, ROOT, TOPICS, BridgeSettings
+from speed.bridges.settings import EVENTS, ROOT, SERVICE, TOPICS, BridgeSettings
 from speed.daemon.config import Config
 from speed.daemon.event_ends import EventSink, EventSource, Positions
 from speed.daemon.hosting import Hosting
@@ -21,7 +21,6 @@ from speed.errors import StorageError
 from speed.wire.names import bridges_node
 
 NextOf = Callable[[str, str], int]
-SERVICE = "bridges.list"
 NAMESPACE = "default"
 
 

@@ -102,8 +102,15 @@ class EventSource:
     """Events of the topics of a route, as the journal recorded them."""
 
     def __init__(
-        self, journal: Journal, positions: Positions, route: Route, *,
-        root: str, own: str, start: str, next_of: NextOf,
+        self,
+        journal: Journal,
+        positions: Positions,
+        route: Route,
+        *,
+        root: str,
+        own: str,
+        start: str,
+        next_of: NextOf,
     ) -> None:
         """``own`` is the node that publishes for bridges: what comes from it goes on over none."""
         self._journal, self._positions, self._route = journal, positions, route
@@ -236,9 +243,7 @@ class EventSource:
 
 
 def _load(lane: _Lane, record: Record, now_ms: int) -> Load:
-    load = Load(
-        lane.info.id, record.offset + 1, lane.info.subject, str(record.offset), record.message, hops=lane.hops
-    )
+    load = Load(lane.info.id, record.offset + 1, lane.info.subject, str(record.offset), record.message, hops=lane.hops)
     if not lane.target:
         load.code = "BAD_NAME"
         return load

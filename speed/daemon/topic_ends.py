@@ -58,8 +58,17 @@ class TopicSource:
     """Records of the topics of a route, read behind a cursor."""
 
     def __init__(
-        self, host: Host, topics: Backend, route: Route, bridge: str, *,
-        node: str, namespace: str, start: str, next_of: NextOf, left_out: frozenset[str],
+        self,
+        host: Host,
+        topics: Backend,
+        route: Route,
+        bridge: str,
+        *,
+        node: str,
+        namespace: str,
+        start: str,
+        next_of: NextOf,
+        left_out: frozenset[str],
     ) -> None:
         """``node`` is the host's; ``left_out`` are topics of dead letters."""
         self._host, self._topics, self._route = host, topics, route
