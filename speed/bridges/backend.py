@@ -17,6 +17,8 @@ from speed.wire.message.splice import without_token
 
 MAX_MESSAGE_BYTES = 1 << 20
 """Unless more is asked for: what Kafka and NATS take as they come."""
+MOST_AT_ONCE = 2000
+"""Of a bridge, unless a backend is slow with so many."""
 MAX_BATCH_MESSAGES = 4096
 """Of one ``publish`` of a backend."""
 MAX_BATCH_BYTES = 64 << 20
@@ -117,6 +119,10 @@ class Backend(Protocol):
     @property
     def has_groups(self) -> bool:
         """Whether messages are kept for groups. If not, who is not there misses them."""
+
+    @property
+    def most_at_once(self) -> int:
+        """How many messages take it seconds, and not minutes."""
 
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Their positions, once all are confirmed, within ``timeout`` seconds."""

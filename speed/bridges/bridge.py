@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Protocol
 
-from speed.bridges.backend import Outgoing
+from speed.bridges.backend import MOST_AT_ONCE, Outgoing
 from speed.bridges.breaker import CARRYING, TRYING, Breaker
 from speed.bridges.errors import BackendRefusedError
 from speed.bridges.route import MAX_HOPS, Filter
 from speed.core.log import logger
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
+from speed.message.errors import NotAvailableError
 
 log = logger("speed.bridges")
 
-MOST = 2000
+MOST = MOST_AT_ONCE
 """Messages of a batch."""
 BATCH_BYTES = 8 << 20
 TAKE_SECONDS = 1.0
@@ -33,7 +34,7 @@ JOIN_SECONDS = 5.0
 FILTERED, LOOPED, EXPIRED = "filtered", "looped", "expired"
 PASSED = frozenset({FILTERED, LOOPED, EXPIRED})
 """What becomes of messages that are acknowledged and not carried; all else is a code of a dead letter."""
-_IMPOSSIBLE = (PayloadTooLargeError, WireError, UnserialisableError)
+_IMPOSSIBLE = (PayloadTooLargeError, WireError, UnserialisableError, NotAvailableError)
 """What no other try changes."""
 
 
@@ -81,6 +82,10 @@ class Source(Protocol):
 class Sink(Protocol):
     """Where messages go. For one thread at a time."""
 
+    @property
+    def most(self) -> int:
+        """How many are published at once."""
+
     def is_behind(self, load: Load) -> bool:
         """Whether the message was there before."""
 
@@ -98,7 +103,7 @@ Bury = Callable[[Load, str], None]
 class _Batch:
     """Messages that were taken together, and what is left to do with them."""
 
-    def __init__(self, loads: Sequence[Load], judged: Iterable[tuple[Load, str]]) -> None:
+    def __init__(self, loads: Sequence[Load], judged: Iterable[tuple[Load, str]], most: int) -> None:
         self.loads = loads
         self.dead: deque[tuple[Load, str]] = deque()
         self.left: list[Load] = []
@@ -110,8 +115,8 @@ class _Batch:
                 self.passed[verdict] += 1
             else:
                 self.dead.append((load, verdict))
-        self.part = max(1, len(self.left))
-        """How many are published at once."""
+        self.most = self.part = most
+        """How many are published at once, and how many now."""
         self.refused_since: float | None = None
 
 
@@ -188,13 +193,14 @@ class Bridge:
         except SpeedError as error:
             self._fail(f"{error.code}: {error}")
         except Exception as error:  # a defect of ours must not end the bridge
-            log.exception("bridge %s met an unexpected error", self.name)
+            if not self._stopped.is_set():
+                log.exception("bridge %s met an unexpected error", self.name)
             self._fail(type(error).__name__)
 
     def _take(self, seconds: float) -> None:
         loads = self._source.receive(MOST, seconds)
         if loads:
-            self._batches.append(_Batch(loads, ((load, self._judged(load)) for load in loads)))
+            self._batches.append(_Batch(loads, ((load, self._judged(load)) for load in loads), self._sink.most))
 
     def _judged(self, load: Load) -> str:
         """Nothing for what is carried; else what becomes of it."""
@@ -230,7 +236,8 @@ class Bridge:
             self._end(*batch.dead[0])
             batch.dead.popleft()
         while batch.left and not self._stopped.is_set():
-            part = batch.left[: 1 if self._breaker.state is TRYING else batch.part]
+            is_trying = self._breaker.state is TRYING
+            part = batch.left[: 1 if is_trying else batch.part]
             try:
                 repeated = self._sink.publish(part)
             except (*_IMPOSSIBLE, BackendRefusedError) as error:
@@ -240,9 +247,12 @@ class Bridge:
                 if not self._is_over(batch, error):
                     raise
                 self._end(part[0], _code(error))
+            except Exception:
+                batch.part = max(1, len(part) // 2)  # so many may be what takes it too long
+                raise
             else:
                 self._count(part, repeated)
-                batch.part *= 2
+                batch.part = batch.part if is_trying else min(2 * batch.part, batch.most)
             self._confirm()
             batch.refused_since = None
             del batch.left[: len(part)]

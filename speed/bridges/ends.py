@@ -28,14 +28,14 @@ class BackendSource:
         self._most_bytes = max_message_bytes
         self._hops = BackendHops(address)
         self._subscription: BackendSubscription = backend.subscribe(route.pattern, group, start, alone=True)
-        self._most = FIRST_MESSAGES
+        self._most, self._bound = FIRST_MESSAGES, backend.most_at_once
 
     def receive(self, most: int, seconds: float) -> list[Load]:
         """As many as make a batch."""
         delivered = self._subscription.receive(min(most, self._most), seconds)
         if delivered:
             average = sum(len(one.envelope) for one in delivered) // len(delivered)
-            self._most = min(2 * self._most, most, max(1, BATCH_BYTES // max(1, average)))
+            self._most = min(2 * self._most, self._bound, max(1, BATCH_BYTES // max(1, average)))
         now_ms = time.time_ns() // 1_000_000
         return [self._load(one, now_ms) for one in delivered]
 
@@ -96,6 +96,7 @@ class BackendSink:
         self._backend, self._bridge = backend, bridge
         self._placing = cast(PlacingBackend, backend) if getattr(backend, "keeps_places", False) else None
         self._hops = BackendHops(address)
+        self.most = backend.most_at_once
 
     def is_behind(self, load: Load) -> bool:
         """Channels have no room for hops: nothing comes there that came over a bridge."""

@@ -15,7 +15,7 @@ import confluent_kafka as kafka
 from confluent_kafka.admin import AdminClient
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
 from speed.bridges.marks import Marks
 from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic, topic_of_kafka
@@ -85,6 +85,7 @@ class KafkaBackend:
     """One cluster. With ``transactional_id`` in the address each ``publish`` is a transaction."""
 
     has_groups = True
+    most_at_once = MOST_AT_ONCE
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address, self._max_bytes = address, max_message_bytes

@@ -17,7 +17,7 @@ from nats.js import api
 from nats.js import errors as js_errors
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.names import header_text, nats_durable, nats_filter, nats_stream, nats_subjects, text_of_header
@@ -83,6 +83,7 @@ class NatsBackend:
     """One account. Streams are made where no stream takes a topic."""
 
     has_groups = True
+    most_at_once = MOST_AT_ONCE
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address

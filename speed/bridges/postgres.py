@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing, Place
+from speed.bridges.backend import MOST_AT_ONCE, Delivered, Outgoing, Place
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.rows import bytes_of, json_of
@@ -97,6 +97,7 @@ class PostgresBackend:
     """One table of one database."""
 
     has_groups = True
+    most_at_once = MOST_AT_ONCE
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from speed.errors import NotAvailableError, WireError
+from speed.errors import WireError
+from speed.message.errors import NotAvailableError
 from speed.wire.content import CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.writing import encode_head, frame_of

@@ -14,7 +14,7 @@ import redis
 from redis import exceptions
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
@@ -72,6 +72,8 @@ def _asking() -> Iterator[None]:
 
 class RedisBackend:
     """One database, as streams or, with ``form=pubsub``, as channels."""
+
+    most_at_once = MOST_AT_ONCE
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address
@@ -134,7 +136,7 @@ class RedisBackend:
     @property
     def keeps_places(self) -> bool:
         """Channels keep nothing."""
-        return self.has_groups
+        return bool(self.has_groups)
 
     def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
         """One script, which the server keeps whole or not at all. Should a command of it fail, those before it hold."""

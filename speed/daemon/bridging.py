@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from speed import Journal, Node
+from speed import Node
 from speed.bridges import open_backend
 from speed.bridges.address import parse_address
 from speed.bridges.bridge import Bridge, Sink, Source
@@ -18,6 +18,7 @@ from speed.daemon.hosting import Hosting
 from speed.daemon.recording import Recording
 from speed.daemon.topic_ends import DeadLetters, TopicSink, TopicSource
 from speed.errors import StorageError
+from speed.journal import Journal
 from speed.wire.names import bridges_node
 
 NextOf = Callable[[str, str], int]

@@ -12,14 +12,13 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from speed import Journal, Node
+from speed import Node
 from speed.bridges.backend import REFRESH_SECONDS, Outgoing
-from speed.bridges.bridge import BATCH_BYTES, EXPIRED, PUBLISH_SECONDS, Load
+from speed.bridges.bridge import BATCH_BYTES, EXPIRED, MOST, PUBLISH_SECONDS, Load
 from speed.bridges.route import Route, hop_of, write_hops
 from speed.core.log import logger
 from speed.errors import (
     InvalidNameError,
-    JournalError,
     JournalExpiredError,
     JournalReplacedError,
     StorageError,
@@ -27,6 +26,7 @@ from speed.errors import (
 )
 from speed.fs.key_source import KeySource
 from speed.fs.open import open_directory, owners_of, read_small, replace_file
+from speed.journal import Journal
 from speed.journal.reader import LaneInfo
 from speed.journal.record import Record
 from speed.runtime.publishing import publish_to
@@ -229,12 +229,8 @@ class EventSource:
         """What is recorded and not settled."""
         if self._known is None:
             return None
-        reader = Journal(self._journal.directory, self._journal.key)
-        try:
-            lanes = list(self._lanes)
-            return sum(reader.end(lane, skip_damaged=True) - self._known.get(lane, (0, ""))[0] for lane in lanes)
-        except JournalError:
-            return None
+        reader, known = Journal(self._journal.directory, self._journal.key), self._known  # one for this thread
+        return sum(reader.end(lane, skip_damaged=True) - known.get(lane, (0, ""))[0] for lane in [*self._lanes])
 
     def close(self) -> None:
         """Nothing is held."""
@@ -268,6 +264,8 @@ def _load(lane: _Lane, record: Record, now_ms: int) -> Load:
 
 class EventSink:
     """Events that are published to who subscribes in the root."""
+
+    most = MOST
 
     def __init__(self, node: Node) -> None:
         self._node = node

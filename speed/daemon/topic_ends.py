@@ -10,7 +10,7 @@ from hashlib import sha256
 from time import monotonic
 
 from speed.bridges.backend import REFRESH_SECONDS, Outgoing
-from speed.bridges.bridge import EXPIRED, Load
+from speed.bridges.bridge import EXPIRED, MOST, Load
 from speed.bridges.errors import BackendAwayError, BackendFullError, BackendRefusedError
 from speed.bridges.records import Messages, record_of
 from speed.bridges.route import Route, hop_of_lane, read_hops, write_hops
@@ -237,7 +237,7 @@ class TopicSource:
     def lag(self) -> int | None:
         """What is behind the cursors."""
         with self._topics.lock:
-            topics = [topic for name in self._places if (topic := self._topics.known(name)) is not None]
+            topics = [topic for name in [*self._places] if (topic := self._topics.known(name))]
             return sum(
                 int(one["backlog"])
                 for topic in topics
@@ -257,6 +257,8 @@ class TopicSource:
 
 class TopicSink:
     """Messages that are recorded."""
+
+    most = MOST
 
     def __init__(self, topics: Backend, bridge: str, *, node: str, keep: str, makes: bool) -> None:
         """``node`` is the host's."""
@@ -310,7 +312,7 @@ class DeadLetters:
         if len(load.data) > CUT_BYTES:
             properties["cut"] = str(len(load.data))
         producer = _producer(self._bridge, load.lane)
-        record = {"payload": pack(load.data[:CUT_BYTES]), "properties": properties}
+        record: dict[str, object] = {"payload": pack(load.data[:CUT_BYTES]), "properties": properties}
         if load.lane:
             record["sequence"] = load.sequence
         try:

@@ -60,6 +60,8 @@ class MemorySource:
 class MemorySink:
     """What was published; ``fails`` may raise for a part, or change nothing."""
 
+    most = MOST
+
     def __init__(self) -> None:
         self.parts: list[list[int]] = []
         self.fails: Callable[[list[int]], None] = lambda part: None
@@ -153,7 +155,7 @@ def test_what_failed_is_tried_with_one_message_and_then_goes_on(site_of: SiteOf,
     assert site.bridge._breaker.state is WAITING
     site.sink.fails = lambda part: None
     site.turn()
-    assert site.sink.parts == [[1], [2, 3]]
+    assert site.sink.parts == [[1], [2], [3]]
     assert site.source.settled == [1, 2, 3]
     assert site.bridge._breaker.state is CARRYING
 
@@ -245,6 +247,24 @@ def test_a_refused_message_holds_up_what_is_behind_it(site_of: SiteOf) -> None:
     site.sink.fails = lambda part: None
     site.turn()
     assert site.sink.published == [1, 2, 3, 4]
+
+
+def test_a_sink_that_takes_fewer_at_once_is_given_fewer(site_of: SiteOf) -> None:
+    """B-11."""
+    site = site_of([load(number) for number in range(1, 6)])
+    site.sink.most = 2
+    site.turn()
+    assert site.sink.parts == [[1, 2], [3, 4], [5]]
+
+
+def test_after_trouble_fewer_are_published_at_once_and_then_more(site_of: SiteOf) -> None:
+    """B-18."""
+    site = site_of([load(number) for number in range(1, 14)])
+    site.sink.fails = _raise(BackendAwayError("it took too long"))
+    site.turn()
+    site.sink.fails = lambda part: None
+    site.turn()
+    assert [len(part) for part in site.sink.parts] == [1, 6, 6]
 
 
 def test_a_message_that_is_refused_for_so_long_is_given_up(site_of: SiteOf) -> None:
