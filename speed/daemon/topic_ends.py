@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic
+from typing import Any
 
 from speed.bridges.backend import REFRESH_SECONDS, Outgoing
 from speed.bridges.bridge import EXPIRED, MOST, Load
@@ -235,15 +236,16 @@ class TopicSource:
             raise _told(error, topic.name) from None
 
     def lag(self) -> int | None:
-        """What is behind the cursors."""
+        """What is behind the cursors, and all of topics that are to be read whole."""
         with self._topics.lock:
-            topics = [topic for name in [*self._places] if (topic := self._topics.known(name))]
-            return sum(
-                int(one["backlog"])
-                for topic in topics
-                for one in topic.described()["subscriptions"]
-                if one["subscription"] == self._subscription
-            )
+            ours = [topic.described() for topic in self._topics.every() if self._is_ours(topic.name)]
+        return sum(self._lag_of(one) for one in ours)
+
+    def _lag_of(self, topic: Mapping[str, Any]) -> int:
+        for one in topic["subscriptions"]:
+            if one["subscription"] == self._subscription:
+                return int(one["backlog"])
+        return int(topic["end"] - topic["first"]) if self._start == "earliest" else 0
 
     def close(self) -> None:
         """Leave the subscriptions."""

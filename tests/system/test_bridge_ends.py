@@ -587,7 +587,7 @@ def test_a_journal_that_was_made_anew_is_read_from_its_beginning(events: EventWo
     positions = Positions(events.directory, events.key, "b", durable=True)
     known = positions.read()
     assert known is not None
-    positions.write({lane: (9, "00" * 12) for lane in known})
+    positions.write(dict.fromkeys(known, (9, "00" * 12)))
     positions.close()
     assert taken(events.source()) == [1]
 
@@ -606,7 +606,7 @@ def test_messages_become_events_of_who_subscribes(events: EventWorld, node: Call
     billing.subscribe("orders.*", lambda one: came.append((one.topic, one.payload, one.source)))
     events.bridges.wait_for("billing")
     sink = EventSink(events.bridges)
-    loads = [message(number, number) for number in range(3)]
+    loads = [message(number, number, namespace="default") for number in range(3)]
     assert sink.publish(loads) == 0
     until(lambda: len(came) == 3)
     assert came == [("orders.made", number, "speedd.bridges") for number in range(3)]
