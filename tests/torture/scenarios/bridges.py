@@ -169,7 +169,7 @@ class Round:
         came = self.came()
         wanted = [*self.numbers, self.numbers[-1] + EACH] if self.broken == "lost" else list(self.numbers)
         missing = sorted(set(wanted) - {one.payload for one in came})
-        self.report.check(not missing, f"{who} published, and is lost: {missing[:9]} of {len(missing)}; {self.state()}")
+        self.report.check(not missing, f"{who} {len(missing)} published, and is lost: {missing[:9]}; {self.state()}")
         again = twice(came)
         self.report.check(not again or self.may_repeat, f"{who} came twice: {again[:9]} of {len(again)}")
         wrong = disordered(came[::-1] if self.broken == "order" else came)
@@ -213,7 +213,7 @@ def run(seed: int, count: int, report: Report) -> None:
 
 SCENARIO = Scenario(
     name="bridges",
-    promise="a bridge loses nothing and keeps the order of keys, whoever is killed, and repeats only where that is said",
+    promise="a bridge loses nothing and keeps keys in order, whoever is killed; it repeats only where that is said",
     unit="kills",
     tiny=len(BREAKS),
     quick=8,
