@@ -124,6 +124,10 @@ class Backend(Protocol):
     def most_at_once(self) -> int:
         """How many messages take it seconds, and not minutes."""
 
+    @property
+    def takes_ahead(self) -> bool:
+        """Whether what was taken is acknowledged for good while more is held."""
+
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Their positions, once all are confirmed, within ``timeout`` seconds."""
 

@@ -29,12 +29,17 @@ class BackendSource:
         self._hops = BackendHops(address)
         self._subscription: BackendSubscription = backend.subscribe(route.pattern, group, start, alone=True)
         self._most, self._bound = FIRST_MESSAGES, backend.most_at_once
+        self._holds = False
+        """Whether something is not settled."""
 
     def receive(self, most: int, seconds: float) -> list[Load]:
-        """As many as make a batch."""
+        """As many as make a batch; nothing while that would keep what is held from being acknowledged for good."""
+        if self._holds and not self._backend.takes_ahead:
+            return []
         delivered = self._subscription.receive(min(most, self._most), seconds)
         if delivered:
             average = sum(len(one.envelope) for one in delivered) // len(delivered)
+            self._holds = True
             self._most = min(2 * self._most, self._bound, max(1, BATCH_BYTES // max(1, average)))
         now_ms = time.time_ns() // 1_000_000
         return [self._load(one, now_ms) for one in delivered]
@@ -78,6 +83,7 @@ class BackendSource:
     def settle(self, loads: Sequence[Load]) -> None:
         """Acknowledge them."""
         self._subscription.acknowledge([load.handle for load in loads])
+        self._holds = False
 
     def lag(self) -> int | None:
         """The backend's own tools tell."""

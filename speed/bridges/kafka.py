@@ -86,6 +86,7 @@ class KafkaBackend:
 
     has_groups = True
     most_at_once = MOST_AT_ONCE
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address, self._max_bytes = address, max_message_bytes

@@ -84,6 +84,7 @@ class NatsBackend:
 
     has_groups = True
     most_at_once = MOST_AT_ONCE
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address

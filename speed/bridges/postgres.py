@@ -98,6 +98,7 @@ class PostgresBackend:
 
     has_groups = True
     most_at_once = MOST_AT_ONCE
+    takes_ahead = False
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address

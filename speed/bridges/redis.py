@@ -74,6 +74,7 @@ class RedisBackend:
     """One database, as streams or, with ``form=pubsub``, as channels."""
 
     most_at_once = MOST_AT_ONCE
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address

@@ -91,6 +91,7 @@ class S3Backend:
 
     has_groups = True
     most_at_once = 32 * UPLOADS
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address, self._max_bytes = address, max_message_bytes

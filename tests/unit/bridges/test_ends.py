@@ -34,6 +34,7 @@ class MemoryBackend:
 
     has_groups = True
     most_at_once = 2000
+    takes_ahead = True
 
     def __init__(self, *waiting: Delivered) -> None:
         self.waiting = deque(waiting)
@@ -177,6 +178,17 @@ def test_what_is_settled_is_acknowledged() -> None:
     assert source.lag() is None
     source.close()
     assert backend.closed == 2  # the subscription, and the backend
+
+
+def test_nothing_is_taken_ahead_where_that_would_hold_up_acknowledgements() -> None:
+    """B-11: PostgreSQL commits once nothing is held."""
+    backend = MemoryBackend(*[Delivered("orders.made", None, message(), str(number)) for number in range(100)])
+    backend.takes_ahead = False
+    source = BackendSource(backend, ADDRESS, Route("orders.*"), "b", "earliest", 1 << 20)
+    loads = source.receive(10, 0.0)
+    assert source.receive(10, 0.0) == []
+    source.settle(loads)
+    assert len(source.receive(10, 0.0)) == 10
 
 
 # --- sinks ---
