@@ -21,6 +21,7 @@ from speed.bridges.route import MAX_HOPS, Filter
 from speed.core.log import logger
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.message.errors import NotAvailableError
+from speed.wire.message import MessageView
 
 log = logger("speed.bridges")
 
@@ -47,6 +48,7 @@ class Load:
         topic, position: where it lay.
         data: its bytes there.
         message: as it is published; None for what cannot be.
+        view: the same, read; None where the source need not read it.
         code: why it cannot be, or need not be.
         hops: where it was, its source last.
         handle: what its source needs to acknowledge it.
@@ -58,6 +60,7 @@ class Load:
     position: str
     data: bytes = field(repr=False)
     message: Outgoing | None = field(default=None, repr=False)
+    view: MessageView | None = field(default=None, repr=False)
     code: str = ""
     hops: tuple[str, ...] = ()
     handle: Any = field(default=None, repr=False)

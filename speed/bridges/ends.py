@@ -51,7 +51,7 @@ class BackendSource:
             load.code = "TOO_LARGE"
             return load
         try:
-            view = MessageView(one.envelope).validate()
+            load.view = view = MessageView(one.envelope).validate()
             load.topic = one.topic or view.topic
             load.code = self._why_not(view, load.topic, now_ms)
             if not load.code:
@@ -73,7 +73,7 @@ class BackendSource:
         return Outgoing(
             self._route.renamed(load.topic),
             one.key,
-            without_token(one.envelope),
+            one.envelope if view.says_only_publisher else without_token(one.envelope),
             view.message_id,
             view.published_at_ms,
             trace.split("-")[1] if trace else None,

@@ -12,7 +12,7 @@ from speed.wire.content import CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_T
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.writing import encode_head, frame_of
 from speed.wire.records import varint
-from speed.wire.topic import TOMBSTONE, Kept
+from speed.wire.topic import TOMBSTONE, Kept, parts, read_about
 from speed.wire.value import pack, unpack
 
 PROPERTY = "bridge."
@@ -39,6 +39,18 @@ class Messages:
         self._topic, self._namespace, self._host = topic, namespace, host
         self._lane_bits = int.from_bytes(sha256(bytes.fromhex(lane)).digest()[: _LANE_BITS // 8], "big")
         self._forms: dict[tuple[str, str], _Form] = {}
+        self._read: dict[bytes, dict[str, Any]] = {}
+        """What was said of messages before: it is mostly the same again."""
+
+    def kept(self, data: bytes) -> Kept:
+        """A record. WireError."""
+        head, packed, payload = parts(data)
+        about = self._read.get(packed)
+        if about is None:
+            if len(self._read) >= _MAX_FORMS:
+                self._read.clear()
+            about = self._read[packed] = read_about(packed)
+        return Kept(head, about, payload)
 
     def message_id(self, offset: int, recorded_ms: int) -> str:
         """The same again for the same record; greater than those of records before it."""
@@ -125,19 +137,20 @@ class _Form:
         return b"".join((self._begin, message_id.encode(), self._between, time, self._end, frame_of(len(data)), data))
 
 
-def record_of(envelope: bytes, key: str | None, hops: str, *, keep: str) -> dict[str, Any]:
+def record_of(view: MessageView, key: str | None, hops: str, *, keep: str) -> dict[str, Any]:
     """A valid message as it is published in a topic (D-5). NotAvailableError, WireError, UnserialisableError."""
-    view = MessageView(envelope)
-    beside = {ID: view.message_id}
-    if view.publisher_id:
-        beside[PUBLISHER] = view.publisher_id
+    beside, publisher = {ID: view.message_id}, view.publisher_id
+    if publisher:
+        beside[PUBLISHER] = publisher
     if hops:
         beside[HOPS] = hops
     record: dict[str, Any] = {} if key is None else {"key": key}
     if keep == "message":
-        return {**record, "payload": pack(envelope), "properties": {**beside, MESSAGE: "1"}}
-    labels = {name: text for name, text in view.labels.items() if not name.startswith(PROPERTY)}
-    record["properties"] = {**labels, **beside}
+        return {**record, "payload": pack(view.to_bytes()), "properties": {**beside, MESSAGE: "1"}}
+    labels = view.labels
+    if labels:
+        beside = {**{name: text for name, text in labels.items() if not name.startswith(PROPERTY)}, **beside}
+    record["properties"] = beside
     if key is not None and TOMBSTONE_EXTENSION in view.extensions:
         return {**record, "payload": b"", "tombstone": True}
     return {**record, "payload": _packed(view)}
@@ -149,9 +162,10 @@ def _packed(view: MessageView) -> bytes:
         raise NotAvailableError("it is signed or encrypted: set keep = 'message' to record it whole")
     if view.content_encoding != "none":
         raise NotAvailableError("it is compressed: set keep = 'message' to record it whole")
-    if view.content_type == MSGPACK_TYPE:
+    content_type = view.content_type
+    if content_type == MSGPACK_TYPE:
         return bytes(view.payload_bytes)
-    return pack(view.payload if view.content_type in _VALUES else bytes(view.payload_bytes))
+    return pack(view.payload if content_type in _VALUES else bytes(view.payload_bytes))
 
 
 _VALUES = (TEXT_TYPE, CONTENT_TYPES[JSON])

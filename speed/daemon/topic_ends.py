@@ -25,7 +25,6 @@ from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message.splice import without_token
 from speed.wire.names import bridge_name
-from speed.wire.topic import decode
 from speed.wire.value import pack
 
 NextOf = Callable[[str, str], int]
@@ -200,7 +199,7 @@ class TopicSource:
         return load
 
     def _open(self, load: Load, place: _Place, stored: Stored) -> None:
-        kept = decode(stored.data)
+        kept = place.messages.kept(stored.data)
         hops = place.messages.hops(kept)
         if hops:
             load.hops = (*read_hops(hops), *place.hops)
@@ -295,7 +294,8 @@ class TopicSink:
     def _record_of(self, load: Load) -> dict[str, object]:
         message = load.message
         assert message is not None
-        record = record_of(message.envelope, message.key, message.hops, keep=self._keep)
+        view = load.view or MessageView(message.envelope)
+        record = record_of(view, message.key, message.hops, keep=self._keep)
         return {**record, "sequence": load.sequence} if load.lane else record
 
     def close(self) -> None:

@@ -315,7 +315,8 @@ def message(value: Any, number: int, **metadata: Any) -> Load:
     head = {"topic": "orders.made", "namespace": "n", "message_id": f"m{number}", "published_at_ms": NOW_MS}
     data = encode_message(value, **{**head, **metadata})
     outgoing = Outgoing("orders.made", f"k{number % 2}", data, f"m{number}", NOW_MS, None, "0123456789abcdef")
-    return Load("orders/0", number, "orders.made", f"0:{number}", data, outgoing, hops=("0123456789abcdef",))
+    hops = ("0123456789abcdef",)
+    return Load("orders/0", number, "orders.made", f"0:{number}", data, outgoing, MessageView(data), hops=hops)
 
 
 def test_messages_are_recorded_with_what_is_said_of_them(world: World) -> None:
