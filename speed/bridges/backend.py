@@ -29,13 +29,12 @@ REFRESH_SECONDS = 5.0
 START = ("latest", "earliest")
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """One message on its way, without a token. Times are Unix milliseconds."""
 
     topic: str
-    key: str | None = field(repr=False)
-    envelope: bytes = field(repr=False)
+    key: str | None
+    envelope: bytes
     message_id: str
     published_at_ms: int
     trace_id: str | None
@@ -50,6 +49,9 @@ class Outgoing:
         trace = view.traceparent
         trace_id = trace.split("-")[1] if trace else None
         return cls(view.topic, key, envelope, view.message_id, view.published_at_ms, trace_id)
+
+    def __repr__(self) -> str:
+        return f"<Outgoing {self.message_id} to {self.topic}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class PlacingBackend(Backend, Protocol):
         """Whether it does, as its address asks."""
 
     def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
-        """Messages and places, all or none; once they are confirmed."""
+        """Messages and places, all or none; once they are confirmed. Without places as ``publish``."""
 
     def next_of(self, place: Place, timeout: float) -> int:
         """What ``publish_at`` said last of the lane of ``place``; 0 if that is not known."""

@@ -100,7 +100,7 @@ class BackendSink:
 
     def __init__(self, backend: Backend, address: Address, bridge: str) -> None:
         self._backend, self._bridge = backend, bridge
-        self._placing = cast(PlacingBackend, backend) if getattr(backend, "keeps_places", False) else None
+        self._placing = cast(PlacingBackend, backend) if hasattr(backend, "publish_at") else None
         self._hops = BackendHops(address)
         self.most = backend.most_at_once
 
@@ -117,7 +117,8 @@ class BackendSink:
         if self._placing is None:
             self._backend.publish(messages, PUBLISH_SECONDS)
             return 0
-        places = {load.lane: self._place(load) for load in loads if load.lane}
+        placed = loads if self._placing.keeps_places else ()
+        places = {load.lane: self._place(load) for load in placed if load.lane}
         self._placing.publish_at(messages, list(places.values()), PUBLISH_SECONDS)
         return 0
 
@@ -127,7 +128,7 @@ class BackendSink:
 
     def next_of(self, lane: str, topic: str) -> int:
         """How far the messages of a lane of the source are in ``topic`` there; 0 if that is not known."""
-        if self._placing is None:
+        if self._placing is None or not self._placing.keeps_places:
             return 0
         return self._placing.next_of(Place(self._bridge, lane, topic, 0), PUBLISH_SECONDS)
 

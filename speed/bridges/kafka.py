@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any
 
@@ -92,6 +92,8 @@ class KafkaBackend:
         self._address, self._max_bytes = address, max_message_bytes
         self._lock = threading.Lock()
         self._producer: Any = None
+        self._is_quiet = False
+        """Whether it tells of failures only."""
         self._refused: Any = None
         """The last refusal of credentials: librdkafka tries again for ever."""
         self._transaction = str(address.options["transactional_id"])
@@ -134,8 +136,12 @@ class KafkaBackend:
 
     def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
         """One transaction. A place is an offset of the group, and its metadata say of which lane."""
+        deadline = monotonic() + timeout
+        if not self._transaction:
+            self._send_quietly(self._opened(quiet=True), messages, deadline)
+            return
         with self._lock:
-            self._send_in_transaction(messages, places, monotonic() + timeout)
+            self._send_in_transaction(messages, places, deadline)
 
     def next_of(self, place: Place, timeout: float) -> int:
         """Ask for the offset of its group. Of lanes that have one topic only the last is known."""
@@ -156,17 +162,18 @@ class KafkaBackend:
             self._placing = kafka.Consumer({**self.settings(self._note), **named})
         return self._placing
 
-    def _opened(self) -> Any:
+    def _opened(self, *, quiet: bool = False) -> Any:
         with self._lock:
-            if self._producer is None:
-                self._producer = kafka.Producer(self._producing())
+            if self._producer is None or self._is_quiet is not quiet:
+                self._producer, self._is_quiet = kafka.Producer(self._producing(quiet=quiet)), quiet
             return self._producer
 
-    def _producing(self) -> dict[str, Any]:
+    def _producing(self, *, quiet: bool) -> dict[str, Any]:
         named = {"transactional.id": self._transaction} if self._transaction else {}
         return {
             **self.settings(self._note),
             **named,
+            "delivery.report.only.error": quiet,
             "enable.idempotence": True,
             "linger.ms": 1,
             "topic.metadata.propagation.max.ms": int(_ANSWER_SECONDS * 500),
@@ -195,13 +202,27 @@ class KafkaBackend:
             raise BackendAwayError(f"Kafka did not confirm {sending.missing} of {len(messages)} messages in time")
         return sending.positions
 
+    def _send_quietly(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> None:
+        """As ``_send``, but nobody asks for positions: the producer tells of failures only."""
+        sending = _Sending(0)
+        told = partial(sending.confirm, 0)
+        for message in messages:
+            self._produce(producer, message, told, deadline)
+        while len(producer) and self._goes_on(producer, deadline):
+            producer.flush(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))
+        if sending.failure is not None:
+            self._drop_if_fatal(producer, sending.failure)
+            raise _error(sending.failure)
+        if len(producer):
+            self._drop(producer)  # its answers would be taken for those of the next
+            raise BackendAwayError(f"Kafka did not confirm {len(messages)} messages in time")
+
     def _produce(self, producer: Any, message: Outgoing, confirm: Any, deadline: float) -> None:
         key = None if message.key is None else message.key.encode()
+        topic, headers = _topic_of(message.topic), _headers(message)
         while True:
             try:
-                producer.produce(
-                    kafka_topic(message.topic), message.envelope, key, headers=_headers(message), on_delivery=confirm
-                )
+                producer.produce(topic, message.envelope, key, headers=headers, on_delivery=confirm)
             except BufferError:
                 if not self._goes_on(producer, deadline):
                     raise BackendAwayError("Kafka does not take what waits to be sent: try again") from None
@@ -233,7 +254,7 @@ class KafkaBackend:
         """All or none; ``_lock`` is held."""
         try:
             if self._producer is None:
-                producer = kafka.Producer(self._producing())
+                producer = kafka.Producer(self._producing(quiet=False))
                 producer.init_transactions(max(0.1, deadline - monotonic()))
                 self._producer = producer
             producer = self._producer
@@ -321,6 +342,9 @@ class _Sending:
             self.failure = self.failure or error
         else:
             self.positions[place] = f"{record.partition()}:{record.offset()}"
+
+
+_topic_of = lru_cache(1024)(kafka_topic)
 
 
 def _headers(message: Outgoing) -> list[tuple[str, str]]:

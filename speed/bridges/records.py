@@ -19,7 +19,8 @@ PROPERTY = "bridge."
 ID, PUBLISHER, HOPS, MESSAGE = "bridge.id", "bridge.publisher", "bridge.hops", "bridge.message"
 TOMBSTONE_EXTENSION = "tombstone"
 _NIL = b"\xc0"
-_OFFSET_BITS, _LANE_BITS = 34, 40
+_LANE_BITS = 40
+_TIME_MASK = (1 << 48) - 1
 _FORM_ID = "00000000-0000-0000-0000-000000000000"
 _FORM_MS = (1 << 41) - 1
 """Its varint is no text, so it is found in a head; most times have one of this length."""
@@ -37,7 +38,9 @@ class Messages:
 
     def __init__(self, lane: str, topic: str, namespace: str, host: str) -> None:
         self._topic, self._namespace, self._host = topic, namespace, host
-        self._lane_bits = int.from_bytes(sha256(bytes.fromhex(lane)).digest()[: _LANE_BITS // 8], "big")
+        self._lane = sha256(bytes.fromhex(lane)).hexdigest()[: _LANE_BITS // 4]
+        self._time = -1, ""
+        """The time of the last id, and how it begins."""
         self._forms: dict[tuple[str, str], _Form] = {}
         self._read: dict[bytes, dict[str, Any]] = {}
         """What was said of messages before: it is mostly the same again."""
@@ -54,10 +57,11 @@ class Messages:
 
     def message_id(self, offset: int, recorded_ms: int) -> str:
         """The same again for the same record; greater than those of records before it."""
-        low = (offset & ((1 << _OFFSET_BITS) - 1)) << _LANE_BITS | self._lane_bits
-        bits = recorded_ms << 80 | 0x7 << 76 | (low >> 62) << 64 | 0x2 << 62 | low & ((1 << 62) - 1)
-        text = f"{bits:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        if recorded_ms != self._time[0]:
+            time = f"{recorded_ms & _TIME_MASK:012x}"
+            self._time = recorded_ms, f"{time[:8]}-{time[8:]}-7"
+        high, low = offset >> 22 & 0xFFF, offset & 0x3FFFFF
+        return f"{self._time[1]}{high:03x}-{0x8000 | low >> 8:04x}-{low & 0xFF:02x}{self._lane}"
 
     def whole(self, kept: Kept) -> bytes | None:
         """The message that a record holds, if a bridge recorded a whole one; WireError."""

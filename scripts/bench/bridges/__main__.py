@@ -24,7 +24,7 @@ from tests.bridges.bridged import BACK, OUT, BridgedSite
 LARGE_BYTES = 65_536
 """Of the messages for S3."""
 LOOK_SECONDS = 0.02
-DELAY_SECONDS = 5.0
+DELAY_SECONDS = 8.0
 PATIENCE_SECONDS = 300.0
 
 

@@ -12,8 +12,8 @@ from scripts.servers import Server
 TICK_SECONDS = 0.01
 PAYLOAD_BYTES = 200
 _TIME_BYTES = 8
-_WARM = 0.2
-"""Of the messages: the first ones wait for connections."""
+_WARM = 0.5
+"""Of the messages: the first ones wait for the topic, connections and groups."""
 
 
 def payload() -> bytes:
