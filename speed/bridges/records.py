@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
 from speed.errors import WireError
 from speed.message.errors import NotAvailableError
-from speed.wire.content import CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content
+from speed.wire.content import BYTES_TYPE, CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_TYPE, Content
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.writing import encode_head, frame_of
 from speed.wire.records import varint
@@ -23,6 +24,7 @@ _LANE_BITS = 40
 _TIME_MASK = (1 << 48) - 1
 _FORM_ID = "00000000-0000-0000-0000-000000000000"
 _FORM_MS = (1 << 41) - 1
+_TIME_BYTES = 6
 """Its varint is no text, so it is found in a head; most times have one of this length."""
 _MAX_FORMS = 1024
 
@@ -64,8 +66,8 @@ class Messages:
         return f"{self._time[1]}{high:03x}-{0x8000 | low >> 8:04x}-{low & 0xFF:02x}{self._lane}"
 
     def whole(self, kept: Kept) -> bytes | None:
-        """The message that a record holds, if a bridge recorded a whole one; WireError."""
-        if not self._is_own(kept) or MESSAGE not in kept.about.get("properties", {}):
+        """The message that a bridge's record holds, if it is a whole one; WireError."""
+        if MESSAGE not in kept.about.get("properties", {}):
             return None
         held = unpack(kept.payload)
         if not isinstance(held, bytes):
@@ -73,27 +75,26 @@ class Messages:
         return held
 
     def hops(self, kept: Kept) -> str:
-        """What a bridge wrote beside it."""
-        return str(kept.about.get("properties", {}).get(HOPS, "")) if self._is_own(kept) else ""
+        """What a bridge wrote beside its record."""
+        return str(kept.about.get("properties", {}).get(HOPS, ""))
 
-    def _is_own(self, kept: Kept) -> bool:
+    def is_own(self, kept: Kept) -> bool:
+        """Whether a bridge recorded it."""
         return bool(kept.about.get("publisher", "") == self._host)
 
     def message(self, kept: Kept, offset: int, recorded_ms: int) -> tuple[str, bytes]:
         """Id and bytes of a record's message. WireError."""
         about = kept.about
-        content = _content(kept)
+        custom, payload = _content(kept)
         publisher = str(about.get("publisher", ""))
         properties: Mapping[str, str] = about.get("properties", {})
         if not properties and kept.head.type != TOMBSTONE:  # most have none
             message_id = self.message_id(offset, recorded_ms)
-            return message_id, self._form(content.custom or "", publisher).message(
-                message_id, recorded_ms, content.data
-            )
-        own = properties if self._is_own(kept) else {}
+            return message_id, self._form(custom, publisher).message(message_id, recorded_ms, payload)
+        own = properties if self.is_own(kept) else {}
         message_id = own.get(ID) or self.message_id(offset, recorded_ms)
         return message_id, encode_message(
-            content,
+            Content(CUSTOM, custom, None, payload),
             topic=self._topic,
             namespace=self._namespace,
             message_id=message_id,
@@ -112,13 +113,25 @@ class Messages:
         return form
 
 
-def _content(kept: Kept) -> Content:
-    """The payload as it is packed, but for text and bytes, which have types of their own (M-10)."""
+def _content(kept: Kept) -> tuple[str, bytes]:
+    """Type and bytes: the payload as it is packed, but for text and bytes, which have types of their own (M-10).
+
+    The host has looked at it, so it is one value.
+    """
     payload = kept.payload or _NIL
     first = payload[0]
-    if 0xA0 <= first <= 0xBF or 0xC4 <= first <= 0xC6 or 0xD9 <= first <= 0xDB:
-        return encode_content(unpack(payload))
-    return Content(CUSTOM, MSGPACK_TYPE, None, payload)
+    if 0xA0 <= first <= 0xBF:
+        return TEXT_TYPE, payload[1:]
+    typed = _HEADS.get(first)
+    return (MSGPACK_TYPE, payload) if typed is None else (typed[0], payload[typed[1] :])
+
+
+_HEADS = {
+    **{0xC4 + place: (BYTES_TYPE, size) for place, size in enumerate((2, 3, 5))},
+    **{0xD9 + place: (TEXT_TYPE, size) for place, size in enumerate((2, 3, 5))},
+}
+"""How values of bytes and text begin, and how long that is."""
+_frame = lru_cache(4096)(frame_of)
 
 
 class _Form:
@@ -132,13 +145,17 @@ class _Form:
         )
         self._begin, _, rest = head.partition(_FORM_ID.encode())
         self._between, _, self._end = rest.partition(varint(_FORM_MS))
+        self._ms, self._rest = -1, b""
+        """Of the last message: when it was published, and what stands behind its id."""
 
-    def message(self, message_id: str, published_at_ms: int, data: Any) -> bytes:
-        time = varint(published_at_ms)
-        if len(time) != 6:  # of a clock that is decades off
-            content = Content(CUSTOM, self._custom, None, data)
-            return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._said)
-        return b"".join((self._begin, message_id.encode(), self._between, time, self._end, frame_of(len(data)), data))
+    def message(self, message_id: str, published_at_ms: int, data: bytes) -> bytes:
+        if published_at_ms != self._ms:
+            time = varint(published_at_ms)
+            if len(time) != _TIME_BYTES:  # of a clock that is decades off
+                content = Content(CUSTOM, self._custom, None, data)
+                return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._said)
+            self._ms, self._rest = published_at_ms, self._between + time + self._end
+        return b"".join((self._begin, message_id.encode(), self._rest, _frame(len(data)), data))
 
 
 def record_of(view: MessageView, key: str | None, hops: str, *, keep: str) -> dict[str, Any]:

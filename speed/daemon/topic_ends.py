@@ -45,6 +45,11 @@ class _Place:
     settled: int
     next: int
 
+    @property
+    def hops_text(self) -> str:
+        """Of records that no bridge brought."""
+        return self.hops[0]
+
     def follow(self, cursor: int) -> None:
         """Others may move the cursor: retention forward, people anywhere."""
         if cursor > self.settled:
@@ -200,10 +205,10 @@ class TopicSource:
 
     def _open(self, load: Load, place: _Place, stored: Stored) -> None:
         kept = place.messages.kept(stored.data)
-        hops = place.messages.hops(kept)
-        if hops:
-            load.hops = (*read_hops(hops), *place.hops)
-        whole = place.messages.whole(kept)
+        whole, hops = None, place.hops_text
+        if place.messages.is_own(kept):
+            load.hops = (*read_hops(place.messages.hops(kept)), *place.hops)
+            whole, hops = place.messages.whole(kept), write_hops(load.hops)
         recorded_ms = stored.recorded_ms
         if whole is None:
             message_id, data = place.messages.message(kept, stored.offset, recorded_ms)
@@ -213,7 +218,7 @@ class TopicSource:
             if view.is_expired(time.time_ns() // 1_000_000):
                 load.code = EXPIRED
         key = kept.about.get("key")
-        load.message = Outgoing(place.target, key, data, message_id, recorded_ms, None, write_hops(load.hops))
+        load.message = Outgoing(place.target, key, data, message_id, recorded_ms, None, hops)
 
     def settle(self, loads: Sequence[Load]) -> None:
         """Move the cursor of each topic behind the last of them."""
