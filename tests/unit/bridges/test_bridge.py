@@ -410,7 +410,10 @@ def test_a_started_bridge_tries_again_by_itself() -> None:
     assert site.sink.published == [1, 2]
 
 
-def test_a_bridge_that_is_closed_while_it_carries_settles_nothing() -> None:
+@pytest.mark.parametrize("error", [PayloadTooLargeError("in halves"), ValueError("its connection is closed")])
+def test_a_bridge_that_is_closed_while_it_carries_settles_nothing(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     """B-11."""
     site = Site([load(1), load(2)])
     began, go_on = threading.Event(), threading.Event()
@@ -418,8 +421,7 @@ def test_a_bridge_that_is_closed_while_it_carries_settles_nothing() -> None:
     def fail(part: list[int]) -> None:
         began.set()
         assert go_on.wait(PATIENCE)
-        if len(part) > 1:
-            raise PayloadTooLargeError("in halves")
+        raise error
 
     site.sink.fails = fail
     site.bridge.start()
@@ -431,6 +433,7 @@ def test_a_bridge_that_is_closed_while_it_carries_settles_nothing() -> None:
     go_on.set()
     closing.join(PATIENCE)
     assert site.source.settled == []
+    assert caplog.text == ""
 
 
 def test_a_breaker_that_tries_is_not_asked_for_another_batch(site_of: SiteOf) -> None:

@@ -15,7 +15,7 @@ from speed.errors import WireError
 from speed.message.errors import NotAvailableError
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.splice import with_security, with_signature
-from speed.wire.topic import MESSAGE, TOMBSTONE, Head, Kept
+from speed.wire.topic import MESSAGE, TOMBSTONE, Head, Kept, encode
 from speed.wire.value import pack, unpack
 
 LANE = "0123456789abcdef" * 2
@@ -119,6 +119,23 @@ def test_many_publishers_are_not_all_remembered() -> None:
         _, data = made.message(kept(pack(1), publisher=f"p{number}"), number, NOW_MS)
         assert MessageView(data).publisher_id == f"p{number}"
     assert len(made._forms) <= 1024
+
+
+def test_what_is_said_of_records_is_read_once_and_not_remembered_without_end() -> None:
+    made = messages()
+    for number in range(1100):
+        one = kept(pack(number), publisher=f"p{number}", key="k")
+        assert made.kept(encode(*one)) == made.kept(encode(*one)) == one
+    assert len(made._read) <= 1024
+
+
+def test_messages_of_one_millisecond_differ_in_id_and_payload() -> None:
+    """B-13."""
+    made = messages()
+    views = [MessageView(made.message(kept(pack({"n": number})), number, NOW_MS)[1]) for number in range(3)]
+    assert [view.payload for view in views] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert len({view.message_id for view in views}) == 3
+    assert {view.published_at_ms for view in views} == {NOW_MS}
 
 
 # --- what a bridge recorded ---
