@@ -130,6 +130,9 @@ class Backend(Protocol):
     def takes_ahead(self) -> bool:
         """Whether what was taken is acknowledged for good while more is held."""
 
+    def unfit(self, message: Outgoing) -> str:
+        """Why a message can never be published here: `BAD_KEY`, `BAD_ID`; empty if it can."""
+
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Their positions, once all are confirmed, within ``timeout`` seconds."""
 
@@ -160,9 +163,17 @@ class PlacingBackend(Backend, Protocol):
         """What ``publish_at`` said last of the lane of ``place``; 0 if that is not known."""
 
 
+class TakesAll:
+    """A backend in which nothing is unfit."""
+
+    def unfit(self, message: Outgoing) -> str:
+        """Nothing is."""
+        return ""
+
+
 def too_large(limit: str) -> PayloadTooLargeError:
     """For what a server does not take."""
     return PayloadTooLargeError(f"the message is larger than the backend takes: raise {limit}, or send less")
 
 
-__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing", "Place", "PlacingBackend"]
+__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing", "Place", "PlacingBackend", "TakesAll"]

@@ -92,6 +92,9 @@ class Sink(Protocol):
     def is_behind(self, load: Load) -> bool:
         """Whether the message was there before."""
 
+    def unfit(self, load: Load) -> str:
+        """Why the message can never be there; empty if it can."""
+
     def publish(self, loads: Sequence[Load]) -> int:
         """Returns once all are confirmed: how many were there before. Raises SpeedError."""
 
@@ -216,7 +219,7 @@ class Bridge:
             return FILTERED
         if self._sink.is_behind(load):
             return LOOPED
-        return "TOO_MANY_HOPS" if len(load.hops) > MAX_HOPS else ""
+        return "TOO_MANY_HOPS" if len(load.hops) > MAX_HOPS else self._sink.unfit(load)
 
     def _carry_first(self) -> None:
         """Carry the first batch, and take another one meanwhile."""
@@ -301,9 +304,13 @@ class Bridge:
         if self._breaker.failed(monotonic(), trouble):
             log.warning("bridge %s waits: %s", self.name, trouble)
 
+    def stop(self) -> None:
+        """Carry no more; returns at once. ``close`` waits."""
+        self._stopped.set()
+
     def close(self) -> None:
         """Carry no more; what is not acknowledged comes again."""
-        self._stopped.set()
+        self.stop()
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS)
         self._sink.close()  # what is under way fails

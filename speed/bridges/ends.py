@@ -111,6 +111,11 @@ class BackendSink:
             return len(load.hops) > 1
         return self._hops.of(load.message.topic) in load.hops
 
+    def unfit(self, load: Load) -> str:
+        """As the backend says."""
+        assert load.message is not None
+        return self._backend.unfit(load.message)
+
     def publish(self, loads: Sequence[Load]) -> int:
         """With the places behind them, where they can be kept."""
         messages = [load.message for load in loads if load.message is not None]

@@ -15,7 +15,7 @@ import confluent_kafka as kafka
 from confluent_kafka.admin import AdminClient
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
 from speed.bridges.marks import Marks
 from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic, topic_of_kafka
@@ -81,7 +81,7 @@ def _error(error: Any) -> Exception:
     return BackendError(f"Kafka: {error.name()}")
 
 
-class KafkaBackend:
+class KafkaBackend(TakesAll):
     """One cluster. With ``transactional_id`` in the address each ``publish`` is a transaction."""
 
     has_groups = True

@@ -17,7 +17,7 @@ from nats.js import api
 from nats.js import errors as js_errors
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.names import header_text, nats_durable, nats_filter, nats_stream, nats_subjects, text_of_header
@@ -79,7 +79,7 @@ def _is_refusal(error: BaseException | None) -> bool:
     return isinstance(error, errors.AuthorizationError) or "authorization" in text or "authentication" in text
 
 
-class NatsBackend:
+class NatsBackend(TakesAll):
     """One account. Streams are made where no stream takes a topic."""
 
     has_groups = True

@@ -166,6 +166,10 @@ class PostgresBackend:
             connection.terminate()
             raise _error(error) from None
 
+    def unfit(self, message: Outgoing) -> str:
+        """Text has no zero characters there."""
+        return "BAD_KEY" if message.key is not None and "\0" in message.key else ""
+
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Positions are ids. All of them, or none."""
         return self._loop.run(self._publish(_columns(messages), ()), timeout)

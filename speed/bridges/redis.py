@@ -14,7 +14,7 @@ import redis
 from redis import exceptions
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
@@ -70,7 +70,7 @@ def _asking() -> Iterator[None]:
         raise _error(error) from None
 
 
-class RedisBackend:
+class RedisBackend(TakesAll):
     """One database, as streams or, with ``form=pubsub``, as channels."""
 
     most_at_once = MOST_AT_ONCE

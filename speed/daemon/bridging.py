@@ -162,6 +162,8 @@ class Bridging:
     def close(self) -> None:
         """Carry no more."""
         for _, bridge in self._bridges:
+            bridge.stop()  # all at once: each waits for what it has under way
+        for _, bridge in self._bridges:
             bridge.close()
         if self._node is not None and not self._node.closed:
             self._node.close()

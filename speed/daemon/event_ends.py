@@ -54,7 +54,8 @@ class Positions:
         """Raises OSError."""
         self._name, self._durable = bridge_name(bridge), durable
         self._id = sha256(self._name.encode()).digest()[:16]
-        self._keyring = KeySource(key).keyring
+        self._keys = KeySource(key)
+        self._keyring = self._keys.keyring
         self._fd = open_directory(directory)
 
     def read(self) -> dict[str, tuple[int, str]] | None:
@@ -73,7 +74,8 @@ class Positions:
             raise StorageError(text) from None
 
     def write(self, lanes: dict[str, tuple[int, str]]) -> None:
-        """StorageError; then what was there is there."""
+        """StorageError; then what was there is there. It is sealed with the first key that there is now."""
+        self._keys.look_soon()
         value = {"lanes": [[lane, *place] for lane, place in lanes.items()]}
         try:
             data = seal_state(value, self._id, self._name, self._keyring)
@@ -155,6 +157,7 @@ class EventSource:
 
     def _begun(self, known: dict[str, tuple[int, str]] | None) -> dict[str, tuple[int, str]]:
         if known is not None:
+            self._positions.write(known)  # its key may be of before
             return known
         begun: dict[str, tuple[int, str]] = {}
         if self._start == "latest":
@@ -273,6 +276,10 @@ class EventSink:
     def is_behind(self, load: Load) -> bool:
         """By the hop of its topic."""
         return event_hop(self._node.root, _topic(load)) in load.hops
+
+    def unfit(self, load: Load) -> str:
+        """Every message can be one."""
+        return ""
 
     def publish(self, loads: Sequence[Load]) -> int:
         """Many of one topic in one write. Who has no room gets none of them, as of every event."""

@@ -185,6 +185,20 @@ def test_a_signed_message_is_kept_whole_or_refused(bench_of: BenchOf, site_of: S
     assert site.kept("lost")[0].properties["code"] == "NOT_AVAILABLE"
 
 
+def test_a_key_that_cannot_be_there_is_a_dead_letter(bench_of: BenchOf, site_of: SiteOf) -> None:
+    """B-17: PostgreSQL has no zero characters."""
+    site = site_of(bench_of("postgres"), dead_letter='"lost"')
+    config = site.site.config
+    config.write_text(config.read_text().replace('-out"\n', '-out"\ndead_letter = "lost"\n'))
+    site.start()
+    topic = site.node.topic(OUT)
+    topic.publish(1, key="a\0b")
+    topic.publish(2, key="ab")
+    assert {one.payload for one in site.came([2])} == {2}
+    (one,) = site.kept("lost")
+    assert one.properties["code"] == "BAD_KEY"
+
+
 def test_wrong_credentials_are_waited_for_and_never_told(bench_of: BenchOf, site_of: SiteOf) -> None:
     """B-10, B-18."""
     bench = bench_of("postgres")

@@ -66,10 +66,14 @@ class MemorySink:
         self.parts: list[list[int]] = []
         self.fails: Callable[[list[int]], None] = lambda part: None
         self.there: set[str] = set()
+        self.unfits: set[int] = set()
         self.is_closed = False
 
     def is_behind(self, one: Load) -> bool:
         return bool(self.there & set(one.hops))
+
+    def unfit(self, one: Load) -> str:
+        return "BAD_KEY" if one.sequence in self.unfits else ""
 
     def publish(self, loads: Sequence[Load]) -> int:
         part = [one.sequence for one in loads]
@@ -356,6 +360,15 @@ def test_a_message_of_too_many_hops_is_a_dead_letter(site_of: SiteOf) -> None:
     site = site_of([load(1, hops=("a",) * (MAX_HOPS + 1)), load(2, hops=("a",) * MAX_HOPS)])
     site.turn()
     assert site.buried == [(1, "TOO_MANY_HOPS")]
+    assert site.sink.published == [2]
+
+
+def test_a_message_that_can_never_be_there_is_a_dead_letter_at_once(site_of: SiteOf) -> None:
+    """B-17."""
+    site = site_of([load(1), load(2)])
+    site.sink.unfits = {1}
+    site.turn()
+    assert site.buried == [(1, "BAD_KEY")]
     assert site.sink.published == [2]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from speed.bridges.address import parse_address
-from speed.bridges.backend import Delivered, Outgoing, Place
+from speed.bridges.backend import Delivered, Outgoing, Place, TakesAll
 from speed.bridges.bridge import BATCH_BYTES, Load
 from speed.bridges.ends import BackendHops, BackendSink, BackendSource
 from speed.bridges.route import Route, read_hops
@@ -29,7 +29,7 @@ def message(value: Any = "x", topic: str = "orders.made", **metadata: Any) -> by
     )
 
 
-class MemoryBackend:
+class MemoryBackend(TakesAll):
     """Gives what is ``waiting``, keeps what is published."""
 
     has_groups = True
@@ -217,6 +217,14 @@ def test_places_are_kept_with_the_messages_before_them() -> None:
     assert backend.places == {("b", "lane"): 2, ("b", "other"): 7}
     assert sink.next_of("lane", "orders") == 2
     assert sink.next_of("new", "orders") == 0
+
+
+def test_a_backend_says_what_it_can_never_take() -> None:
+    """B-17."""
+    backend = MemoryBackend()
+    backend.unfit = lambda message: "BAD_KEY"  # type: ignore[method-assign]
+    assert BackendSink(backend, ADDRESS, "b").unfit(load_of(1)) == "BAD_KEY"
+    assert BackendSink(MemoryBackend(), ADDRESS, "b").unfit(load_of(1)) == ""
 
 
 def test_a_place_is_told_by_its_hop() -> None:
