@@ -8,7 +8,7 @@ from typing import cast
 
 from speed.bridges.address import Address
 from speed.bridges.backend import Backend, BackendSubscription, Delivered, Outgoing, Place, PlacingBackend
-from speed.bridges.bridge import BATCH_BYTES, EXPIRED, PUBLISH_SECONDS, Load
+from speed.bridges.bridge import BATCH_BYTES, EXPIRED, FILTERED, PUBLISH_SECONDS, Load
 from speed.bridges.route import Route, hop_of, read_hops, write_hops
 from speed.errors import InvalidNameError, WireError
 from speed.wire.message import MessageView
@@ -65,7 +65,7 @@ class BackendSource:
 
     def _why_not(self, view: MessageView, topic: str, now_ms: int) -> str:
         if not self._route.covers(topic):
-            return "NOT_COVERED"
+            return FILTERED  # Kafka shortens names, so others' may come
         return EXPIRED if view.is_expired(now_ms) else ""
 
     def _message(self, one: Delivered, view: MessageView, load: Load) -> Outgoing:
