@@ -20,7 +20,7 @@ import asyncpg
 
 import speed
 from scripts.servers import Kafka, Nats, Postgres, Redis, Server
-from tests.bridges.bridged import BACK, OUT, BridgedSite, disordered, twice
+from tests.bridges.bridged import OUT, BridgedSite, disordered, twice
 from tests.torture.relay import Relay
 from tests.torture.scenario import Report, Scenario
 
@@ -87,10 +87,6 @@ class World:
     def node(self) -> speed.Node:
         return self.site.node
 
-    def end(self) -> int:
-        """How many messages came back so far."""
-        return int(self.node.topic(BACK).describe()["end"])
-
     def rows_there(self) -> int | None:
         """How many messages lie in a backend whose way back may repeat them; None where it does not."""
         return asyncio.run(self._rows()) if self.name == "postgres" else None
@@ -117,7 +113,6 @@ class Round:
         self.broken = report.broken(BREAKS)
         self.numbers = range(world.next, world.next + EACH)
         world.next += EACH
-        self.start = world.end()
 
     def run(self) -> None:
         victims: dict[str, Callable[[], None]] = {
