@@ -98,29 +98,29 @@ class BridgedSite:
         """How many messages were recorded in a topic so far."""
         return int(self._asked(self.node.topic(topic).describe)["end"])
 
-    def kept(self, topic: str = BACK) -> list[speed.TopicMessage]:
-        """All that is in a topic."""
-        return self._asked(lambda: self._read(topic))
+    def kept(self, topic: str = BACK, start: int = 0) -> list[speed.TopicMessage]:
+        """All that is in a topic, from an offset on."""
+        return self._asked(lambda: self._read(topic, start))
 
-    def _read(self, topic: str) -> list[speed.TopicMessage]:
-        reader = self.node.topic(topic).reader("earliest", prefetch=1000)
-        found = [reader.receive(timeout=20) for _ in range(self.end(topic))]
+    def _read(self, topic: str, start: int) -> list[speed.TopicMessage]:
+        reader = self.node.topic(topic).reader(start, prefetch=1000)
+        found = [reader.receive(timeout=20) for _ in range(start, self.end(topic))]
         return [one for one in found if one is not None]
 
-    def came(self, numbers: Iterable[int]) -> list[speed.TopicMessage]:
-        """All that came back, once each of these did."""
+    def came(self, numbers: Iterable[int], start: int = 0) -> list[speed.TopicMessage]:
+        """All that came back, from an offset on, once each of these did."""
         wanted, seen = set(numbers), 0
 
         def is_all() -> bool:
             nonlocal seen
             end = self.end()
-            if end == seen or end < len(wanted):
+            if end == seen or end - start < len(wanted):
                 return False
             seen = end
-            return wanted <= {one.payload for one in self.kept()}
+            return wanted <= {one.payload for one in self.kept(BACK, start)}
 
         until(is_all)
-        return self.kept()
+        return self.kept(BACK, start)
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """What the bridges tell, by the end of their names."""
