@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -200,7 +201,8 @@ class Bridge:
             self._fail(f"{error.code}: {error}")
         except Exception as error:  # a defect of ours must not end the bridge
             if not self._stopped.is_set():
-                log.exception("bridge %s met an unexpected error", self.name)
+                where = "".join(traceback.format_tb(error.__traceback__))  # its text may hold anything
+                log.error("bridge %s met an unexpected %s\n%s", self.name, type(error).__name__, where)
             self._fail(type(error).__name__)
 
     def _take(self, seconds: float) -> None:

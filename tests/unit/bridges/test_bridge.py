@@ -164,6 +164,15 @@ def test_what_failed_is_tried_with_one_message_and_then_goes_on(site_of: SiteOf,
     assert site.bridge._breaker.state is CARRYING
 
 
+def test_an_unexpected_error_is_told_without_its_text(site_of: SiteOf, caplog: pytest.LogCaptureFixture) -> None:
+    """B-10."""
+    site = site_of([load(1)])
+    site.sink.fails = _raise(ValueError("hidden-word"))
+    site.turn()
+    assert "an unexpected ValueError" in caplog.text
+    assert "hidden-word" not in caplog.text + str(site.bridge.row())
+
+
 def test_the_next_batch_is_taken_while_one_is_published(site_of: SiteOf) -> None:
     """B-11."""
     site = site_of([load(number) for number in range(1, 2 * MOST + 1)])
