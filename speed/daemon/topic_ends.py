@@ -320,10 +320,11 @@ class DeadLetters:
     def bury(self, load: Load, code: str) -> None:
         """Record one; raises SpeedError."""
         properties = {"bridge": self._bridge, "code": code, "topic": load.topic, "position": load.position}
-        if len(load.data) > CUT_BYTES:
-            properties["cut"] = str(len(load.data))
+        data = _without_token(load.data)
+        if len(data) > CUT_BYTES:
+            properties["cut"] = str(len(data))
         producer = _producer(self._bridge, load.lane)
-        record: dict[str, object] = {"payload": pack(load.data[:CUT_BYTES]), "properties": properties}
+        record: dict[str, object] = {"payload": pack(data[:CUT_BYTES]), "properties": properties}
         if load.lane:
             record["sequence"] = load.sequence
         try:
@@ -331,6 +332,14 @@ class DeadLetters:
                 self._topics.make(self._topic).publish(producer, [Encoder(self._node, producer).record(record)])
         except SubscriptionError as error:
             raise _told(error, self._topic) from None
+
+
+def _without_token(data: bytes) -> bytes:
+    """Others may have stored one; it is not recorded here (B-1)."""
+    try:
+        return without_token(data)
+    except WireError:
+        return data  # it is no message
 
 
 def _producer(bridge: str, lane: str) -> str:

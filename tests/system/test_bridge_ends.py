@@ -27,6 +27,7 @@ from speed.topics.grants import Access, Grants
 from speed.topics.host import Host
 from speed.topics.topic import Keeping
 from speed.wire.message import MessageView, encode_message
+from speed.wire.message.splice import with_security
 from speed.wire.topic import decode
 from speed.wire.value import pack, unpack
 from tests.system.topics import until
@@ -430,6 +431,14 @@ def test_dead_letters_say_what_they_were(world: World) -> None:
     assert first.about["properties"] == said
     assert len(unpack(second.payload)) == CUT_BYTES
     assert second.about["properties"]["cut"] == str(CUT_BYTES + 1)
+
+
+def test_a_dead_letter_has_no_token(world: World) -> None:
+    """B-1."""
+    data = with_security(message("x", 1).data, b"\x1a\x0bhidden-word")
+    DeadLetters(world.catalogue, "lost", "b", HOST).bury(Load("", 0, "orders.made", "x", data), "TOO_LARGE")
+    (kept,) = world.values("lost")
+    assert kept == message("x", 1).data
 
 
 def test_a_dead_letter_that_has_no_topic_is_told(world: World) -> None:
