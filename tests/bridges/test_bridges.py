@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -265,9 +267,6 @@ allow = ["test", "speedd.bridges"]
 
 def test_bridges_are_listed_with_what_is_wrong(bench_of: BenchOf, site_of: SiteOf) -> None:
     """B-18."""
-    import subprocess
-    import sys
-
     bench = bench_of("redis")
     site = site_of(bench)
     site.start()

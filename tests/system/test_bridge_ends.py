@@ -23,8 +23,10 @@ from speed.journal import Journal
 from speed.journal.recorder import Recorded, Recorder
 from speed.journal.writer import JournalWriter
 from speed.topics.catalogue import Catalogue
+from speed.topics.encoder import Encoder
 from speed.topics.grants import Access, Grants
 from speed.topics.host import Host
+from speed.topics.subscription import Terms
 from speed.topics.topic import Keeping
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.splice import with_security
@@ -60,8 +62,6 @@ class World:
         self.record(topic, encoded)
 
     def record(self, topic: str, messages: Sequence[dict[str, Any]], node: str = "shop") -> None:
-        from speed.topics.encoder import Encoder
-
         with self.catalogue.lock:
             self.catalogue.find(topic).publish("", [Encoder(node, "").record(one) for one in messages])
 
@@ -265,8 +265,6 @@ def test_a_topic_that_is_removed_and_made_anew_is_read_from_its_beginning(world:
 
 def test_another_consumer_of_the_subscription_is_in_the_way(world: World) -> None:
     """B-14."""
-    from speed.topics.subscription import Terms
-
     world.publish("orders.made", 1)
     with world.catalogue.lock:
         topic = world.catalogue.find("orders.made")
@@ -381,8 +379,6 @@ def test_a_topic_that_is_full_is_waited_for(node: Callable[..., speed.Node], roo
     with closing(catalogue):
         with catalogue.lock:
             topic = catalogue.make("orders.made")
-            from speed.topics.subscription import Terms
-
             topic.subscribe("slow", "c/d", Terms("shared"), "earliest")
         sink = TopicSink(catalogue, "b", node=HOST, keep="payload", makes=False)
         sink.publish([message("x" * 70_000, 1)])
