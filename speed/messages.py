@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -323,7 +322,7 @@ class DualConnection:
 
     def _publish(self, messages: Sequence[Outgoing], seconds: float) -> None:
         beside = [
-            replace(one, topic=check_topic(self._old_topic(one.topic)), old=old_form(self._form, one.envelope))
+            one._replace(topic=check_topic(self._old_topic(one.topic)), old=old_form(self._form, one.envelope))
             for one in messages
         ]
         self._new._open().publish(messages, seconds)

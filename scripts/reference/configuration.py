@@ -12,6 +12,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from speed.bridges.settings import BridgeSettings
 from speed.daemon.config import (
     Config,
     JournalSettings,
@@ -35,6 +36,7 @@ TABLES: dict[str, type] = {
     "[[topic]]": TopicSettings,
     "[gateway]": GatewaySettings,
     "[[token_key]]": TokenKeySettings,
+    "[[bridge]]": BridgeSettings,
     "[encryption]": EncryptionSettings,
     "[hosts]": HostsSettings,
     "[[host]]": HostSettings,

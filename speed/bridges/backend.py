@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE_BYTES = 1 << 20
 """Unless more is asked for: what Kafka and NATS take as they come."""
+MOST_AT_ONCE = 2000
+"""Of a bridge, unless a backend is slow with so many."""
 MAX_BATCH_MESSAGES = 4096
 """Of one ``publish`` of a backend."""
 MAX_BATCH_BYTES = 64 << 20
@@ -30,17 +32,18 @@ REFRESH_SECONDS = 5.0
 START = ("latest", "earliest")
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """One message on its way, without a token. Times are Unix milliseconds."""
 
     topic: str
-    key: str | None = field(repr=False)
-    envelope: bytes = field(repr=False)
+    key: str | None
+    envelope: bytes
     message_id: str
     published_at_ms: int
     trace_id: str | None
-    old: OldForm | None = field(default=None, repr=False)
+    hops: str = ""
+    """Where it was before, beside the message (B-16)."""
+    old: OldForm | None = None
     """To be written in place of the envelope, for readers of the older form."""
 
     @classmethod
@@ -59,6 +62,9 @@ class Outgoing:
         trace_id = traceparent.split("-")[1] if traceparent else None
         return cls(topic, key, envelope, message_id, unix_ms, trace_id)
 
+    def __repr__(self) -> str:
+        return f"<Outgoing {self.message_id} to {self.topic}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
@@ -72,6 +78,8 @@ class Delivered:
         handle: what the backend needs to acknowledge it.
         headers: of Kafka and NATS, as they came; of a row in the old form its other columns, as JSON.
         stored_at_ms: when the backend stored it, in Unix milliseconds; 0 where it does not tell.
+        lane: in what ``sequence`` grows without late-comers (B-14); empty where nothing does.
+        hops: where the message was, as it stands beside it; anybody may have written that.
     """
 
     topic: str
@@ -83,6 +91,20 @@ class Delivered:
     handle: Any = field(default=None, repr=False)
     headers: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     stored_at_ms: int = 0
+    lane: str = ""
+    hops: str = ""
+
+
+class Place(NamedTuple):
+    """How far ``bridge`` has come in a lane of its source: ``next`` is the number that comes next.
+
+    ``topic`` is where the messages of the lane go.
+    """
+
+    bridge: str
+    lane: str
+    topic: str
+    next: int
 
 
 class Health(NamedTuple):
@@ -116,11 +138,25 @@ class Backend(Protocol):
     def has_groups(self) -> bool:
         """Whether messages are kept for groups. If not, who is not there misses them."""
 
+    @property
+    def most_at_once(self) -> int:
+        """How many messages take it seconds, and not minutes."""
+
+    @property
+    def takes_ahead(self) -> bool:
+        """Whether what was taken is acknowledged for good while more is held."""
+
+    def unfit(self, message: Outgoing) -> str:
+        """Why a message can never be published here: `BAD_KEY`, `BAD_ID`; empty if it can."""
+
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Their positions, once all are confirmed, within ``timeout`` seconds."""
 
-    def subscribe(self, pattern: str, group: str, start: str) -> BackendSubscription:
-        """Join ``group``; it is made at ``start`` if it is not there. Connects when first asked for messages."""
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> BackendSubscription:
+        """Join ``group``; it is made at ``start`` if it is not there. Connects when first asked for messages.
+
+        ``alone``: it is the one member, ever: what it held when it was killed comes first, in its order (B-14).
+        """
 
     def ping(self, timeout: float) -> None:
         """Returns once the server answered."""
@@ -129,9 +165,31 @@ class Backend(Protocol):
         """End the connection. What is under way fails."""
 
 
+class PlacingBackend(Backend, Protocol):
+    """One that can keep a place together with the messages before it (B-14)."""
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether it does, as its address asks."""
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """Messages and places, all or none; once they are confirmed. Without places as ``publish``."""
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """What ``publish_at`` said last of the lane of ``place``; 0 if that is not known."""
+
+
+class TakesAll:
+    """A backend in which nothing is unfit."""
+
+    def unfit(self, message: Outgoing) -> str:
+        """Nothing is."""
+        return ""
+
+
 def too_large(limit: str) -> PayloadTooLargeError:
     """For what a server does not take."""
     return PayloadTooLargeError(f"the message is larger than the backend takes: raise {limit}, or send less")
 
 
-__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing"]
+__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing", "Place", "PlacingBackend", "TakesAll"]

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any
 
 import confluent_kafka as kafka
+from confluent_kafka.admin import AdminClient
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
+from speed.bridges.kafka_records import delivered_of, hops_of, value_and_headers
 from speed.bridges.marks import Marks
-from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic, topic_of_kafka
+from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic
 
 RECORD_ROOM = 4096
 """Of key and headers, and what frames a record."""
@@ -47,6 +49,7 @@ _REFUSALS = {
     _CODES._UNKNOWN_TOPIC: "to make the topic: it does not do so by itself, or one differs only in '.' and '_'",
     _CODES.INVALID_RECORD: "the record",
 }
+_NOT_THERE = (_CODES.UNKNOWN_TOPIC_OR_PART, _CODES._UNKNOWN_TOPIC, _CODES._UNKNOWN_PARTITION)
 _TOO_LARGE = frozenset({_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE})
 _AWAY = frozenset(
     {
@@ -78,18 +81,27 @@ def error_of(error: Any) -> Exception:
     return BackendError(f"Kafka: {error.name()}")
 
 
-class KafkaBackend:
+_topic_of = lru_cache(1024)(kafka_topic)
+
+
+class KafkaBackend(TakesAll):
     """One cluster. With ``transactional_id`` in the address each ``publish`` is a transaction."""
 
     has_groups = True
+    most_at_once = MOST_AT_ONCE
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address, self._max_bytes = address, max_message_bytes
         self._lock = threading.Lock()
         self._producer: Any = None
+        self._is_quiet = False
+        """Whether it tells of failures only."""
         self._refused: Any = None
         """The last refusal of credentials: librdkafka tries again for ever."""
         self._transaction = str(address.options["transactional_id"])
+        self._placing: Any = None
+        """A consumer that consumes nothing: the group in which places are kept."""
 
     def settings(self, told: Callable[[Any], None]) -> dict[str, Any]:
         """What producers and consumers have in common; ``told`` gets errors of the connection."""
@@ -118,19 +130,53 @@ class KafkaBackend:
         if not self._transaction:
             return self._send(self._opened(), messages, deadline)
         with self._lock:  # a producer has one transaction at a time
-            return self._send_in_transaction(messages, deadline)
+            return self._send_in_transaction(messages, (), deadline)
 
-    def _opened(self) -> Any:
+    @property
+    def keeps_places(self) -> bool:
+        """In transactions."""
+        return bool(self._transaction)
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """One transaction. A place is an offset of the group, and its metadata say of which lane."""
+        deadline = monotonic() + timeout
+        if not self._transaction:
+            self._send_quietly(self._opened(quiet=True), messages, deadline)
+            return
         with self._lock:
-            if self._producer is None:
-                self._producer = kafka.Producer(self._producing())
+            self._send_in_transaction(messages, places, deadline)
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """Ask for the offset of its group. Of lanes that have one topic only the last is known."""
+        with self._lock:
+            asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
+            try:
+                (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
+            except kafka.KafkaException as error:
+                raise error_of(error.args[0]) from None
+        if found.error is not None and found.error.code() not in _NOT_THERE:
+            raise error_of(found.error)
+        return int(found.offset) if found.offset > 0 and found.metadata == place.lane else 0
+
+    def _group_of(self, bridge: str) -> Any:
+        """``_lock`` is held."""
+        if self._placing is None:
+            named = {"group.id": f"speed-bridge.{bridge}", "enable.auto.commit": False}
+            self._placing = kafka.Consumer({**self.settings(self._note), **named})
+        return self._placing
+
+    def _opened(self, *, quiet: bool = False) -> Any:
+        with self._lock:
+            if self._producer is None or self._is_quiet is not quiet:
+                self._producer, self._is_quiet = kafka.Producer(self._producing(quiet=quiet)), quiet
             return self._producer
 
-    def _producing(self) -> dict[str, Any]:
+    def _producing(self, *, quiet: bool) -> dict[str, Any]:
         named = {"transactional.id": self._transaction} if self._transaction else {}
         return {
             **self.settings(self._note),
             **named,
+            "delivery.report.only.error": quiet,
             "enable.idempotence": True,
             "linger.ms": 1,
             "topic.metadata.propagation.max.ms": int(_ANSWER_SECONDS * 500),
@@ -159,12 +205,27 @@ class KafkaBackend:
             raise BackendAwayError(f"Kafka did not confirm {sending.missing} of {len(messages)} messages in time")
         return sending.positions
 
+    def _send_quietly(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> None:
+        """As ``_send``, but nobody asks for positions: the producer tells of failures only."""
+        sending = _Sending(0)
+        told = partial(sending.confirm, 0)
+        for message in messages:
+            self._produce(producer, message, told, deadline)
+        while len(producer) and self._goes_on(producer, deadline):
+            producer.flush(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))
+        if sending.failure is not None:
+            self._drop_if_fatal(producer, sending.failure)
+            raise error_of(sending.failure)
+        if len(producer):
+            self._drop(producer)  # its answers would be taken for those of the next
+            raise BackendAwayError(f"Kafka did not confirm {len(messages)} messages in time")
+
     def _produce(self, producer: Any, message: Outgoing, confirm: Any, deadline: float) -> None:
         key = None if message.key is None else message.key.encode()
+        topic, (value, headers) = _topic_of(message.topic), value_and_headers(message)
         while True:
             try:
-                value, headers = _value(message)
-                producer.produce(kafka_topic(message.topic), value, key, headers=headers, on_delivery=confirm)
+                producer.produce(topic, value, key, headers=headers, on_delivery=confirm)
             except BufferError:
                 if not self._goes_on(producer, deadline):
                     raise BackendAwayError("Kafka does not take what waits to be sent: try again") from None
@@ -192,16 +253,20 @@ class KafkaBackend:
         if self._producer is producer:
             self._producer = None
 
-    def _send_in_transaction(self, messages: Sequence[Outgoing], deadline: float) -> list[str]:
+    def _send_in_transaction(self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float) -> list[str]:
         """All or none; ``_lock`` is held."""
         try:
             if self._producer is None:
-                producer = kafka.Producer(self._producing())
+                producer = kafka.Producer(self._producing(quiet=False))
                 producer.init_transactions(max(0.1, deadline - monotonic()))
                 self._producer = producer
             producer = self._producer
             producer.begin_transaction()
             positions = self._send(producer, messages, deadline)
+            for place in places:
+                at = kafka.TopicPartition(kafka_topic(place.topic), 0, place.next, place.lane)
+                group = self._group_of(place.bridge).consumer_group_metadata()
+                producer.send_offsets_to_transaction([at], group, max(0.1, deadline - monotonic()))
             producer.commit_transaction(max(0.1, deadline - monotonic()))
         except kafka.KafkaException as error:
             self._abort()
@@ -223,9 +288,19 @@ class KafkaBackend:
 
     # --- the rest ---
 
-    def subscribe(self, pattern: str, group: str, start: str) -> KafkaSubscription:
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> KafkaSubscription:
         """Join when first asked for messages."""
-        return KafkaSubscription(self, pattern, group, start, float(self._address.options["lease_seconds"]))
+        lease = float(self._address.options["lease_seconds"])
+        return KafkaSubscription(self, pattern, group, start, lease, alone=alone)
+
+    def topic_ids(self, name: str) -> str:
+        """What tells a topic of Kafka from one of its name that was removed before."""
+        asker = AdminClient(self.settings(self._note))
+        try:
+            (asked,) = asker.describe_topics(kafka.TopicCollection([name]), request_timeout=_ANSWER_SECONDS).values()
+            return str(asked.result(_ANSWER_SECONDS).topic_id)
+        except kafka.KafkaException as error:
+            raise error_of(error.args[0]) from None
 
     def ping(self, timeout: float) -> None:
         """Ask for the metadata of the cluster."""
@@ -247,9 +322,12 @@ class KafkaBackend:
         """Forget what is not confirmed."""
         with self._lock:
             producer, self._producer = self._producer, None
+            placing, self._placing = self._placing, None
         if producer is not None:
             producer.purge(blocking=False)
             producer.flush(1.0)
+        if placing is not None:
+            placing.close()
 
 
 class _Sending:
@@ -269,27 +347,17 @@ class _Sending:
             self.positions[place] = f"{record.partition()}:{record.offset()}"
 
 
-def _value(message: Outgoing) -> tuple[bytes, list[tuple[str, str]]]:
-    """What the record holds, and its headers."""
-    if message.old is not None:
-        return message.old.data, list(message.old.headers.items())
-    return message.envelope, _headers(message)
-
-
-def _headers(message: Outgoing) -> list[tuple[str, str]]:
-    headers = [
-        ("prism-envelope-version", "1"),
-        ("prism-message-id", message.message_id),
-        ("prism-topic", message.topic),
-    ]
-    return headers if message.trace_id is None else [*headers, ("prism-trace-id", message.trace_id)]
-
-
 class KafkaSubscription:
     """A member of a consumer group of Kafka."""
 
-    def __init__(self, backend: KafkaBackend, pattern: str, group: str, start: str, lease_seconds: float) -> None:
+    def __init__(
+        self, backend: KafkaBackend, pattern: str, group: str, start: str, lease_seconds: float, *, alone: bool
+    ) -> None:
         self._backend, self._pattern, self._group = backend, pattern, group
+        self._is_alone = alone
+        self._lanes: dict[str, str] = {}
+        """Of one that is alone: its topics, and what tells each from one of its name before."""
+        self._ends: dict[tuple[str, int], int] = {}
         self._lease_ms = int(lease_seconds * 1000)
         self._consumer: Any = None
         self._refused: Any = None
@@ -310,6 +378,7 @@ class KafkaSubscription:
                 {
                     **self._backend.settings(self._note),
                     "group.id": self._group,
+                    **({"group.instance.id": self._group} if self._is_alone else {}),
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
                     "allow.auto.create.topics": True,
@@ -399,9 +468,32 @@ class KafkaSubscription:
                 self._consumer = None
                 consumer.close()
                 raise error_of(refused)
+            if self._is_alone:
+                self._look_at_topics(records)
             delivered = [one for one in map(self._delivered, records) if one is not None]
             if delivered or monotonic() >= deadline:
                 return delivered
+
+    def _look_at_topics(self, records: Sequence[Any]) -> None:
+        """Offsets that begin anew may be those of a topic that was made anew. What cannot be told comes again."""
+        for record in records:
+            if record.error() is None:
+                place = record.topic(), record.partition()
+                if record.offset() < self._ends.get(place, 0) or place[0] not in self._lanes:
+                    try:
+                        self._lanes[place[0]] = self._backend.topic_ids(place[0])
+                    except BackendError:
+                        self._drop()
+                        raise
+                self._ends[place] = record.offset() + 1
+
+    def _drop(self) -> None:
+        """Join anew: what was given out and not acknowledged comes again."""
+        consumer, self._consumer = self._consumer, None
+        self._ends.clear()
+        self._marks.clear()
+        if consumer is not None:
+            consumer.close()
 
     def _delivered(self, record: Any) -> Delivered | None:
         error = record.error()
@@ -411,7 +503,8 @@ class KafkaSubscription:
             raise error_of(error)
         place = record.topic(), record.partition()
         self._marks.setdefault(place, Marks()).deliver(record.offset())
-        return delivered_of(record)
+        lane = f"{place[0]}/{self._lanes[place[0]]}/{place[1]}" if place[0] in self._lanes else ""
+        return delivered_of(record, lane, hops_of(record) if self._is_alone else "")
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Commits how far each partition is done."""
@@ -455,21 +548,6 @@ class KafkaSubscription:
             self._marks.clear()
 
 
-def delivered_of(record: Any) -> Delivered:
-    """A record as it is handed on."""
-    offset = record.offset()
-    return Delivered(
-        topic_of_kafka(record.topic()) or "",
-        _key(record.key()),
-        record.value() or b"",
-        f"{record.partition()}:{offset}",
-        offset,
-        handle=(record.topic(), record.partition(), offset),
-        headers={name: value or b"" for name, value in record.headers() or ()},
-        stored_at_ms=max(0, record.timestamp()[1]),
-    )
-
-
 def _subscribed(pattern: str) -> str:
     """A topic, or an expression that librdkafka knows by its first character."""
     if pattern == "*":
@@ -479,10 +557,6 @@ def _subscribed(pattern: str) -> str:
     first = pattern[:-1][:KEPT_OF_KAFKA]
     escaped = (f"..{first}" if first.startswith("__") else first).replace(".", r"\.")
     return f"^{escaped}[A-Za-z0-9_-].*"
-
-
-def _key(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "replace")
 
 
 __all__ = ["KafkaBackend"]

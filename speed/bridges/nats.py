@@ -17,10 +17,11 @@ from nats.js import api
 from nats.js import errors as js_errors
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
-from speed.bridges.names import header_text, nats_durable, nats_filter, nats_stream, nats_subjects, text_of_header
+from speed.bridges.names import nats_durable, nats_filter, nats_stream, nats_subjects
+from speed.bridges.nats_records import data_and_headers, delivered_of
 from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
 
 Result = TypeVar("Result")
@@ -81,10 +82,12 @@ def _is_refusal(error: BaseException | None) -> bool:
     return isinstance(error, errors.AuthorizationError) or "authorization" in text or "authentication" in text
 
 
-class NatsBackend:
+class NatsBackend(TakesAll):
     """One account. Streams are made where no stream takes a topic."""
 
     has_groups = True
+    most_at_once = MOST_AT_ONCE
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address
@@ -205,7 +208,7 @@ class NatsBackend:
         for place, message in enumerate(messages):
             if place - sending.answered >= MAX_PENDING:
                 await sending.caught_up(place - MAX_PENDING // 2)
-            data, headers = _data(message)
+            data, headers = data_and_headers(message)
             await self._client.publish(message.topic, data, reply=f"{inbox}.{place}", headers=headers)
 
     async def make_stream(self, topic: str) -> None:
@@ -241,10 +244,15 @@ class NatsBackend:
         """JetStream, once it is connected."""
         return self._context
 
-    def subscribe(self, pattern: str, group: str, start: str) -> NatsSubscription:
+    async def made_at(self, stream: str) -> str:
+        """What tells a stream from one of its name that was removed before."""
+        answer = await self._client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=_ANSWER_SECONDS)
+        return str(json.loads(answer.data).get("created", ""))
+
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> NatsSubscription:
         """Join when first asked for messages."""
         lease = float(self._address.options["lease_seconds"])
-        return NatsSubscription(self, self._loop, pattern, group, start, lease)
+        return NatsSubscription(self, self._loop, pattern, group, start, lease, alone=alone)
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
@@ -306,23 +314,6 @@ class _Sending:
         return [self.positions[place] for place in range(count)]
 
 
-def _data(message: Outgoing) -> tuple[bytes, dict[str, str]]:
-    """What is sent, and its headers."""
-    if message.old is not None:
-        return message.old.data, {name: header_text(text) for name, text in message.old.headers.items()}
-    return message.envelope, _headers(message)
-
-
-def _headers(message: Outgoing) -> dict[str, str]:
-    message_id = header_text(message.message_id)
-    headers = {"Prism-Envelope-Version": "1", "Prism-Message-ID": message_id, "Nats-Msg-Id": message_id}
-    if message.trace_id is not None:
-        headers["Prism-Trace-ID"] = message.trace_id
-    if message.key is not None:
-        headers["Prism-Key"] = header_text(message.key)
-    return headers
-
-
 class _Pull:
     """What was asked of one stream and has not come yet."""
 
@@ -339,11 +330,24 @@ class NatsSubscription:
     """A member of the group: it pulls from the group's consumer in each stream. All of it runs on the loop."""
 
     def __init__(
-        self, backend: NatsBackend, loop: Loop, pattern: str, group: str, start: str, lease_seconds: float
+        self,
+        backend: NatsBackend,
+        loop: Loop,
+        pattern: str,
+        group: str,
+        start: str,
+        lease_seconds: float,
+        *,
+        alone: bool,
     ) -> None:
         self._backend, self._loop = backend, loop
         self._pattern, self._start, self._lease = pattern, start, lease_seconds
         self._durable = nats_durable(group, pattern)
+        self._is_alone = alone
+        self._consumers: dict[str, str] = {}
+        """The consumer that is used, by stream."""
+        self._lanes: dict[str, str] = {}
+        """Of one that is alone: its streams, and what tells each from one of its name before."""
         self._arrived: deque[Any] = deque()
         self._held: set[str] = set()
         """Where to acknowledge what is neither acknowledged nor given up, arrived messages included."""
@@ -393,10 +397,20 @@ class NatsSubscription:
             for pull in self._pulls.values():
                 pull.missing = 0
             self._connection = self._backend.connections
+            if self._is_alone:
+                await self._begin_anew()
         if self._subscription is None or self._subscription._conn is not client:
             self._inbox = client.new_inbox()
             self._subscription = await client.subscribe(f"{self._inbox}.*", cb=self._come)
             self._names, self._pulls, self._look_again = [], {}, 0.0
+
+    async def _begin_anew(self) -> None:
+        """What was on its way comes again, in its order; nothing that was asked for before comes any more."""
+        listening, self._subscription = self._subscription, None
+        if listening is not None:
+            await listening.unsubscribe()
+        self._held.clear()
+        self._arrived.clear()
 
     async def _ask(self, most: int, now: float) -> None:
         """Pull from each stream that owes nothing."""
@@ -409,7 +423,7 @@ class NatsSubscription:
             if pull.is_due(now):
                 pull.missing, pull.until = min(most, PULL_MESSAGES), now + PULL_SECONDS
                 asked = {"batch": pull.missing, "expires": int(PULL_SECONDS * 1e9)}
-                subject = f"$JS.API.CONSUMER.MSG.NEXT.{name}.{self._durable}"
+                subject = f"$JS.API.CONSUMER.MSG.NEXT.{name}.{self._consumers[name]}"
                 await client.publish(subject, json.dumps(asked).encode(), reply=f"{self._inbox}.{place}")
 
     async def _look(self) -> None:
@@ -425,20 +439,55 @@ class NatsSubscription:
         self._start = "earliest"  # what comes later is read from its beginning
 
     async def _make_consumer(self, stream: str, subjects: str) -> None:
-        context = self._backend.context
-        try:
-            await context.consumer_info(stream, self._durable)
-        except js_errors.NotFoundError:
+        if self._is_alone:
+            self._lanes[stream] = await self._backend.made_at(stream)
+            self._consumers[stream] = await self._own_consumer(stream, subjects)
+            return
+        self._consumers[stream] = self._durable
+        if await self._info(stream, self._durable) is None:
             new = self._start == "latest"
-            config = api.ConsumerConfig(
-                durable_name=self._durable,
-                deliver_policy=api.DeliverPolicy.NEW if new else api.DeliverPolicy.ALL,
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=self._lease,
-                max_ack_pending=MAX_ACK_PENDING,
-                filter_subject=None if subjects == ">" else subjects,
-            )
-            await context.add_consumer(stream, config)
+            policy = api.DeliverPolicy.NEW if new else api.DeliverPolicy.ALL
+            await self._add(stream, subjects, self._durable, deliver_policy=policy)
+
+    async def _own_consumer(self, stream: str, subjects: str) -> str:
+        """One that owes nothing, where the one before owed something: servers send that after what is new (B-14).
+
+        The other is made before the first is removed, so a position is always there.
+        """
+        names = self._durable, f"{self._durable}=2"
+        found = {name: info for name in names if (info := await self._info(stream, name)) is not None}
+        if not found:
+            policy = api.DeliverPolicy.NEW if self._start == "latest" else api.DeliverPolicy.ALL
+            await self._add(stream, subjects, names[0], deliver_policy=policy)
+            return names[0]
+        current = max(found, key=lambda name: (found[name].ack_floor.stream_seq, found[name].created))
+        other = next(name for name in names if name != current)
+        if other in found:
+            await self._backend.context.delete_consumer(stream, other)
+        info = found[current]
+        if not info.num_ack_pending:
+            return current
+        begin = {"deliver_policy": api.DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": info.ack_floor.stream_seq + 1}
+        await self._add(stream, subjects, other, **begin)
+        await self._backend.context.delete_consumer(stream, current)
+        return other
+
+    async def _info(self, stream: str, name: str) -> Any:
+        try:
+            return await self._backend.context.consumer_info(stream, name)
+        except js_errors.NotFoundError:
+            return None
+
+    async def _add(self, stream: str, subjects: str, name: str, **begin: Any) -> None:
+        config = api.ConsumerConfig(
+            durable_name=name,
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=self._lease,
+            max_ack_pending=MAX_ACK_PENDING,
+            filter_subject=None if subjects == ">" else subjects,
+            **begin,
+        )
+        await self._backend.context.add_consumer(stream, config)
 
     async def _come(self, message: Any) -> None:
         """Called by nats-py, for messages and for the end of a pull."""
@@ -459,7 +508,8 @@ class NatsSubscription:
     def _delivered(self, message: Any) -> Delivered:
         told = message.metadata
         self._positions[told.stream] = str(told.sequence.stream + 1)
-        return delivered_of(message)
+        lane = f"{told.stream}/{self._lanes[told.stream]}" if told.stream in self._lanes else ""
+        return delivered_of(message, lane)
 
     async def _renew(self) -> None:
         """Tell the server, as long as this process lives, that what is held is worked on."""
@@ -514,23 +564,6 @@ class NatsSubscription:
                 pass  # the server is away
         self._held.clear()
         self._arrived.clear()
-
-
-def delivered_of(message: Any) -> Delivered:
-    """A message of JetStream as it is handed on."""
-    told, headers = message.metadata, message.headers or {}
-    key = headers.get("Prism-Key")
-    return Delivered(
-        message.subject,
-        None if key is None else text_of_header(key),
-        message.data,
-        f"{told.stream}:{told.sequence.stream}",
-        told.sequence.stream,
-        told.num_delivered,
-        message.reply,
-        {name: text.encode() for name, text in headers.items()},
-        int(told.timestamp.timestamp() * 1000),
-    )
 
 
 __all__ = ["NatsBackend"]

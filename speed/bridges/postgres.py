@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing
+from speed.bridges.backend import MOST_AT_ONCE, Delivered, Outgoing, Place
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.old_rows import PAGE as OLD_PAGE
@@ -35,31 +35,38 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS {table} (
   id BIGSERIAL PRIMARY KEY, topic TEXT NOT NULL, envelope JSONB NOT NULL,
   published_at TIMESTAMPTZ DEFAULT NOW(), consumed BOOLEAN DEFAULT FALSE);
-ALTER TABLE {table} ADD COLUMN IF NOT EXISTS key TEXT, ADD COLUMN IF NOT EXISTS bytes BYTEA;
+ALTER TABLE {table} ADD COLUMN IF NOT EXISTS key TEXT, ADD COLUMN IF NOT EXISTS bytes BYTEA,
+  ADD COLUMN IF NOT EXISTS hops TEXT;
 CREATE INDEX IF NOT EXISTS {index}_topic_consumed ON {table} (topic, consumed);
 CREATE INDEX IF NOT EXISTS {index}_envelope ON {table} USING GIN (envelope jsonb_path_ops);
 CREATE TABLE IF NOT EXISTS prism_groups (table_name TEXT PRIMARY KEY, consumer_group TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS prism_places (name TEXT PRIMARY KEY, next BIGINT NOT NULL);
 """
 _THERE = """
-SELECT to_regclass('prism_groups') IS NOT NULL AND EXISTS (
+SELECT to_regclass('prism_groups') IS NOT NULL AND to_regclass('prism_places') IS NOT NULL AND EXISTS (
   SELECT FROM information_schema.columns
-  WHERE table_schema = current_schema() AND table_name = $1 AND column_name = 'bytes')
+  WHERE table_schema = current_schema() AND table_name = $1 AND column_name = 'hops')
 """
 _INSERT = """
 WITH kept AS (
-  INSERT INTO {table} (topic, key, envelope, bytes)
-  SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[], $4::bytea[]) RETURNING id)
+  INSERT INTO {table} (topic, key, envelope, bytes, hops)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[], $4::bytea[], $5::text[]) RETURNING id)
 SELECT id, pg_notify('{table}', '') FROM kept ORDER BY id
 """
+_PLACE = """
+INSERT INTO prism_places (name, next) SELECT * FROM unnest($1::text[], $2::bigint[])
+ON CONFLICT (name) DO UPDATE SET next = EXCLUDED.next
+"""
 _TAKE = """
-SELECT id, topic, key, bytes, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
+SELECT id, topic, key, bytes, hops, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
 WHERE NOT COALESCE(consumed, FALSE) AND ($1 = '*' OR topic = $1 OR starts_with(topic, $2)) AND id <> ALL($3::bigint[])
 ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
 """
 _PAGE = """
-SELECT id, topic, key, bytes, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
+SELECT id, topic, key, bytes, hops, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
 WHERE id > $1 AND ($2 = '*' OR topic = $2 OR starts_with(topic, $3)) ORDER BY id LIMIT $4
 """
+_NEXT = "SELECT next FROM prism_places WHERE name = $1"
 _DONE = "UPDATE {table} SET consumed = TRUE WHERE id = ANY($1::bigint[])"
 _GROUP = """
 INSERT INTO prism_groups (table_name, consumer_group) VALUES ($1, $2)
@@ -96,6 +103,8 @@ class PostgresBackend:
     """One table of one database."""
 
     has_groups = True
+    most_at_once = MOST_AT_ONCE
+    takes_ahead = False
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address
@@ -175,32 +184,48 @@ class PostgresBackend:
             connection.terminate()
             raise _error(error) from None
 
+    def unfit(self, message: Outgoing) -> str:
+        """Text has no zero characters there."""
+        return "BAD_KEY" if message.key is not None and "\0" in message.key else ""
+
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Positions are ids. All of them, or none."""
         if self.holds_old_rows:
             return self._loop.run(self._publish_old(messages), timeout)
-        columns = (
-            [message.topic for message in messages],
-            [message.key for message in messages],
-            [json_of(message.envelope) for message in messages],
-            [message.envelope for message in messages],
-        )
-        if any("\0" in (key or "") for key in columns[1]):
-            raise BackendRefusedError("PostgreSQL has no place for a key with a zero character")
-        if max(map(len, columns[2]), default=0) > MAX_JSON_BYTES:
-            raise PayloadTooLargeError("the message is larger in JSON than PostgreSQL takes, 255 MiB: send less")
-        return self._loop.run(self._publish(columns), timeout)
+        return self._loop.run(self._publish(_columns(messages), ()), timeout)
 
-    async def _publish(self, columns: tuple[list[Any], ...]) -> list[str]:
+    @property
+    def keeps_places(self) -> bool:
+        """In a table of their own."""
+        return True
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """One transaction."""
+        self._loop.run(self._publish(_columns(messages), places), timeout)
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """Read its row."""
+        return self._loop.run(self._next_of(place), timeout)
+
+    async def _next_of(self, place: Place) -> int:
         async with self._publishing() as connection:
+            return int(await connection.fetchval(_NEXT, _place_name(place)) or 0)
+
+    async def _publish(self, columns: tuple[list[Any], ...], places: Sequence[Place]) -> list[str]:
+        async with self._publishing() as connection, connection.transaction():
             rows = await connection.fetch(_INSERT.format(table=self.table), *columns)
+            if places:
+                named = [_place_name(place) for place in places]
+                await connection.execute(_PLACE, named, [place.next for place in places])
             return [str(row["id"]) for row in rows]
 
     async def _publish_old(self, messages: Sequence[Outgoing]) -> list[str]:
         async with self._publishing() as connection:
             return await insert_rows(connection, self.table, messages)
 
-    def subscribe(self, pattern: str, group: str, start: str) -> PostgresSubscription | OldRowsSubscription:
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False
+    ) -> PostgresSubscription | OldRowsSubscription:
         """Join when first asked for messages. Of a table in the old form all is read that the group has not taken."""
         if self.holds_old_rows:
             return OldRowsSubscription(self, self._loop, pattern, group)
@@ -243,6 +268,26 @@ class PostgresBackend:
         if self._connection is not None:
             self._connection.terminate()
         self._loop.close()
+
+
+def _columns(messages: Sequence[Outgoing]) -> tuple[list[Any], ...]:
+    """Of the rows; BackendRefusedError and PayloadTooLargeError for what no row can hold."""
+    columns = (
+        [message.topic for message in messages],
+        [message.key for message in messages],
+        [json_of(message.envelope) for message in messages],
+        [message.envelope for message in messages],
+        [message.hops or None for message in messages],
+    )
+    if any("\0" in (key or "") for key in columns[1]):
+        raise BackendRefusedError("PostgreSQL has no place for a key with a zero character")
+    if max(map(len, columns[2]), default=0) > MAX_JSON_BYTES:
+        raise PayloadTooLargeError("the message is larger in JSON than PostgreSQL takes, 255 MiB: send less")
+    return columns
+
+
+def _place_name(place: Place) -> str:
+    return f"{place.bridge}:{place.lane}"
 
 
 class PostgresSubscription:
@@ -386,7 +431,8 @@ def delivered_of(row: Any) -> Delivered:
             data = bytes_of(row["envelope"])
         except WireError:
             data = row["envelope"].encode()  # of another form: who reads it says so
-    return Delivered(row["topic"], row["key"], data, str(row["id"]), row["id"], handle=row["id"])
+    hops = row["hops"] or ""
+    return Delivered(row["topic"], row["key"], data, str(row["id"]), row["id"], handle=row["id"], hops=hops)
 
 
 __all__ = ["PostgresBackend"]

@@ -14,7 +14,7 @@ import redis
 from redis import exceptions
 
 from speed.bridges.address import Address
-from speed.bridges.backend import REFRESH_SECONDS, Delivered, Outgoing, too_large
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
@@ -29,6 +29,16 @@ OLD_FIELD = "data"
 _ANSWER_SECONDS = 10.0
 _JOIN_SECONDS = 2.0
 _MAX_SEQUENCE = 1 << 20
+_PLACED = """
+for at = 2, #ARGV, 4 do
+  local fields = {'envelope', ARGV[at + 1]}
+  if ARGV[at + 2] ~= '' then fields[3], fields[4] = 'key', string.sub(ARGV[at + 2], 2) end
+  if ARGV[at + 3] ~= '' then fields[#fields + 1] = 'hops' fields[#fields + 1] = ARGV[at + 3] end
+  redis.call('XADD', ARGV[at], '*', unpack(fields))
+end
+for at = 1, #KEYS do redis.call('SET', KEYS[at], string.sub(ARGV[1], 20 * at - 19, 20 * at)) end
+"""
+"""A script ends at the first command that fails, so a place is never kept without the messages before it."""
 _GONE = ("NOGROUP", "UNBLOCKED", "no such key", "ERR no such key")
 _CREDENTIALS = frozenset({"WRONGPASS", "NOAUTH", "NOPERM", "DENIED"})
 
@@ -63,8 +73,11 @@ def asking() -> Iterator[None]:
         raise _error(error) from None
 
 
-class RedisBackend:
+class RedisBackend(TakesAll):
     """One database, as streams or, with ``form=pubsub``, as channels."""
+
+    most_at_once = MOST_AT_ONCE
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address = address
@@ -124,11 +137,37 @@ class RedisBackend:
             raise
         return [answer.decode() if isinstance(answer, bytes) else str(answer) for answer in answers]
 
-    def subscribe(self, pattern: str, group: str, start: str) -> RedisSubscription | RedisListener:
+    @property
+    def keeps_places(self) -> bool:
+        """Channels keep nothing."""
+        return bool(self.has_groups)
+
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+        """One script, which the server keeps whole or not at all. Should a command of it fail, those before it hold."""
+        words: list[Any] = ["".join(f"{place.next:020d}" for place in places)]
+        for one in messages:
+            words += (one.topic, one.envelope, "" if one.key is None else f"+{one.key}", one.hops)
+        keys = [_place_key(place) for place in places]
+        try:
+            with asking():
+                _tried(lambda: self.client().eval(_PLACED, len(keys), *keys, *words), timeout)
+        except BackendRefusedError:
+            self.forget()
+            raise
+
+    def next_of(self, place: Place, timeout: float) -> int:
+        """Read its key."""
+        with asking():
+            return int(_tried(lambda: self.client().get(_place_key(place)), timeout) or 0)
+
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False
+    ) -> RedisSubscription | RedisListener:
         """Join when first asked for messages."""
         if not self.has_groups:
             return RedisListener(self, pattern)
-        return RedisSubscription(self, pattern, group, start, float(self._address.options["lease_seconds"]))
+        lease = float(self._address.options["lease_seconds"])
+        return RedisSubscription(self, pattern, group, start, lease, alone=alone)
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
@@ -165,16 +204,27 @@ def _fields(message: Outgoing) -> dict[str, Any]:
     fields: dict[str, Any] = {"envelope": message.envelope} if message.old is None else {OLD_FIELD: message.old.data}
     if message.key is not None:
         fields["key"] = message.key
+    if message.hops:
+        fields["hops"] = message.hops
     return fields
+
+
+def _place_key(place: Place) -> str:
+    return f"speed:bridge:{place.bridge}:{place.lane}"
 
 
 class RedisSubscription:
     """A consumer of a group in each stream of a pattern."""
 
-    def __init__(self, backend: RedisBackend, pattern: str, group: str, start: str, lease_seconds: float) -> None:
+    def __init__(
+        self, backend: RedisBackend, pattern: str, group: str, start: str, lease_seconds: float, *, alone: bool
+    ) -> None:
         self._backend, self._pattern, self._group, self._lease = backend, pattern, group, lease_seconds
         self._start = "$" if start == "latest" else "0"
-        self._name = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._name = group if alone else f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._left: dict[str, str] = {}
+        """Of one that is alone: streams in which a life before it may have left something, and behind what."""
+        self._is_alone = alone
         self._streams: dict[str, str] = {}
         """Those that have the group; read as XREADGROUP wants them."""
         self._look_again = 0.0
@@ -205,6 +255,8 @@ class RedisSubscription:
         """A stream that was removed meanwhile is made again."""
         try:
             self._prepare(client)
+            if self._is_alone:
+                return self._own(client, most) or self._new(client, most, seconds)
             return self._claimed(client, most) or self._new(client, most, seconds)
         except exceptions.ResponseError as error:
             if not str(error).startswith(_GONE):
@@ -235,6 +287,21 @@ class RedisSubscription:
             if not str(error).startswith("BUSYGROUP"):
                 raise
         self._streams[stream] = ">"
+        if self._is_alone:
+            self._left[stream] = "0"
+
+    def _own(self, client: Any, most: int) -> list[Delivered]:
+        """What a life before this one was given and did not acknowledge, before anything new."""
+        while self._left:
+            stream, behind = next(iter(self._left.items()))
+            answer = client.xreadgroup(self._group, self._name, {stream: behind}, count=most)
+            entries = answer[0][1] if answer else []
+            if not entries:
+                del self._left[stream]
+                continue
+            self._left[stream] = entries[-1][0].decode()
+            return [self._delivered(stream.encode(), entry, 2) for entry in entries if entry[1]]
+        return []
 
     def _new(self, client: Any, most: int, seconds: float) -> list[Delivered]:
         """What nobody in the group has had. Waits in the server, at most a second."""
@@ -337,7 +404,7 @@ def delivered_of(stream: bytes, entry: tuple[bytes, Any], deliveries: int = 1) -
     fields = dict(entry[1] or {})
     topic, place = stream.decode("utf-8", "replace"), entry[0].decode()
     unix_ms, _, number = place.partition("-")
-    key = fields.pop(b"key", None)
+    key, hops = fields.pop(b"key", None), fields.pop(b"hops", b"")
     only = next(iter(fields.values())) if len(fields) == 1 else b""
     return Delivered(
         topic,
@@ -348,6 +415,8 @@ def delivered_of(stream: bytes, entry: tuple[bytes, Any], deliveries: int = 1) -
         deliveries,
         (topic, place),
         stored_at_ms=int(unix_ms),
+        lane=topic if int(number) < _MAX_SEQUENCE - 1 else "",
+        hops=hops.decode("utf-8", "replace"),
     )
 
 

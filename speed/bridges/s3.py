@@ -44,6 +44,8 @@ class S3Backend:
     """One bucket."""
 
     has_groups = True
+    most_at_once = 32 * UPLOADS
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address, self._max_bytes = address, max_message_bytes
@@ -59,9 +61,13 @@ class S3Backend:
                 self._client = aws.client_of("s3", self._address, 2 * UPLOADS)
             return self._client
 
+    def unfit(self, message: Outgoing) -> str:
+        """Objects are read in the order of ids, which are to grow with time."""
+        return "" if _UUID7.fullmatch(message.message_id) else "BAD_ID"
+
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Positions are keys. Several objects are written at once."""
-        if not all(map(_UUID7.fullmatch, (message.message_id for message in messages))):
+        if any(map(self.unfit, messages)):
             raise BackendRefusedError("S3 takes messages whose ids grow with time, which UUIDs of version 7 do")
         client, workers, deadline = self.client(), self._workers(), monotonic() + timeout
         writing = [workers.submit(self._put, client, message) for message in messages]
@@ -90,7 +96,7 @@ class S3Backend:
                 client.put_object(Bucket=self.bucket, Key=key, Body=message.envelope, **extra)
         return key
 
-    def subscribe(self, pattern: str, group: str, start: str) -> S3Subscription:
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> S3Subscription:
         """Join when first asked for messages."""
         return S3Subscription(self, pattern, group, start, self._max_bytes)
 
@@ -123,7 +129,11 @@ def _metadata(message: Outgoing) -> dict[str, str]:
         "prism-message-id": header_text(message.message_id),
         "prism-topic": message.topic,
     }
-    return said if message.key is None else {**said, "prism-key": header_text(message.key)}
+    if message.key is not None:
+        said["prism-key"] = header_text(message.key)
+    if message.hops:
+        said["prism-hops"] = message.hops
+    return said
 
 
 class _Place:
@@ -259,10 +269,12 @@ class S3Subscription:
     def _delivered(self, topic: str, key: str, size: int) -> Delivered:
         """An object that is too long is not fetched whole."""
         answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=key)
-        said = answer.get("Metadata", {}).get("prism-key")
+        said = answer.get("Metadata", {})
+        named = said.get("prism-key")
         data = answer["Body"].read(self._most + 1)
         answer["Body"].close()
-        return Delivered(topic, None if said is None else text_of_header(said), data, key, handle=(topic, key))
+        own = None if named is None else text_of_header(named)
+        return Delivered(topic, own, data, key, handle=(topic, key), hops=said.get("prism-hops", ""))
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Writes the group's places."""

@@ -110,7 +110,7 @@ def _may_cover(pattern: str, topic: str | None) -> bool:
 
 def _of_partition(reader: Any, place: Any, end: int) -> Pages:
     """Up to an offset. What is left by transactions holds no record, so the end is told by itself as well."""
-    from speed.bridges.kafka import delivered_of
+    from speed.bridges.kafka_records import delivered_of
 
     until, reached = monotonic() + _ANSWER_SECONDS, place.offset
     while reached < end:
@@ -159,7 +159,8 @@ class _ReadingNats:
         """The next messages; none at the end."""
         from nats.errors import Error
 
-        from speed.bridges.nats import delivered_of, error_of
+        from speed.bridges.nats import error_of
+        from speed.bridges.nats_records import delivered_of
 
         try:
             if self._reader is None:

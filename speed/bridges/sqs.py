@@ -16,7 +16,7 @@ from typing import Any
 
 from speed.bridges import aws
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing, too_large
+from speed.bridges.backend import Delivered, Outgoing, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendRefusedError
 from speed.bridges.names import header_text, text_of_header
 from speed.core.log import logger
@@ -35,16 +35,18 @@ _PAUSE_SECONDS = 0.2
 _JOIN_SECONDS = 2.0
 _MAX_ID = 128
 _GROUP_TAG, _SINCE_TAG = "speed-group", "speed-since"
-_POINTER = "prism-s3-key"
+_POINTER, _HOPS = "prism-s3-key", "prism-hops"
 
 
 _asking = partial(aws.asking, "SQS")
 
 
-class SqsBackend:
+class SqsBackend(TakesAll):
     """One queue, and the bucket that takes what is too long for it."""
 
     has_groups = True
+    most_at_once = 10 * MAX_ENTRIES
+    takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
         self._address, self.max_bytes = address, max_message_bytes
@@ -118,7 +120,7 @@ class SqsBackend:
 
     # --- consuming ---
 
-    def subscribe(self, pattern: str, group: str, start: str) -> SqsSubscription:
+    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> SqsSubscription:
         """Join when first asked for messages."""
         return SqsSubscription(self, pattern, group, start, int(self._address.options["lease_seconds"]))
 
@@ -159,6 +161,8 @@ def _attributes(message: Outgoing) -> dict[str, str]:
         said["prism-trace-id"] = message.trace_id
     if message.key:  # no attribute is empty
         said["prism-key"] = header_text(message.key)
+    if message.hops:
+        said[_HOPS] = message.hops
     return said
 
 
@@ -263,6 +267,7 @@ class SqsSubscription:
             self._last,
             deliveries=int(entry["Attributes"].get("ApproximateReceiveCount", "1")),
             handle=str(entry["ReceiptHandle"]),
+            hops=said.get(_HOPS, ""),
         )
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:

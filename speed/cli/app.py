@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "subscribe": ("speed.cli.talk", "Print events of a topic."),
     "journal": ("speed.cli.journal", "Look into the journal that speedd keeps."),
     "topic": ("speed.cli.topic", "Make, use and look after topics that keep their messages."),
+    "bridge": ("speed.cli.bridge", "See the bridges of speedd to Kafka and other backends."),
     "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
     "schema": ("speed.cli.schema", "Compare schemas of payloads, and see who uses old ones."),
     "envelope": ("speed.cli.envelope", "Look into messages that lie in files, and migrate those of backends."),

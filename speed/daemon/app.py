@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from speed import MessageSecurity
+    from speed.daemon.bridging import Bridging
     from speed.daemon.joining import Joining
     from speed.gateway.server import Gateway
 
@@ -84,6 +85,7 @@ class Daemon:
         hosting: Hosting | None,
         gateway: Gateway | None,
         joining: Joining | None,
+        bridging: Bridging | None,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -96,6 +98,7 @@ class Daemon:
         """What was said of the topics last: it is said once."""
         self._gateway = gateway
         self._joining = joining
+        self._bridging = bridging
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -227,6 +230,11 @@ class Daemon:
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._fail("node lost")
+        if self._bridging is not None and self._bridging.is_lost and not self._failed:
+            self._log.error(
+                "node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name"
+            )
+            self._fail("node lost")
         if self._gateway is not None and self._gateway.has_failed and not self._failed:
             self._log.error("gateway_ended", reason="an unexpected error, which is logged above")
             self._fail("gateway ended")
@@ -340,6 +348,7 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
         "journal",
         "topics",
         "each_topic",
+        "bridges",
         "gateway",
         "token_keys",
         "encryption",
@@ -360,7 +369,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
     node = _own_node(config)
-    recording = hosting = gateway = joining = lock = None
+    recording = hosting = gateway = bridging = joining = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -381,18 +390,32 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
+        if config.bridges:
+            bridging = opened_bridges(config, node, hosting, recording)
+            log.info("bridges", names=[bridge.name for bridge in config.bridges])
         node.allow(*config.node.allow)
-        return Daemon(config, node, recording, hosting, gateway, joining, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd).run()
     finally:
-        _close(gateway, joining)
+        _end(gateway, joining, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
-        if recording is not None:
-            recording.close()
-        if hosting is not None:
-            hosting.close()
+        _end(recording, hosting)
         if lock is not None:
             lock.release()
+
+
+def _end(*parts: Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
+    """Close those that were opened."""
+    for part in parts:
+        if part is not None:
+            part.close()
+
+
+def opened_bridges(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:
+    """What carries messages; its libraries are loaded only for it."""
+    from speed.daemon.bridging import Bridging
+
+    return Bridging(config, node, key_path(config), hosting, recording)
 
 
 def _security(config: Config) -> MessageSecurity | None:
@@ -402,13 +425,6 @@ def _security(config: Config) -> MessageSecurity | None:
     from speed.trust.declared import security_of
 
     return security_of(config.encryption)
-
-
-def _close(*doors: Gateway | Joining | None) -> None:
-    """Nobody comes in from elsewhere any more."""
-    for door in doors:
-        if door is not None:
-            door.close()
 
 
 def _own_node(config: Config) -> Node:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from speed.bridges.settings import BridgeSettings
 from speed.daemon.toml_lines import KeyPath
 from speed.errors import ConfigurationError
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
@@ -212,6 +213,7 @@ class Config:
     journal: JournalSettings | None = None
     topics: TopicsSettings | None = None
     each_topic: tuple[TopicSettings, ...] = ()
+    bridges: tuple[BridgeSettings, ...] = ()
     gateway: GatewaySettings | None = None
     token_keys: tuple[TokenKeySettings, ...] = ()
     encryption: EncryptionSettings | None = None

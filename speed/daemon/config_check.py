@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from speed.bridges.address import parse_address
+from speed.bridges.settings import EVENTS, MAX_BRIDGES, SERVICE, TOPICS, BridgeSettings
+from speed.daemon.bridge_check import bridge_mistakes, too_many
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -27,15 +27,37 @@ from speed.daemon.config import (
 )
 from speed.daemon.hosts_check import host_mistakes
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
-from speed.errors import ConfigurationError, InvalidNameError
-from speed.gateway.settings import MAX_HELD_KEYS, TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
+from speed.daemon.toml_values import (
+    BRIDGE,
+    ENCRYPTION,
+    HOSTS,
+    Convert,
+    RefusedError,
+    as_age,
+    as_command,
+    as_entry,
+    as_environment,
+    as_grant,
+    as_key_sources,
+    as_list_of,
+    as_name,
+    as_namespace,
+    as_one_of,
+    as_seconds,
+    as_tenant_namespace,
+    as_text,
+    as_url,
+    as_whole,
+    as_yes_or_no,
+    found_value,
+)
+from speed.errors import ConfigurationError
+from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
 from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
-from speed.message.algorithms import FIPS_MODES, algorithm_of
-from speed.message.declared import TYPES, EncryptionSettings, declared, rotation_of
+from speed.message.declared import EncryptionSettings, declared
 from speed.message.errors import MessageError
 from speed.wire import names
-from speed.wire.harmless import harmless
-from speed.wire.hosts import check_host_name, check_remote_pattern, local_grant
+from speed.wire.hosts import check_host_name
 
 REQUIRED = {
     "service": ("name", "entry"),
@@ -44,6 +66,7 @@ REQUIRED = {
     "token_key": ("id", "algorithm", "file"),
     "host": ("name", "key"),
     "host_grant": ("callers", "nodes"),
+    "bridge": ("name", "source", "target", "topics"),
 }
 """Tables of which there may be several, and what each must say."""
 OF_FILES = ("directory", "durability", "max_bytes", "max_age_seconds", "keep", "tombstone_seconds", "backlog")
@@ -52,17 +75,6 @@ MIN_JOURNAL_BYTES = 1 << 20
 """Less would hold a few volumes only."""
 MIN_LOG_BYTES = 1 << 16
 """A file of the log holds some lines of every length."""
-MAX_SHOWN = 200
-"""Characters of a wrong value that a mistake shows."""
-
-Convert = Callable[[Any], Any]
-"""Makes a setting from a TOML value; raises _RefusedError (what is wrong, what to do)."""
-
-
-class _RefusedError(Exception):
-    def __init__(self, what: str, todo: str) -> None:
-        super().__init__(what)
-        self.what, self.todo = what, todo
 
 
 def check_text(text: str, path: Path) -> tuple[Config | None, list[Mistake]]:
@@ -103,6 +115,7 @@ class _Reader:
             each_topic=tuple(TopicSettings(**one) for one in found["topic"]),
             gateway=GatewaySettings(**found["gateway"][0]) if isinstance(document.get("gateway"), dict) else None,
             token_keys=tuple(TokenKeySettings(**one) for one in found["token_key"]),
+            bridges=tuple(BridgeSettings(**one) for one in found["bridge"]),
             encryption=encryption,
             hosts=HostsSettings(**found["hosts"][0]) if isinstance(document.get("hosts"), dict) else None,
             each_host=tuple(HostSettings(**one) for one in found["host"]),
@@ -114,111 +127,102 @@ class _Reader:
 
     def _tables(self) -> dict[str, dict[str, Convert]]:
         """Every table and setting there is."""
-        grants, fabrics, path = _list_of(_grant), _list_of(_text), self._path
+        grants, fabrics, path = as_list_of(as_grant), as_list_of(as_text), self._path
         return {
             **self._topic_tables(),
             "node": {
-                "name": _name(names.check_node_name),
+                "name": as_name(names.check_node_name),
                 "root": path,
                 "key": path,
                 "fabrics": fabrics,
                 "allow": grants,
-                "workers": _whole(1, 256),
-                "lease_seconds": _seconds,
-                "heartbeat_seconds": _seconds,
+                "workers": as_whole(1, 256),
+                "lease_seconds": as_seconds,
+                "heartbeat_seconds": as_seconds,
             },
             "log": {
                 "file": path,
-                "level": _one_of(LOG_LEVELS),
-                "max_bytes": _whole(MIN_LOG_BYTES, 1 << 50),
-                "kept_files": _whole(0, 1000),
+                "level": as_one_of(LOG_LEVELS),
+                "max_bytes": as_whole(MIN_LOG_BYTES, 1 << 50),
+                "kept_files": as_whole(0, 1000),
             },
-            "python": {"path": _list_of(path)},
+            "python": {"path": as_list_of(path)},
             "journal": {
                 "directory": path,
-                "topics": _list_of(_name(names.check_topic_pattern)),
-                "inboxes": _list_of(_name(names.check_node_name)),
+                "topics": as_list_of(as_name(names.check_topic_pattern)),
+                "inboxes": as_list_of(as_name(names.check_node_name)),
                 "allow": grants,
-                "refuse": _list_of(_name(names.check_topic_pattern)),
-                "calls": _yes_or_no,
-                "durability": _one_of(DURABILITIES),
-                "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
-                "max_age_seconds": _age,
+                "refuse": as_list_of(as_name(names.check_topic_pattern)),
+                "calls": as_yes_or_no,
+                "durability": as_one_of(DURABILITIES),
+                "max_bytes": as_whole(MIN_JOURNAL_BYTES, 1 << 50),
+                "max_age_seconds": as_age,
             },
             "gateway": {
-                "name": _name(names.check_node_name),
-                "address": _text,
-                "port": _whole(0, 65_535),
-                "namespace": _namespace,
+                "name": as_name(names.check_node_name),
+                "address": as_text,
+                "port": as_whole(0, 65_535),
+                "namespace": as_namespace,
                 "certificate": path,
                 "private_key": path,
-                "hosts": _list_of(_text),
-                "origins": _list_of(_text),
-                "issuer": _text,
-                "audience": _text,
-                "keys": _key_sources,
-                "max_connections": _whole(1, 100_000),
-                "max_connections_per_client": _whole(1, 100_000),
-                "max_frames_per_second": _whole(1, 1_000_000),
-                "handshake_seconds": _seconds,
-                "ping_seconds": _seconds,
+                "hosts": as_list_of(as_text),
+                "origins": as_list_of(as_text),
+                "issuer": as_text,
+                "audience": as_text,
+                "keys": as_key_sources,
+                "max_connections": as_whole(1, 100_000),
+                "max_connections_per_client": as_whole(1, 100_000),
+                "max_frames_per_second": as_whole(1, 1_000_000),
+                "handshake_seconds": as_seconds,
+                "ping_seconds": as_seconds,
             },
-            "encryption": _ENCRYPTION,
-            "hosts": {
-                "name": _name(check_host_name),
-                "address": _nats_address,
-                "allow": grants,
-                "max_calls": _whole(1, 256),
-            },
-            "host": {"name": _name(check_host_name), "key": path},
-            "host_grant": {
-                "callers": _list_of(_name(check_remote_pattern)),
-                "nodes": _list_of(_name(check_remote_pattern)),
-                "services": _list_of(_name(names.check_service_name)),
-            },
-            "token_key": {"id": _text, "algorithm": _one_of(TOKEN_ALGORITHMS), "file": path},
-            "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
+            "bridge": BRIDGE,
+            "encryption": ENCRYPTION,
+            **HOSTS,
+            "host": {"name": as_name(check_host_name), "key": path},
+            "token_key": {"id": as_text, "algorithm": as_one_of(TOKEN_ALGORITHMS), "file": path},
+            "service": {"name": as_name(names.check_service_name), "entry": as_entry, "allow": grants},
             "process": {
-                "name": _name(names.check_node_name),
-                "entry": _entry,
-                "command": _command,
+                "name": as_name(names.check_node_name),
+                "entry": as_entry,
+                "command": as_command,
                 "allow": grants,
                 "fabrics": fabrics,
-                "workers": _whole(1, 256),
-                "env": _environment,
-                "restart": _one_of(RESTART_POLICIES),
-                "stop_timeout_seconds": _seconds,
+                "workers": as_whole(1, 256),
+                "env": as_environment,
+                "restart": as_one_of(RESTART_POLICIES),
+                "stop_timeout_seconds": as_seconds,
             },
         }
 
     def _topic_tables(self) -> dict[str, dict[str, Convert]]:
-        grants, path = _list_of(_grant), self._path
+        grants, path = as_list_of(as_grant), self._path
         topic: dict[str, Convert] = {
             "publish": grants,
             "consume": grants,
             "manage": grants,
-            "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
-            "max_age_seconds": _age,
-            "keep": _one_of(KEEPS),
-            "backlog": _one_of(BACKLOGS),
-            "tombstone_seconds": _age,
+            "max_bytes": as_whole(MIN_JOURNAL_BYTES, 1 << 50),
+            "max_age_seconds": as_age,
+            "keep": as_one_of(KEEPS),
+            "backlog": as_one_of(BACKLOGS),
+            "tombstone_seconds": as_age,
         }
         topics: dict[str, Convert] = {
-            "backend": _url("pulsar", "pulsar+ssl"),
-            "admin": _url("http", "https"),
-            "namespace": _tenant_namespace,
+            "backend": as_url("pulsar", "pulsar+ssl"),
+            "admin": as_url("http", "https"),
+            "namespace": as_tenant_namespace,
             "token": path,
             "trusted": path,
             "directory": path,
-            "durability": _one_of(DURABILITIES),
+            "durability": as_one_of(DURABILITIES),
         }
-        return {"topics": {**topics, **topic}, "topic": {"name": _name(names.check_topic), **topic}}
+        return {"topics": {**topics, **topic}, "topic": {"name": as_name(names.check_topic), **topic}}
 
     def _path(self, value: Any) -> Path:
         try:
-            return self._directory / Path(_text(value)).expanduser()
+            return self._directory / Path(as_text(value)).expanduser()
         except RuntimeError:
-            raise _RefusedError(f"{_found(value)} is in the home of nobody", "write the whole path") from None
+            raise RefusedError(f"{found_value(value)} is in the home of nobody", "write the whole path") from None
 
     def _section(self, name: str, document: dict[str, Any], spec: dict[str, Convert]) -> list[dict[str, Any]]:
         value = document.get(name)
@@ -239,7 +243,7 @@ class _Reader:
             if key in table:
                 try:
                     settings[key] = convert(table[key])
-                except _RefusedError as refused:
+                except RefusedError as refused:
                     self._report((*path, key), f"{_shown(path)} {key}: {refused.what}", refused.todo)
         for key in REQUIRED.get(str(path[0]), ()):
             if key not in table:
@@ -250,7 +254,7 @@ class _Reader:
         for key in table.keys() - known.keys():
             near = difflib.get_close_matches(key, known, 1)
             todo = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-            self._report((*path, key), f"{_shown(path)} does not know {_found(key)}", todo)
+            self._report((*path, key), f"{_shown(path)} does not know {found_value(key)}", todo)
 
     def _cross_check(self, found: dict[str, list[dict[str, Any]]], *, has_journal: bool) -> None:
         node = found["node"][0]
@@ -259,7 +263,7 @@ class _Reader:
             key = "lease_seconds" if "lease_seconds" in node else "heartbeat_seconds"
             what = f"the lease ({settings.lease_seconds:g} s) must exceed three heartbeats"
             self._report(("node", key), what, f"use more than {3 * settings.heartbeat_seconds:g}")
-        self._refuse_repeated("service", found["service"], {})
+        self._refuse_repeated("service", found["service"], {SERVICE: "of speedd itself"} if found["bridge"] else {})
         taken = {settings.name: "the node of speedd itself"}
         if has_journal:
             self._check_journal(found["journal"][0], taken)
@@ -269,6 +273,7 @@ class _Reader:
         self._refuse_repeated("host", found["host"], {})
         for path, what, todo in host_mistakes(found, self._lines):
             self._report(path, what, todo)
+        self._check_bridges(found, taken)
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
@@ -349,6 +354,22 @@ class _Reader:
         if ("certificate" in gateway) != ("private_key" in gateway):
             self._report(("gateway",), "TLS needs both certificate and private_key", "add the other one")
 
+    def _check_bridges(self, found: dict[str, list[dict[str, Any]]], taken: dict[str, str]) -> None:
+        """Bridges need what their ends lie in."""
+        bridges = found["bridge"]
+        self._refuse_repeated("bridge", bridges, {})
+        if wrong := too_many(len(bridges)):
+            self._report(("bridge", 0), wrong, f"use at most {MAX_BRIDGES}")
+        if any(one.get("target") == EVENTS for one in bridges):
+            taken[names.bridges_node(next(iter(taken)))] = "the node that publishes events for bridges"
+        sections = [str(path[0]) for path in self._lines]
+        for number, bridge in enumerate(bridges):
+            for key, what, todo in bridge_mistakes(bridge, sections, found["journal"][0]):
+                self._report(("bridge", number, key), f"[[bridge]] {what}", todo)
+            if TOPICS in (bridge.get("source"), bridge.get("target")) and ("topics", "backend") in self._lines:
+                what = "[[bridge]] does not carry topics that lie in Pulsar"
+                self._report(("bridge", number), what, "take it out, and use Pulsar's own connectors")
+
     def _names_clients(self, gateway: dict[str, Any]) -> bool:
         return any(gateway.get(key) or ("gateway", key) in self._lines for key in ("name", "issuer"))
 
@@ -401,196 +422,3 @@ def _shown(path: KeyPath) -> str:
     if not path:
         return "the file"
     return f"[{path[0]}]" if len(path) == 1 else f"[[{path[0]}]]"
-
-
-def _found(value: Any) -> str:
-    """A value of the file as it is shown to people: some cannot be written out, and some have no end."""
-    try:
-        return harmless(repr(value), MAX_SHOWN)
-    except (ValueError, RecursionError):
-        return "what is too large to show"
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise _RefusedError(f"expected text, found {_found(value)}", 'write it in quotes: "…"')
-    if "\0" in value:
-        raise _RefusedError(f"{_found(value)} has a zero byte", "remove it")
-    return value
-
-
-def _name(check: Callable[[str], Any]) -> Convert:
-    def convert(value: Any) -> str:
-        text = _text(value)
-        try:
-            check(text)
-        except InvalidNameError as error:
-            raise _RefusedError(str(error), "use letters, digits, '_', '-' and '.'") from None
-        return text
-
-    return convert
-
-
-def _grant(value: Any) -> str:
-    """As nodes know it: one for a node of another host is about its stand-in."""
-    return local_grant(_name(lambda text: names.check_grant(local_grant(text)))(value))
-
-
-def _namespace(value: Any) -> str:
-    text = _text(value)
-    if len(parts := text.split("/")) != 2 or not all(parts):
-        raise _RefusedError(f"{_found(value)} is no tenant and namespace", 'write "public/default"')
-    return text
-
-
-def _tenant_namespace(value: Any) -> str:
-    """One that can stand in an address."""
-    text = _namespace(value)
-    if not re.fullmatch(r"[\w.=:-]+/[\w.=:-]+", text, re.ASCII):
-        raise _RefusedError(f"{_found(value)} has characters that no namespace has", 'write "public/default"')
-    return text
-
-
-def _url(*schemes: str) -> Convert:
-    """An address with a host, and no more than that and its port."""
-
-    def convert(value: Any) -> str:
-        text, choices = _text(value), "|".join(map(re.escape, schemes))
-        host = r"[\w.-]+|\[[0-9A-Fa-f:]+\]"
-        if not re.fullmatch(rf"({choices})://({host})(:\d{{1,5}})?(,({host})(:\d{{1,5}})?)*/?", text, re.ASCII):
-            raise _RefusedError(f"{_found(value)} is no address", f'write "{schemes[0]}://host:port"')
-        return text.rstrip("/")
-
-    return convert
-
-
-def _nats_address(value: Any) -> str:
-    text = _text(value)
-    try:
-        address = parse_address(text)
-    except ConfigurationError as error:  # it has no credentials in its text
-        raise _RefusedError(str(error), 'write "nats://host:4222"') from None
-    if address.backend != "nats":
-        raise _RefusedError(f"hosts do not meet over {address.backend}", 'write "nats://host:4222"')
-    return text
-
-
-def _list_of(convert: Convert) -> Convert:
-    def convert_all(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise _RefusedError(f"expected a list, found {_found(value)}", 'write it in brackets: ["…"]')
-        return tuple(convert(item) for item in value)
-
-    return convert_all
-
-
-def _whole(least: int, most: int) -> Convert:
-    def convert(value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise _RefusedError(f"expected a whole number, found {_found(value)}", f"use {least} to {most}")
-        return value
-
-    return convert
-
-
-def _seconds(value: Any) -> float:
-    # 'not 0 < value' also refuses nan, which TOML can write.
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= 86_400:
-        raise _RefusedError(f"expected seconds, found {_found(value)}", "use a number above 0, at most 86400")
-    return float(value)
-
-
-def _age(value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1 <= value <= 3_155_760_000:
-        todo = "use a number from 1 to 3155760000, a hundred years"
-        raise _RefusedError(f"expected seconds, found {_found(value)}", todo)
-    return float(value)
-
-
-def _yes_or_no(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _RefusedError(f"expected true or false, found {_found(value)}", "write it without quotes")
-    return value
-
-
-def _one_of(choices: tuple[str, ...]) -> Convert:
-    def convert(value: Any) -> str:
-        if value not in choices:
-            raise _RefusedError(f"{_found(value)} is not possible", f"use one of {', '.join(choices)}")
-        return str(value)
-
-    return convert
-
-
-def _entry(value: Any) -> str:
-    module, colon, attribute = _text(value).partition(":")
-    parts = [*module.split("."), *attribute.split(".")]
-    if not colon or not all(part.isidentifier() for part in parts):
-        raise _RefusedError(f"{_found(value)} is not an entry point", 'write it as "package.module:name"')
-    return str(value)
-
-
-def _command(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(part, str) for part in value):
-        raise _RefusedError(f"expected a list of texts, found {_found(value)}", 'write ["program", "argument"]')
-    if not value[0]:
-        raise _RefusedError("the program's name is empty", 'write ["program", "argument"]')
-    if any("\0" in part for part in value):
-        raise _RefusedError("an argument has a zero byte", "remove it")
-    return tuple(value)
-
-
-def _key_sources(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise _RefusedError(f"expected a table, found {_found(value)}", 'write {NAME = "file:///…"}')
-    if len(value) > MAX_HELD_KEYS:
-        raise _RefusedError(f"{len(value)} keys are too many", f"use at most {MAX_HELD_KEYS}")
-    return {_name(names.check_node_name)(name): _text(source) for name, source in value.items()}
-
-
-def _algorithm(value: Any) -> str:
-    text = _text(value)
-    try:
-        algorithm_of(text)
-    except MessageError as error:
-        what, todo = re.split("[:;] ", str(error), maxsplit=1)
-        raise _RefusedError(what, todo) from None
-    return text
-
-
-def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(text, str) and text for text in value.values()):
-        raise _RefusedError(f"expected a table of texts, found {_found(value)}", 'write {name = "value"}')
-    return dict(value)
-
-
-def _rotation(value: Any) -> dict[str, Any]:
-    try:
-        return dict(vars(rotation_of(value)))
-    except ConfigurationError as error:
-        raise _RefusedError(
-            str(error), 'write {enabled = true, rotation_period = "90d", overlap_period = "7d"}'
-        ) from None
-
-
-_ENCRYPTION: dict[str, Convert] = {
-    "enabled": _yes_or_no,
-    "type": _one_of(tuple(TYPES)),
-    "algorithm": _algorithm,
-    "key_ref": _text,
-    "public_key_ref": _text,
-    "kubernetes_secret": _texts,
-    "vault": _texts,
-    "aws_kms": _texts,
-    "fips_mode": _one_of(FIPS_MODES),
-    "key_rotation": _rotation,
-}
-
-
-def _environment(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise _RefusedError(f"expected a table, found {_found(value)}", 'write {NAME = "value"}')
-    for key, text in value.items():
-        if not isinstance(text, str) or "\0" in text or not key or "=" in key or "\0" in key:
-            raise _RefusedError(f"{_found(key)} must have a text value", 'write {NAME = "value"}')
-    return dict(value)

@@ -59,6 +59,11 @@ class Hosting:
         return self._topics.place
 
     @property
+    def topics(self) -> Backend:
+        """Where the topics lie, for bridges: hold its ``lock``."""
+        return self._topics
+
+    @property
     def host(self) -> Host:
         """What answers for the topics."""
         return self._host

@@ -46,6 +46,7 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _backend_problems(config)
     yield from _encryption_problems(config)
     yield from _host_problems(config)
+    yield from _bridge_problems(config)
     for what, todo in gateway_problems(config):
         yield ("gateway",), what, todo
     for number, directory in enumerate(config.python_path):
@@ -122,6 +123,19 @@ def _encryption_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
         check_keys(config.encryption)
     except SpeedError as error:
         yield ("encryption",), str(error), "see `speed message-key`, and the provider"
+
+
+def _bridge_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """What keeps a bridge from its backend, which is not asked for anything."""
+    from speed.bridges import open_backend
+
+    for number, bridge in enumerate(config.bridges):
+        try:
+            open_backend(bridge.backend).close()
+        except SpeedError as error:
+            what, _, todo = str(error).partition(": ")
+            key = "target" if bridge.backend == bridge.target else "source"
+            yield ("bridge", number, key), f"bridge {bridge.name!r}: {what}", todo or "correct the address"
 
 
 def _program_exists(program: str, directory: Path) -> bool:

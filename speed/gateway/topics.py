@@ -24,6 +24,9 @@ class Hosted(Protocol):
     def watch(self, told: Callable[[str], None]) -> None:
         """Call ``told`` with the name of a topic whenever something may be new there."""
 
+    def unwatch(self, told: Callable[[str], None]) -> None:
+        """Call it no more."""
+
     def until_event(self, topic: str, subscription: str) -> float:
         """Seconds after which something may be due without anybody's doing."""
 
@@ -85,7 +88,7 @@ class Topics:
 
     def close(self) -> None:
         """Wait for what is asked, and ask no more."""
-        self._host.watch(lambda _: None)
+        self._host.unwatch(self._told)
         self._threads.shutdown()
 
 

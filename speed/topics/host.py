@@ -42,6 +42,7 @@ class Host:
         self.access = access
         self._places = threading.Semaphore(MOST_WAITING)
         self._is_closing = False
+        self._watching: list[Callable[[str], None]] = []
         self._answering = {name: _answering(service) for name, service in self._services().items()}
         for name, service in self._answering.items():
             node.register(f"topics.{name}", service)
@@ -81,7 +82,18 @@ class Host:
 
     def watch(self, told: Callable[[str], None]) -> None:
         """Call ``told`` with the name of a topic whenever something may be new in it; the lock is held meanwhile."""
-        self._topics.told = told
+        with self._topics.lock:
+            self._watching.append(told)
+            self._topics.told = self._tell
+
+    def unwatch(self, told: Callable[[str], None]) -> None:
+        """Call it no more."""
+        with self._topics.lock:
+            self._watching.remove(told)
+
+    def _tell(self, topic: str) -> None:
+        for told in self._watching:
+            told(topic)
 
     def until_event(self, topic: str, subscription: str) -> float:
         """Seconds after which something of a subscription may be due without anybody's doing."""

@@ -341,6 +341,16 @@ def is_shards(filename: str) -> bool:
     return _SHARDS.fullmatch(filename) is not None
 
 
+def bridges_node(daemon: str) -> str:
+    """The node that publishes events for the bridges of the speedd whose node has this name (B-16)."""
+    return f"{daemon}.bridges"
+
+
+def bridge_name(bridge: str) -> str:
+    """What a bridge is called where it keeps its position: its subscription, and its file in the journal (B-14)."""
+    return f"bridge.{bridge}"
+
+
 def journal_node(daemon: str) -> str:
     """The node that records topics for the speedd whose node has this name (J-9)."""
     return f"{daemon}.journal"

@@ -69,9 +69,20 @@ def decode_head(data: bytes) -> Head:
 
 def decode(data: bytes) -> Kept:
     """All of it; WireError BAD_JOURNAL, BAD_PAYLOAD."""
+    head, packed, payload = parts(data)
+    return Kept(head, read_about(packed), payload)
+
+
+def parts(data: bytes) -> tuple[Head, bytes, bytes]:
+    """The head, what is said of the message as it is packed, the payload; WireError BAD_JOURNAL."""
     head, size = _unpacked(data)
     end = _HEAD.size + size
-    return Kept(head, unpack_map(data[_HEAD.size : end], "what is said of a message"), data[end:])
+    return head, data[_HEAD.size : end], data[end:]
+
+
+def read_about(packed: bytes) -> dict[str, Any]:
+    """What is said of a message; WireError BAD_PAYLOAD."""
+    return unpack_map(packed, "what is said of a message")
 
 
 def _unpacked(data: bytes) -> tuple[Head, int]:

@@ -139,7 +139,8 @@ def in_old_form(topic: str, number: int) -> Any:
     from speed.message.taken_over import OldForm
 
     own = f"xyz-{number}"
-    return Outgoing(topic, None, b"", own, 1, None, OldForm(b"raw", {"Nats-Msg-Id": own, "X-Schema-URL": "x/orders"}))
+    old = OldForm(b"raw", {"Nats-Msg-Id": own, "X-Schema-URL": "x/orders"})
+    return Outgoing(topic, None, b"", own, 1, None, old=old)
 
 
 def test_old_rows_of_postgres_become_messages_in_kafka(bench_of: BenchOf, tmp_path: Path) -> None:

@@ -72,6 +72,10 @@ class Host:
         if self.watched == self.fails_to_watch:
             raise OSError("no")
 
+    def unwatch(self, told: Callable[[str], None]) -> None:
+        assert told == self.told
+        self.watch(lambda _: None)
+
     def until_event(self, topic: str, subscription: str) -> float:
         return 0.0
 

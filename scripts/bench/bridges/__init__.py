@@ -1,0 +1,1 @@
+"""Bridges of speedd, measured beside the bare client of each backend."""
