@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ PATIENCE_SECONDS = 300.0
 _PUBLISH_SECONDS = 60.0
 _PAUSE_SECONDS = 1.0
 _MAX_STATE_BYTES = 16 << 20
+_CLOCKS_MS = 600_000
+"""By how much clocks of this host and the target's may differ."""
 
 
 class Judged(NamedTuple):
@@ -124,6 +127,7 @@ class State:
         counts: messages by what they were.
         doubt: topics by ids of messages that are being published, or may come again: after a kill nobody knows.
         passed: places of the same batch of what is not published.
+        since_ms: when the oldest of ``doubt`` was written down, and some minutes more: clocks differ.
         offsets: by partition of Kafka, what is behind those that were published: others come again when it moves.
     """
 
@@ -131,6 +135,7 @@ class State:
     what: dict[str, str]
     counts: Counter[str] = field(default_factory=Counter)
     doubt: dict[str, str] = field(default_factory=dict)
+    since_ms: int = 0
     passed: list[str] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
 
@@ -141,6 +146,7 @@ class State:
                 told = json.loads(file.read(_MAX_STATE_BYTES))
             what, self.counts = told["what"], Counter(told["counts"])
             self.doubt, self.passed, self.offsets = told["doubt"], told["passed"], told["offsets"]
+            self.since_ms = int(told["since_ms"])
         except FileNotFoundError:
             raise ConfigurationError(f"there is no {self.path}: begin without --resume") from None
         except (ValueError, KeyError, TypeError):
@@ -150,7 +156,7 @@ class State:
 
     def write(self) -> None:
         """Whole or not at all, and for good."""
-        names = ("what", "counts", "doubt", "passed", "offsets")
+        names = ("what", "counts", "doubt", "since_ms", "passed", "offsets")
         directory, name = os.path.split(os.path.abspath(self.path))
         dir_fd = open_directory(directory)
         try:
@@ -179,7 +185,7 @@ class Migration:
         target: Backend,
         judge: Judge,
         state: State,
-        look: Callable[[Backend, str], Iterable[list[Delivered]]] = scan,
+        look: Callable[[Backend, str, int], Iterable[list[Delivered]]] = scan,
     ) -> None:
         self._source, self._target, self._judge, self._look = source, target, judge, look
         self.state = state
@@ -259,6 +265,8 @@ class Migration:
 
     def _publish(self, messages: Sequence[Outgoing]) -> None:
         """Each once: where it is not known whether one arrived, the target is asked before it is sent again."""
+        if not self._arrived:
+            self.state.since_ms = max(0, time.time_ns() // 1_000_000 - _CLOCKS_MS)
         self.state.doubt = self._arrived | {one.message_id: one.topic for one in messages}
         self.state.write()
         while missing := [one for one in messages if one.message_id not in self._arrived]:
@@ -278,7 +286,7 @@ class Migration:
     def _settle(self) -> None:
         """Look for what is in doubt in the target."""
         for topic in sorted(set(self.state.doubt.values())):
-            for page in self._look(self._target, topic):
+            for page in self._look(self._target, topic, self.state.since_ms):
                 there = {message_id_of(one) for one in page} & self.state.doubt.keys()
                 self._arrived |= {known: self.state.doubt[known] for known in there}
 

@@ -20,15 +20,17 @@ _ANSWER_SECONDS = 30.0
 Pages = Iterator[list[Delivered]]
 
 
-def scan(backend: Backend, pattern: str) -> Pages:
+def scan(backend: Backend, pattern: str, since_ms: int = 0) -> Pages:
     """Pages of what the topics of a pattern hold at the time of asking.
+
+    What was stored before ``since_ms`` (Unix milliseconds) may be left out; it is where that saves reading it.
 
     BackendRefusedError for channels of Redis and queues of SQS, and what all that asks a backend raises.
     """
     name = type(backend).__name__.removesuffix("Backend").lower()
     if name not in _SCANS or not backend.has_groups:
         raise BackendRefusedError("what lies in channels of Redis and queues of SQS is seen by taking it only")
-    return _SCANS[name](backend, pattern)
+    return _SCANS[name](backend, pattern, since_ms)
 
 
 def count(backend: Backend, pattern: str) -> int | None:
@@ -37,13 +39,13 @@ def count(backend: Backend, pattern: str) -> int | None:
     return _COUNTS[name](backend, pattern) if name in _COUNTS and backend.has_groups else None
 
 
-def _of_redis(backend: Any, pattern: str) -> Pages:
+def _of_redis(backend: Any, pattern: str, since_ms: int) -> Pages:
     from speed.bridges.redis import asking, delivered_of, streams_of
 
     with asking():
         client = backend.client()
         for stream in streams_of(client, pattern):
-            last, first = client.xrevrange(stream, count=1), "-"
+            last, first = client.xrevrange(stream, count=1), str(since_ms)
             while entries := client.xrange(stream, first, last[0][0], count=PAGE) if last else []:
                 yield [delivered_of(stream.encode(), entry) for entry in entries]
                 first = f"({entries[-1][0].decode()}"
@@ -57,11 +59,13 @@ def _count_redis(backend: Any, pattern: str) -> int:
         return sum(client.xlen(stream) for stream in streams_of(client, pattern))
 
 
-def _of_kafka(backend: Any, pattern: str) -> Pages:
+def _of_kafka(backend: Any, pattern: str, since_ms: int) -> Pages:
     with _reading_kafka(backend) as reader:
         for place, end in _partitions(reader, pattern):
-            reader.assign([place])
-            yield from _of_partition(reader, place, end)
+            _skip(reader, place, since_ms)
+            if 0 <= place.offset < end:
+                reader.assign([place])
+                yield from _of_partition(reader, place, end)
 
 
 def _count_kafka(backend: Any, pattern: str) -> int:
@@ -103,6 +107,15 @@ def _partitions(reader: Any, pattern: str) -> Iterator[tuple[Any, int]]:
                 yield TopicPartition(name, number, low), end
 
 
+def _skip(reader: Any, place: Any, since_ms: int) -> None:
+    """Begin with the first record of that time; below 0 if there is none."""
+    from confluent_kafka import TopicPartition
+
+    if since_ms:
+        asked = [TopicPartition(place.topic, place.partition, since_ms)]
+        place.offset = reader.offsets_for_times(asked, _ANSWER_SECONDS)[0].offset
+
+
 def _may_cover(pattern: str, topic: str | None) -> bool:
     """Whether to look into a topic; of a name that was shortened its messages tell."""
     return topic is None or matches(pattern, topic)
@@ -124,7 +137,7 @@ def _of_partition(reader: Any, place: Any, end: int) -> Pages:
             raise BackendAwayError("Kafka does not answer: try again")
 
 
-def _of_nats(backend: Any, pattern: str) -> Pages:
+def _of_nats(backend: Any, pattern: str, _: int) -> Pages:
     reading = _ReadingNats(backend, pattern)
     for stream in backend.run(reading.streams(), _ANSWER_SECONDS):
         while page := backend.run(reading.page(stream), _ANSWER_SECONDS):
@@ -181,7 +194,7 @@ class _ReadingNats:
         self._left = told.num_pending + told.delivered.consumer_seq
 
 
-def _of_postgres(backend: Any, pattern: str) -> Pages:
+def _of_postgres(backend: Any, pattern: str, _: int) -> Pages:
     after = 0
     while page := backend.page(pattern, after, PAGE):
         yield page
@@ -192,7 +205,7 @@ def _count_postgres(backend: Any, pattern: str) -> int:
     return int(backend.count(pattern))
 
 
-def _of_s3(backend: Any, pattern: str) -> Pages:
+def _of_s3(backend: Any, pattern: str, _: int) -> Pages:
     from speed.bridges.s3 import asking
 
     with asking():
@@ -207,7 +220,7 @@ def _of_s3(backend: Any, pattern: str) -> Pages:
             yield found
 
 
-_SCANS: dict[str, Callable[[Any, str], Pages]] = {
+_SCANS: dict[str, Callable[[Any, str, int], Pages]] = {
     "kafka": _of_kafka,
     "nats": _of_nats,
     "redis": _of_redis,

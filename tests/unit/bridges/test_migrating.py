@@ -78,7 +78,7 @@ def test_what_is_no_message_has_no_id() -> None:
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     place = str(tmp_path / "state")
-    one = State(place, WHAT, Counter({"redis": 3}), {"m-1": "a.b"}, ["a.b 1-0"], {"a.b 0": 7})
+    one = State(place, WHAT, Counter({"redis": 3}), {"m-1": "a.b"}, 17, ["a.b 1-0"], {"a.b 0": 7})
     assert not one.is_there
     one.write()
     again = State(place, WHAT)
@@ -195,7 +195,7 @@ def test_nothing_is_lost_or_twice_wherever_it_dies_and_whoever_is_away(steps: li
         state = State(f"{directory}/state", WHAT)
         while True:
             try:
-                one = Migration(source, target, judge(), state, lambda _, topic: target.pages(topic))  # type: ignore[arg-type]
+                one = Migration(source, target, judge(), state, lambda _, topic, __: target.pages(topic))  # type: ignore[arg-type]
                 one.run(0.0, lambda _: None)
                 break
             except KilledError:
@@ -217,14 +217,16 @@ def test_a_partition_that_comes_again_is_passed_over(tmp_path: Path) -> None:
     state = State(str(tmp_path / "state"), WHAT)
     for _ in range(2):
         source = Source(entries, Trouble([]))
-        Migration(source, target, judge("kafka"), state, lambda _, topic: target.pages(topic)).run(0.0, lambda _: None)  # type: ignore[arg-type]
+        Migration(source, target, judge("kafka"), state, lambda _, topic, __: target.pages(topic)).run(
+            0.0, lambda _: None
+        )  # type: ignore[arg-type]
     assert [MessageView(one.envelope).payload for one in target.kept] == list(range(6))
     assert state.offsets == {"a.b 0": 3, "a.b 1": 3}
 
 
 def test_a_migration_that_is_stopped_ends_behind_what_it_has_in_hand(tmp_path: Path) -> None:
     source, target = Source(ENTRIES, Trouble([])), Target(Trouble([]))
-    one = Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), lambda _, topic: target.pages(topic))  # type: ignore[arg-type]
+    one = Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), lambda _, topic, __: target.pages(topic))  # type: ignore[arg-type]
     one.run(None, lambda _: one.stop())
     assert (len(target.kept), one.is_stopped) == (3, True)
 
@@ -252,7 +254,7 @@ def test_a_backend_that_stays_away_ends_it(tmp_path: Path, monkeypatch: pytest.M
     trouble = Trouble(["away before"] * 10)
     source, target = Source(ENTRIES, trouble), Target(trouble)
 
-    def away(_: Any, topic: str) -> Iterator[list[Delivered]]:
+    def away(_: Any, topic: str, since_ms: int) -> Iterator[list[Delivered]]:
         raise BackendAwayError("away")
 
     with pytest.raises(BackendAwayError):
@@ -262,7 +264,7 @@ def test_a_backend_that_stays_away_ends_it(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_first_that_are_not_copied_are_named(tmp_path: Path) -> None:
     source, target = Source([lies(b"hidden-word", number) for number in range(30)], Trouble([])), Target(Trouble([]))
-    one = Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), lambda _, topic: target.pages(topic))  # type: ignore[arg-type]
+    one = Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), lambda _, topic, __: target.pages(topic))  # type: ignore[arg-type]
     one.run(0.0, lambda _: None)
     assert one.state.counts == {"unknown": 30}
     assert len(one.refused) == 20
