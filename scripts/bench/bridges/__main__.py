@@ -49,7 +49,8 @@ def measured(name: str, count: int, rate: int) -> dict[str, float]:
     """All figures of one backend."""
     path = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
     path.chmod(0o755)
-    server = KINDS[name](path)
+    server = KINDS[name](path / "server")  # PostgreSQL's user gets that
+    server.directory.chmod(0o755)
     server.start()
     try:
         size, count = (LARGE_BYTES, count // 100) if name == "s3" else (PAYLOAD_BYTES, count)
