@@ -17,6 +17,7 @@ from speed.errors import ConfigurationError
 from speed.message.old_forms import FORMS
 
 if TYPE_CHECKING:
+    from speed.bridges.address import Address
     from speed.bridges.backend import Backend
     from speed.bridges.comparing import Compared
     from speed.bridges.migrating import Judge, Migration, State
@@ -93,7 +94,7 @@ def _run(asked: _Asked) -> int:
             raise ConfigurationError("--from and --to are the same place: messages would be copied for ever")
         target = open_backend(target_address, asked.most)
         try:
-            state = _state(asked, str(source_address), str(target_address))
+            state = _state(asked, source_address, target_address)
             lease = float(source_address.options.get("lease_seconds", 0.0))
             migration = _migrate(asked, source, target, judge, state, lease)
             was_interrupted = migration.is_stopped and not asked.follows
@@ -106,14 +107,17 @@ def _run(asked: _Asked) -> int:
         source.close()
 
 
-def _where(address: Any) -> tuple[Any, ...]:
+def _where(address: Address) -> tuple[Any, ...]:
     return address.backend, address.hosts, address.place, address.options.get("table"), address.options.get("endpoint")
 
 
-def _state(asked: _Asked, source: str, target: str) -> State:
+def _state(asked: _Asked, source: Address, target: Address) -> State:
+    """That of the file. Another transactional_id would not shut out what a killed run left, so it is another migration."""
     from speed.bridges.migrating import State
 
-    state = State(asked.state, {"from": source, "to": target, "topics": asked.topics, "group": asked.group})
+    what = {"from": str(source), "to": str(target), "topics": asked.topics, "group": asked.group}
+    transaction = str(target.options.get("transactional_id", ""))
+    state = State(asked.state, what | ({"transactional_id": transaction} if transaction else {}))
     if asked.resumes:
         state.read()
     elif state.is_there:

@@ -26,16 +26,16 @@ OLD = {"meta": {"schema": "v2", "ts": 1697200000, "trace_id": "t-1"}, "payload":
 SECONDS = 240.0
 
 
-def words(source: Bench, target: Bench, place: Path, *more: str) -> list[str]:
-    """The command, with a short patience."""
+def words(source: Bench, target: Bench, place: Path, *more: str, option: str = "") -> list[str]:
+    """The command, with a short patience; ``option`` is for the address of the target."""
     command = [sys.executable, "-m", "speed.cli", "envelope", "migrate", "--json", "--idle", "2"]
-    places = ["--from", source.address, "--to", target.address, "--topics", f"{source.own}.*"]
+    places = ["--from", source.address, "--to", target.address + option, "--topics", f"{source.own}.*"]
     return [*command, *places, "--group", source.group, "--state", str(place / "state.json"), *more]
 
 
-def migrated(source: Bench, target: Bench, place: Path, *more: str, status: int = 0) -> Any:
+def migrated(source: Bench, target: Bench, place: Path, *more: str, status: int = 0, option: str = "") -> Any:
     """What it printed."""
-    asked = words(source, target, place, *more)
+    asked = words(source, target, place, *more, option=option)
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == status, done.stderr[-2000:] + done.stdout[-2000:]
     return json.loads(done.stdout or done.stderr)
@@ -177,22 +177,21 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         sleep(0.05)
 
 
-@pytest.mark.parametrize("more", ["", "&transactional_id=migration"])
+@pytest.mark.parametrize("option", ["", "&transactional_id=migration"])
 def test_a_migration_that_is_killed_goes_on_and_copies_nothing_twice(
-    bench_of: BenchOf, tmp_path: Path, more: str
+    bench_of: BenchOf, tmp_path: Path, option: str
 ) -> None:
     source, target = bench_of("redis"), bench_of("kafka")
-    count = 12_000
+    count = 9000
     fill(source, (json.dumps({"payload": number}).encode() for number in range(count)))
     state = tmp_path / "state.json"
-    asked = words(source, target, tmp_path)
-    asked[asked.index("--to") + 1] += more
-    for kill in range(1, 5):
+    asked = words(source, target, tmp_path, option=option)
+    for kill in range(1, 4):
         again = ["--resume"] if state.exists() else []
         with subprocess.Popen([*asked, *again], cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             wait_for(lambda least=kill * 2000: state.exists() and copied(state) >= least)
             process.kill()
-    told = migrated(source, target, tmp_path, "--resume", "--compare")
+    told = migrated(source, target, tmp_path, "--resume", "--compare", option=option)
     assert (told["compared"]["messages"], told["compared"]["missing"], told["compared"]["twice"]) == (count, 0, 0)
     times = Counter(view.payload for view in views(target, source.topic))
     assert times == Counter(range(count))
@@ -250,6 +249,9 @@ def test_what_cannot_be_is_said(bench_of: BenchOf, tmp_path: Path) -> None:
     assert "same place" in migrated(source, source, tmp_path, status=3)["error"]["message"]
     target = bench_of("kafka")
     assert "begin without" in migrated(source, target, tmp_path, "--resume", status=3)["error"]["message"]
+    migrated(source, target, tmp_path)
+    other = migrated(source, target, tmp_path, "--resume", status=3, option="&transactional_id=other")
+    assert "another migration" in other["error"]["message"]
     (tmp_path / "state.json").write_text("[]")
     assert "--resume" in migrated(source, target, tmp_path, status=3)["error"]["message"]
     assert "no state" in migrated(source, target, tmp_path, "--resume", status=3)["error"]["message"]
