@@ -87,7 +87,7 @@ def measure(server: Kafka, count: int, a_second: float, size: int) -> dict[str, 
         readers.append((context.Process(target=consume, args=task), ready))
         readers[-1][0].start()
     backend = open_backend(server.address)
-    producer = Producer(backend._producing())  # type: ignore[attr-defined]
+    producer = Producer(backend._producing(quiet=False))  # type: ignore[attr-defined]
     with speed.messages.connect(server.address, name="shop") as connection:
         kinds = (partial(publish_raw, producer, size), lambda: connection.publish(ENVELOPE, payload(size)))
         began = time.monotonic()
