@@ -112,7 +112,7 @@ def _where(address: Address) -> tuple[Any, ...]:
 
 
 def _state(asked: _Asked, source: Address, target: Address) -> State:
-    """That of the file. Another transactional_id would not shut out what a killed run left, so it is another migration."""
+    """That of the file. Another transactional_id is another migration: it would not shut out what a killed run left."""
     from speed.bridges.migrating import State
 
     what = {"from": str(source), "to": str(target), "topics": asked.topics, "group": asked.group}

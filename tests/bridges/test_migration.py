@@ -249,6 +249,7 @@ def test_what_cannot_be_is_said(bench_of: BenchOf, tmp_path: Path) -> None:
     assert "same place" in migrated(source, source, tmp_path, status=3)["error"]["message"]
     target = bench_of("kafka")
     assert "begin without" in migrated(source, target, tmp_path, "--resume", status=3)["error"]["message"]
+    fill(source, [b'{"payload": 1}'])
     migrated(source, target, tmp_path)
     other = migrated(source, target, tmp_path, "--resume", status=3, option="&transactional_id=other")
     assert "another migration" in other["error"]["message"]
