@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from functools import lru_cache, partial
 from time import monotonic
 from typing import Any
@@ -15,8 +17,9 @@ import confluent_kafka as kafka
 from confluent_kafka.admin import AdminClient
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll, too_large
-from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
+from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll
+from speed.bridges.errors import BackendAwayError, BackendError
+from speed.bridges.kafka_errors import AUTHENTICATION, AWAY, CODES, LOST, NOT_THERE, error_of
 from speed.bridges.kafka_records import delivered_of, hops_of, value_and_headers
 from speed.bridges.marks import Marks
 from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic
@@ -31,54 +34,6 @@ TEND_SECONDS = 0.5
 """How often the group is attended to while a program works on a message: it stays a member however long that takes."""
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
-
-_CODES = kafka.KafkaError
-_AUTHENTICATION = frozenset({_CODES._AUTHENTICATION, _CODES.SASL_AUTHENTICATION_FAILED, _CODES._SSL})
-_REFUSALS = {
-    **dict.fromkeys(_AUTHENTICATION, "the credentials, or the certificate"),
-    _CODES.TOPIC_AUTHORIZATION_FAILED: "the topic to this user",
-    _CODES.GROUP_AUTHORIZATION_FAILED: "the group to this user",
-    _CODES.CLUSTER_AUTHORIZATION_FAILED: "this user",
-    _CODES.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional_id to this user",
-    _CODES.TOPIC_EXCEPTION: "the name of the topic: another one may differ from it only in '.' and '_'",
-    _CODES.INVALID_CONFIG: "the configuration",
-    _CODES._FENCED: "the transactional_id: another program uses it now",
-    _CODES.INVALID_PRODUCER_EPOCH: "the transactional_id: another program uses it now",
-    _CODES.POLICY_VIOLATION: "what its policy forbids",
-    _CODES.UNKNOWN_TOPIC_OR_PART: "to make the topic: it does not do so by itself, or one differs only in '.' and '_'",
-    _CODES._UNKNOWN_TOPIC: "to make the topic: it does not do so by itself, or one differs only in '.' and '_'",
-    _CODES.INVALID_RECORD: "the record",
-}
-_NOT_THERE = (_CODES.UNKNOWN_TOPIC_OR_PART, _CODES._UNKNOWN_TOPIC, _CODES._UNKNOWN_PARTITION)
-_TOO_LARGE = frozenset({_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE})
-_AWAY = frozenset(
-    {
-        *(_CODES._ALL_BROKERS_DOWN, _CODES._TRANSPORT, _CODES._TIMED_OUT, _CODES._MSG_TIMED_OUT, _CODES._RESOLVE),
-        *(_CODES.REQUEST_TIMED_OUT, _CODES.NOT_ENOUGH_REPLICAS, _CODES.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
-        *(_CODES.LEADER_NOT_AVAILABLE, _CODES.NOT_LEADER_FOR_PARTITION, _CODES.COORDINATOR_LOAD_IN_PROGRESS),
-        *(_CODES.COORDINATOR_NOT_AVAILABLE, _CODES.NOT_COORDINATOR, _CODES._PURGE_QUEUE, _CODES._PURGE_INFLIGHT),
-        *(_CODES._WAIT_COORD, _CODES._DESTROY, _CODES._TIMED_OUT_QUEUE, _CODES._FAIL),
-    }
-)
-_LOST = frozenset(
-    {
-        *(_CODES.ILLEGAL_GENERATION, _CODES.UNKNOWN_MEMBER_ID, _CODES.REBALANCE_IN_PROGRESS, _CODES._ASSIGNMENT_LOST),
-        *(_CODES._NO_OFFSET, _CODES.FENCED_INSTANCE_ID),
-    }
-)
-"""A commit that came too late: the group gave the partition away, and the messages come again there."""
-
-
-def error_of(error: Any) -> Exception:
-    """What an error of librdkafka means. Only its name is told."""
-    code = error.code()
-    if code in _TOO_LARGE:
-        return too_large("max_message_bytes, and the topic's max.message.bytes")
-    if code in _REFUSALS:
-        return BackendRefusedError(f"Kafka refuses {_REFUSALS[code]} ({error.name()})")
-    if code in _AWAY or error.retriable():
-        return BackendAwayError(f"Kafka does not answer ({error.name()}): try again")
-    return BackendError(f"Kafka: {error.name()}")
 
 
 _topic_of = lru_cache(1024)(kafka_topic)
@@ -154,7 +109,7 @@ class KafkaBackend(TakesAll):
                 (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
             except kafka.KafkaException as error:
                 raise error_of(error.args[0]) from None
-        if found.error is not None and found.error.code() not in _NOT_THERE:
+        if found.error is not None and found.error.code() not in NOT_THERE:
             raise error_of(found.error)
         return int(found.offset) if found.offset > 0 and found.metadata == place.lane else 0
 
@@ -186,7 +141,7 @@ class KafkaBackend(TakesAll):
         }
 
     def _note(self, error: Any) -> None:
-        if error.code() in _AUTHENTICATION:
+        if error.code() in AUTHENTICATION:
             self._refused = error
 
     def _send(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> list[str]:
@@ -266,7 +221,7 @@ class KafkaBackend(TakesAll):
             for place in places:
                 at = kafka.TopicPartition(kafka_topic(place.topic), 0, place.next, place.lane)
                 group = self._group_of(place.bridge).consumer_group_metadata()
-                producer.send_offsets_to_transaction([at], group, max(0.1, deadline - monotonic()))
+                self._send_offset(producer, at, group)
             producer.commit_transaction(max(0.1, deadline - monotonic()))
         except kafka.KafkaException as error:
             self._abort()
@@ -275,6 +230,25 @@ class KafkaBackend(TakesAll):
             self._abort()
             raise
         return positions
+
+    def _send_offset(self, producer: Any, at: Any, group: Any) -> None:
+        """librdkafka may wait for a lost coordinator for ever, whatever time it is given: then its producer is left."""
+        done: Future[None] = Future()
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction([at], group, _ANSWER_SECONDS)
+            except Exception as error:  # it is raised by who waits
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=send, name="speed-kafka-offset", daemon=True).start()
+        try:
+            done.result(_ANSWER_SECONDS)
+        except FutureTimeout:
+            self._producer = None  # the next one of its transactional_id ends this transaction
+            raise BackendAwayError("Kafka did not take the position in time: try again") from None
 
     def _abort(self) -> None:
         """Give the transaction up: a producer that begins anew ends what is left of it."""
@@ -312,7 +286,7 @@ class KafkaBackend(TakesAll):
                 asker.list_topics(timeout=max(0.05, min(0.5, deadline - monotonic())))
             except kafka.KafkaException as error:
                 asker.poll(0)
-                refused = [one for one in found if one.code() in _AUTHENTICATION]
+                refused = [one for one in found if one.code() in AUTHENTICATION]
                 if refused or monotonic() >= deadline:
                     raise error_of(next(iter(refused), error.args[0])) from None
             else:
@@ -415,7 +389,7 @@ class KafkaSubscription:
                     self._lock.release()
 
     def _note(self, error: Any) -> None:
-        if error.code() in _AUTHENTICATION:
+        if error.code() in AUTHENTICATION:
             self._refused = error
 
     def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
@@ -498,7 +472,7 @@ class KafkaSubscription:
     def _delivered(self, record: Any) -> Delivered | None:
         error = record.error()
         if error is not None:
-            if error.code() in (_CODES._PARTITION_EOF, _CODES.UNKNOWN_TOPIC_OR_PART) or error.code() in _AWAY:
+            if error.code() in (CODES._PARTITION_EOF, CODES.UNKNOWN_TOPIC_OR_PART) or error.code() in AWAY:
                 return None  # librdkafka goes on by itself; a topic may be made later
             raise error_of(error)
         place = record.topic(), record.partition()
@@ -529,7 +503,7 @@ class KafkaSubscription:
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except kafka.KafkaException as error:
-            if error.args[0].code() not in _LOST:
+            if error.args[0].code() not in LOST:
                 raise error_of(error.args[0]) from None
 
     def positions(self) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _count_kafka(backend: Any, pattern: str) -> int:
 def _reading_kafka(backend: Any) -> Iterator[Any]:
     from confluent_kafka import Consumer, KafkaException
 
-    from speed.bridges.kafka import error_of
+    from speed.bridges.kafka_errors import error_of
 
     own = {
         "group.id": "speed-scan",  # it joins no group
