@@ -21,6 +21,7 @@ import asyncpg
 import speed
 from scripts.servers import Kafka, Nats, Postgres, Redis, Server
 from tests.bridges.bridged import BACK, OUT, BridgedSite, disordered, twice
+from tests.system.topics import until
 from tests.torture.relay import Relay
 from tests.torture.scenario import Report, Scenario
 
@@ -139,6 +140,7 @@ class Round:
 
     def speedd(self) -> None:
         if self.broken == "twice":
+            until(lambda: self.world.site.end() > self.start)  # something that can come again
             config = self.world.site.site.config
             config.write_text(config.read_text().replace('name = "b-in"', 'name = "another-in"'))
         self.world.site.restart()
@@ -186,6 +188,8 @@ class Round:
 
     def came(self) -> list[speed.TopicMessage]:
         """What came back, as soon as that is all of this round."""
+        if self.broken == "twice":
+            until(lambda: self.world.site.end() > self.start + EACH)
         try:
             return self.world.site.came(self.numbers, self.start)
         except AssertionError:
@@ -218,7 +222,7 @@ SCENARIO = Scenario(
     promise="a bridge loses nothing and keeps keys in order, whoever is killed; it repeats only where that is said",
     unit="kills",
     tiny=len(BREAKS),
-    quick=8,
+    quick=len(NAMES),
     full=2000,
     mutation="a cursor is moved over what was not carried, speedd's heir has another bridge, what came is turned round",
     run=run,
