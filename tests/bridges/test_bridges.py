@@ -24,6 +24,8 @@ from tests.system.topics import TopicSite, until
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 BenchOf = Callable[[str], Bench]
 SiteOf = Callable[..., BridgedSite]
+KEEPING = pytest.mark.parametrize("backend", ["nats", "postgres", "redis", "s3", "kafka"], indirect=True)
+"""Not SQS: a queue has one group, which is the bridge, and its server for tests forgets queues when it ends."""
 ONCE_THERE = {"redis", "postgres", "s3", "nats"}
 """Where a message that speedd repeats is known again; in Kafka with transactions."""
 ONCE_BACK = {"kafka", "nats", "redis"}
@@ -60,6 +62,7 @@ def test_messages_go_out_and_come_back_in_their_order(bench: Bench, site_of: Sit
     assert rows["out"]["lag"] == 0
 
 
+@KEEPING
 def test_programs_without_a_root_read_and_write_what_is_bridged(bench: Bench, site_of: SiteOf) -> None:
     """B-13."""
     site = site_of(bench)
@@ -100,6 +103,7 @@ def _came_over_kills(site: BridgedSite) -> list[Any]:
     return site.came(range(1, 401))
 
 
+@KEEPING
 def test_a_server_that_is_away_at_the_start_is_waited_for(bench: Bench, site_of: SiteOf) -> None:
     """B-18."""
     site = site_of(bench)
@@ -117,6 +121,7 @@ def test_a_server_that_is_away_at_the_start_is_waited_for(bench: Bench, site_of:
     until(lambda: {row["state"] for row in site.rows().values()} == {"carrying"})
 
 
+@KEEPING
 def test_a_server_that_goes_away_later_costs_nothing(bench: Bench, site_of: SiteOf) -> None:
     """B-18."""
     site = site_of(bench)
