@@ -14,7 +14,9 @@ import pytest
 
 import speed.messages
 from scripts.servers import KINDS, Moto, Server
+from scripts.servers.nats import Nats
 from speed.messages import Connection, Subscription
+from tests.bridges.joined import Broker, Pair
 from tests.bridges.raw import Raw, raw_of
 
 LEASE_SECONDS = 2
@@ -153,3 +155,29 @@ def bench_of(servers: Servers) -> Iterator[Callable[[str], Bench]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
+    """The NATS server between two hosts."""
+    server = Broker(tmp_path_factory.mktemp("nats"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, broker: Nats) -> Iterator[Pair]:
+    """Two hosts for the tests of a file."""
+    both = Pair(tmp_path_factory.mktemp("pair"), [broker.address, broker.address])
+    both.start()
+    yield both
+    both.close()
+
+
+@pytest.fixture
+def pair(running: Pair) -> Iterator[Pair]:
+    """Two hosts whose speedds run; the nodes of a test leave at its end."""
+    running.meet()
+    yield running
+    running.leave()

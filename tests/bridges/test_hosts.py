@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -32,30 +31,6 @@ from speed.message.errors import NotAvailableError
 from tests.bridges.joined import GRANT, WAIT_SECONDS, Broker, Host, Pair, eventually, lines_of
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
-    server = Broker(tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server
-    server.kill()
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, broker: Nats) -> Iterator[Pair]:
-    both = Pair(tmp_path_factory.mktemp("pair"), [broker.address, broker.address])
-    both.start()
-    yield both
-    both.close()
-
-
-@pytest.fixture
-def pair(running: Pair) -> Iterator[Pair]:
-    """Two hosts whose speedds run; the nodes of a test leave at its end."""
-    running.meet()
-    yield running
-    running.leave()
 
 
 class Refusal(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import nats
 import pytest
@@ -14,34 +14,11 @@ from speed.hosts.seal import LIFE_BYTES, PairSeal
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
 from speed.wire.value import pack
-from tests.bridges.joined import WAIT_SECONDS, Broker, Pair, eventually
+from tests.bridges.joined import WAIT_SECONDS, Pair, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 Captured = list[tuple[str, bytes]]
 SECRET = b"the-amount-that-nobody-may-read"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
-    server = Broker(tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server
-    server.kill()
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, broker: Nats) -> Iterator[Pair]:
-    both = Pair(tmp_path_factory.mktemp("pair"), [broker.address, broker.address])
-    both.start()
-    yield both
-    both.close()
-
-
-@pytest.fixture
-def pair(running: Pair) -> Iterator[Pair]:
-    running.meet()
-    yield running
-    running.leave()
 
 
 class Shop:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from speed.bridges.route import MAX_HOPS, Filter, Route, hop_of, hop_of_lane, read_hops, write_hops
+from speed.bridges.settings import EVENTS, TOPICS, BridgeSettings
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.wire.message import encode_message
 
@@ -107,3 +108,9 @@ def test_hops_are_written_and_read() -> None:
 def test_what_cannot_be_read_as_hops_is_none(text: str) -> None:
     """B-16."""
     assert read_hops(text) == ()
+
+
+@pytest.mark.parametrize(("source", "target"), [(TOPICS, "kafka://h"), (EVENTS, "kafka://h"), ("kafka://h", TOPICS)])
+def test_the_end_that_is_not_the_root_is_the_backend(source: str, target: str) -> None:
+    """B-11."""
+    assert BridgeSettings("b", source, target, "orders").backend == "kafka://h"

@@ -33,7 +33,7 @@ from speed.wire.envelope import EnvelopeType
 from speed.wire.hosts import GATEWAY
 from speed.wire.value import pack
 from tests.bridges.joined import eventually
-from tests.unit.hosts.two import WAIT_SECONDS, Two
+from tests.unit.hosts.two import WAIT_SECONDS, Two, held
 
 # --- what is lost, late or repeated ---
 
@@ -115,15 +115,7 @@ def test_a_late_question_is_answered_with_the_deadline_that_was_over(two: Two) -
 
 
 def test_an_answer_that_cannot_be_sent_is_counted(two: Two) -> None:
-    began, go_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        began.set()
-        go_on.wait(WAIT_SECONDS)
-
-    two.billing.register("wait", wait)
-    future = two.analytics.submit("billing@hostb", "wait", timeout=WAIT_SECONDS)
-    assert began.wait(WAIT_SECONDS)
+    future, go_on = held(two)
     two.broker.close()
     eventually(lambda: bool(two.b.gateway._broker.trouble))
     go_on.set()
@@ -137,15 +129,7 @@ def test_an_answer_that_cannot_be_sent_is_counted(two: Two) -> None:
 
 def test_what_is_beyond_the_calls_under_way_is_refused(busy: Two) -> None:
     """H-10."""
-    began, go_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        began.set()
-        go_on.wait(WAIT_SECONDS)
-
-    busy.billing.register("wait", wait)
-    first = busy.analytics.submit("billing@hostb", "wait", timeout=WAIT_SECONDS)
-    assert began.wait(WAIT_SECONDS)
+    first, go_on = held(busy)
     question = {
         "requestId": "second",
         "deadline": 1 << 50,

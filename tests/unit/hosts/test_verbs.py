@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import speed
 from speed.errors import (
     CallWithdrawnError,
     Execution,
@@ -27,7 +26,7 @@ from speed.message.errors import NotAvailableError
 from speed.wire.envelope import EnvelopeType, parse_header
 from speed.wire.value import pack
 from tests.bridges.joined import eventually
-from tests.unit.hosts.two import WAIT_SECONDS, Two
+from tests.unit.hosts.two import WAIT_SECONDS, Two, held, withdrawable
 
 
 def test_each_verb_that_names_a_node_can_name_one_of_another_host(two: Two) -> None:
@@ -88,16 +87,7 @@ def test_what_the_server_does_not_take_is_refused_on_both_ways(two: Two) -> None
 
 def test_a_withdrawn_call_is_withdrawn_there(two: Two) -> None:
     """H-7."""
-    began, gone = threading.Event(), threading.Event()
-
-    def wait(request: speed.Request) -> None:
-        began.set()
-        if request.cancellation.wait(WAIT_SECONDS):
-            gone.set()
-
-    two.billing.register("wait", wait)
-    future = two.analytics.submit("billing@hostb", "wait", timeout=WAIT_SECONDS)
-    assert began.wait(WAIT_SECONDS)
+    future, gone = withdrawable(two)
     future.cancel()
     assert gone.wait(WAIT_SECONDS)
     with pytest.raises(CallWithdrawnError):
@@ -105,15 +95,7 @@ def test_a_withdrawn_call_is_withdrawn_there(two: Two) -> None:
 
 
 def test_a_withdrawal_that_cannot_be_sent_ends_the_call_all_the_same(two: Two) -> None:
-    began, go_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        began.set()
-        go_on.wait(WAIT_SECONDS)
-
-    two.billing.register("wait", wait)
-    future = two.analytics.submit("billing@hostb", "wait", timeout=WAIT_SECONDS)
-    assert began.wait(WAIT_SECONDS)
+    future, go_on = held(two)
     two.broker.close()
     eventually(lambda: bool(two.a.gateway._broker.trouble))
     future.cancel()
@@ -123,16 +105,7 @@ def test_a_withdrawal_that_cannot_be_sent_ends_the_call_all_the_same(two: Two) -
 
 
 def test_a_gateway_that_is_closed_withdraws_what_is_under_way(two: Two) -> None:
-    began, gone = threading.Event(), threading.Event()
-
-    def wait(request: speed.Request) -> None:
-        began.set()
-        if request.cancellation.wait(WAIT_SECONDS):
-            gone.set()
-
-    two.billing.register("wait", wait)
-    two.analytics.submit("billing@hostb", "wait", timeout=WAIT_SECONDS)
-    assert began.wait(WAIT_SECONDS)
+    _, gone = withdrawable(two)
     two.b.joining.close()
     assert gone.wait(WAIT_SECONDS)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +102,33 @@ class Two:
     def close(self) -> None:
         self.a.close()
         self.b.close()
+
+
+def held(two: Two) -> tuple[Future[Any], threading.Event]:
+    """A call that runs on the other host until the event is set."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        began.set()
+        go_on.wait(WAIT_SECONDS)
+
+    return _begun(two, wait, began), go_on
+
+
+def withdrawable(two: Two) -> tuple[Future[Any], threading.Event]:
+    """A call that runs on the other host; the event is set when it is withdrawn there."""
+    began, gone = threading.Event(), threading.Event()
+
+    def wait(request: speed.Request) -> None:
+        began.set()
+        if request.cancellation.wait(WAIT_SECONDS):
+            gone.set()
+
+    return _begun(two, wait, began), gone
+
+
+def _begun(two: Two, service: Callable[..., None], began: threading.Event) -> Future[Any]:
+    two.billing.register("wait", service)
+    future = two.analytics.submit("billing@hostb", "wait", timeout=WAIT_SECONDS)
+    assert began.wait(WAIT_SECONDS)
+    return future

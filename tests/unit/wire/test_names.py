@@ -144,3 +144,5 @@ def test_everything_lies_where_the_layout_says() -> None:
     assert names.journal_node("host") == "host.journal"
     assert names.topics_dir("/r") == "/r/topics"
     assert names.topics_node("host") == "host.topics"
+    assert names.bridges_node("host") == "host.bridges"
+    assert names.bridge_name("orders") == "bridge.orders"
