@@ -15,14 +15,13 @@ from speed.errors import HostAwayError
 from tests.bridges.joined import WAIT_SECONDS, Broker, Pair, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-WITHOUT = "SPEED_WITHOUT_NETNS"
 
 
 def run(*words: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         what = f"network namespaces cannot be made here: {' '.join(words)}: {done.stderr.strip() or done.returncode}"
-        pytest.fail(f"{what}; run as root with iproute2, or set {WITHOUT}=1 to leave this out")
+        pytest.fail(f"{what}; run as root with iproute2")
 
 
 class Island:
@@ -58,10 +57,8 @@ class Island:
 
 @pytest.fixture
 def islands() -> Iterator[list[Island]]:
-    if os.environ.get(WITHOUT):
-        pytest.skip(f"{WITHOUT} is set: this machine has no network namespaces")
     if shutil.which("ip") is None:
-        pytest.fail(f"the command `ip` is missing: install iproute2, or set {WITHOUT}=1 to leave this out")
+        pytest.fail("the command `ip` is missing: install iproute2")
     made = [Island(f"sp{os.getpid()}{letter}", number) for number, letter in enumerate("ab")]
     try:
         for one in made:
