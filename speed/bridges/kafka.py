@@ -22,7 +22,7 @@ from speed.bridges.errors import BackendAwayError, BackendError
 from speed.bridges.kafka_errors import AUTHENTICATION, AWAY, CODES, LOST, NOT_THERE, error_of
 from speed.bridges.kafka_records import delivered_of, hops_of, value_and_headers
 from speed.bridges.marks import Marks
-from speed.bridges.names import KEPT_OF_KAFKA, kafka_topic
+from speed.bridges.names import kafka_filter, kafka_topic
 
 RECORD_ROOM = 4096
 """Of key and headers, and what frames a record."""
@@ -365,7 +365,7 @@ class KafkaSubscription:
                 }
             )
             consumer.subscribe(
-                [_subscribed(self._pattern)], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+                [kafka_filter(self._pattern)], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )
             self._consumer = consumer
         if self._tending is None:
@@ -520,17 +520,6 @@ class KafkaSubscription:
             if consumer is not None:
                 consumer.close()
             self._marks.clear()
-
-
-def _subscribed(pattern: str) -> str:
-    """A topic, or an expression that librdkafka knows by its first character."""
-    if pattern == "*":
-        return r"^(\.\.__|_?[A-Za-z0-9-]|_$|_\.).*"
-    if not pattern.endswith(".*"):
-        return kafka_topic(pattern)
-    first = pattern[:-1][:KEPT_OF_KAFKA]
-    escaped = (f"..{first}" if first.startswith("__") else first).replace(".", r"\.")
-    return f"^{escaped}[A-Za-z0-9_-].*"
 
 
 __all__ = ["KafkaBackend"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from hashlib import sha256
 from urllib.parse import quote, unquote
@@ -39,6 +40,23 @@ def topic_of_kafka(name: str) -> str | None:
     except InvalidNameError:
         return None
     return topic if kafka_topic(topic) == name else None
+
+
+def kafka_filter(pattern: str) -> str:
+    """The topic of Kafka, or an expression for its topics, which librdkafka knows by its first character."""
+    if pattern == "*":
+        return r"^(\.\.__|_?[A-Za-z0-9-]|_$|_\.).*"
+    if not pattern.endswith(".*"):
+        return kafka_topic(pattern)
+    first = pattern[:-1][:KEPT_OF_KAFKA]
+    escaped = (f"..{first}" if first.startswith("__") else first).replace(".", r"\.")
+    return f"^{escaped}[A-Za-z0-9_-].*"
+
+
+def is_asked_of_kafka(pattern: str, name: str) -> bool:
+    """Whether a topic of Kafka may hold topics of a pattern: of a name that was shortened, its messages tell."""
+    asked = kafka_filter(pattern)
+    return bool(re.match(asked, name)) if asked.startswith("^") else name == asked
 
 
 def nats_stream(topic: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.bridges.backend import Delivered
 from speed.bridges.errors import BackendAwayError, BackendRefusedError
-from speed.bridges.names import nats_filter, s3_parts, topic_of_kafka
+from speed.bridges.names import is_asked_of_kafka, nats_filter, s3_parts
 from speed.wire.names import matches
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _partitions(reader: Any, pattern: str) -> Iterator[tuple[Any, int]]:
     from confluent_kafka import TopicPartition
 
     for name, topic in reader.list_topics(timeout=_ANSWER_SECONDS).topics.items():
-        if name.startswith("__") or not _may_cover(pattern, topic_of_kafka(name)):
+        if not is_asked_of_kafka(pattern, name):
             continue
         for number in topic.partitions:
             low, end = reader.get_watermark_offsets(TopicPartition(name, number), _ANSWER_SECONDS)
@@ -114,11 +114,6 @@ def _skip(reader: Any, place: Any, since_ms: int) -> None:
     if since_ms:
         asked = [TopicPartition(place.topic, place.partition, since_ms)]
         place.offset = reader.offsets_for_times(asked, _ANSWER_SECONDS)[0].offset
-
-
-def _may_cover(pattern: str, topic: str | None) -> bool:
-    """Whether to look into a topic; of a name that was shortened its messages tell."""
-    return topic is None or matches(pattern, topic)
 
 
 def _of_partition(reader: Any, place: Any, end: int) -> Pages:

@@ -39,6 +39,31 @@ def test_two_topics_have_two_names_in_kafka(one: str, other: str) -> None:
     assert names.topic_of_kafka(names.kafka_topic(one)) in (one, None)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "topic", "is_asked"),
+    [
+        ("orders.made", "orders.made", True),
+        ("orders.made", "orders.paid", False),
+        ("orders.made", f"shop.{'a' * 245}", False),
+        ("orders.*", f"orders.{'a' * 245}", True),
+        ("orders.*", f"shop.{'a' * 245}", False),
+        (f"orders.{'a' * 245}", f"orders.{'a' * 245}", True),
+        (f"orders.{'a' * 245}", f"orders.{'a' * 246}", False),
+        ("*", f"shop.{'a' * 245}", True),
+        ("__own.*", "__own.made", True),
+    ],
+)
+def test_a_pattern_asks_topics_of_kafka_that_may_hold_its_own(pattern: str, topic: str, is_asked: bool) -> None:
+    """B-2: those with a shortened name as well."""
+    assert names.is_asked_of_kafka(pattern, names.kafka_topic(topic)) is is_asked
+
+
+@pytest.mark.parametrize("pattern", ["*", "orders.*"])
+def test_no_pattern_asks_what_kafka_keeps_for_itself(pattern: str) -> None:
+    """B-2."""
+    assert not names.is_asked_of_kafka(pattern, "__consumer_offsets")
+
+
 @pytest.mark.parametrize("case", VECTORS["nats_streams"], ids=case_name)
 def test_a_stream_of_nats_is_for_a_first_part(case: dict[str, Any]) -> None:
     """B-2."""
