@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, KEY, RING
+from speed.wire.cursor import Cursor, encode_cursor
 from speed.wire.entry import entry_mac
+from speed.wire.names import node_id
 from speed.wire.seal import Keyring
 
 MAKER: dict[str, Any] = {
@@ -22,6 +24,8 @@ MAKER: dict[str, Any] = {
 LEASE = 30_000
 SHORT = 150
 """A lease that a test waits for."""
+NAME = "billing"
+"""Whose name all states are about."""
 
 
 def claim_file(key: bytes = RING.registry_key, **changes: Any) -> bytes:
@@ -44,7 +48,8 @@ def claims() -> dict[str, Any]:
         "before now, of a claim's making and an entry's heartbeat; below zero they lie ahead. All are made with the "
         "root's key unless `key` is `foreign`. `verdict`: `free` (the `generation` that is won, and its `above`), "
         "`held` at once and whoever waits, or `wait`: nobody can tell at once, and who waits has it after `wait_ms` "
-        "where that is given.",
+        "where that is given. `lane`: the inbox of `analytics` holds a lane of the name, with a file "
+        "`cursor.000001` of these bytes unless it is null.",
         "key": KEY.hex(),
         "accepted_keys": ACCEPTED,
         "files": files(),
@@ -265,8 +270,26 @@ def what_was_forgotten() -> list[dict[str, Any]]:
             "what it sent is lost",
             [claim(4, "gone", ephemeral=True)],
             None,
-            unopened_lane=True,
+            lane={"cursor": None},
             **free(5),
+        ),
+        state(
+            "an ephemeral life with an empty cursor in its lane",
+            "what it sent is lost when the power fails before the first cursor is on the disk",
+            [claim(4, "gone", ephemeral=True)],
+            None,
+            lane={"cursor": ""},
+            **free(5),
+        ),
+        state(
+            "an ephemeral life with a lane that is read",
+            "what it left is waited for",
+            [claim(4, "gone", ephemeral=True)],
+            None,
+            lane={
+                "cursor": encode_cursor(Cursor(1, 4, 1, 0, 0), RING.lane_key(node_id(NAME), node_id("analytics"))).hex()
+            },
+            **free(5, 4),
         ),
         state("not told", "absent read as 0", [claim(4, "gone", above=None)], None, floor=2, **free(5, 2)),
         state(

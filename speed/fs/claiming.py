@@ -88,7 +88,7 @@ def _take(
     claimant = replace(
         claimant,
         made_ms=_now_ms(),
-        above=_forgotten(root, name, newest, former, floor),
+        above=_forgotten(registry, name, newest, former, floor),
         ephemeral=claimant.ephemeral or (claimant.sweeps and former is not None and former.ephemeral),
     )
     if not claim.take(root, name, generation, claimant, keyring.registry_key):
@@ -111,11 +111,12 @@ def _is_still(registry: Registry, name: str, newest: int, judged: claim.Claimant
     return is_there and claim.read(registry.root, name, newest, registry.keyring.registry_keys) == judged
 
 
-def _forgotten(root: str, name: str, newest: int, former: claim.Claimant | None, floor: int) -> int:
+def _forgotten(registry: Registry, name: str, newest: int, former: claim.Claimant | None, floor: int) -> int:
     """The generation up to which nothing of a name is accepted any more."""
     if former is None or former.above is None:
         return floor
-    return newest if former.ephemeral and not has_unopened_lanes(root, name) else former.above
+    unopened = former.ephemeral and has_unopened_lanes(registry.root, name, registry.keyring)
+    return newest if former.ephemeral and not unopened else former.above
 
 
 def _wait_until_stale(registry: Registry, name: str, waits: bool) -> Entry | None:

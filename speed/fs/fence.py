@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from speed.fs.committed import lane_files_in
+from speed.fs.committed import lane_files_in, newest_cursor
 from speed.fs.open import open_directory, replace_file
 from speed.wire import names
 from speed.wire.cursor import Fence, encode_fence
@@ -38,9 +38,9 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
     return fenced
 
 
-def has_unopened_lanes(root: str, source: str) -> bool:
+def has_unopened_lanes(root: str, source: str, keyring: Keyring) -> bool:
     """Whether a receiver has yet to open a lane of ``source``; one that cannot be looked into counts as such."""
-    return any(_is_unopened(names.lane_dir(root, target, source)) for target in nodes_in(root))
+    return any(_is_unopened(root, source, target, keyring) for target in nodes_in(root))
 
 
 def nodes_in(root: str) -> list[str]:
@@ -48,13 +48,17 @@ def nodes_in(root: str) -> list[str]:
     return [name for name in os.listdir(root) if names.is_node_name(name)]
 
 
-def _is_unopened(path: str) -> bool:
+def _is_unopened(root: str, source: str, target: str, keyring: Keyring) -> bool:
+    """After a power cut a cursor may be a name without its bytes."""
+    keys = keyring.lane_keys(names.node_id(source), names.node_id(target))
     try:
-        return not any(names.parse_cursor(filename) is not None for filename in os.listdir(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
+        lane = open_directory(names.lane_dir(root, target, source))
+        try:
+            return newest_cursor(lane, keys) is None
+        finally:
+            os.close(lane)
+    except OSError as error:
+        return error.errno not in _NO_LANE
 
 
 def _is_others(path: str) -> bool:

@@ -78,8 +78,16 @@ def lay(registry: Registry, case: dict[str, Any]) -> None:
         lay_entry(registry, case["entry"])
     if "floor" in case:
         raise_floor(registry.root, NAME, case["floor"], registry.keyring)
-    if case.get("unopened_lane"):
-        Path(names.lane_dir(registry.root, "analytics", NAME)).mkdir(parents=True, mode=0o700)
+    if "lane" in case:
+        lay_lane(registry, case["lane"]["cursor"])
+
+
+def lay_lane(registry: Registry, cursor: str | None) -> None:
+    lane = Path(names.lane_dir(registry.root, "analytics", NAME))
+    lane.mkdir(parents=True, mode=0o700)
+    if cursor is not None:
+        (lane / names.cursor_name(1)).touch(mode=0o600)
+        (lane / names.cursor_name(1)).write_bytes(bytes.fromhex(cursor))
 
 
 def lay_claim(registry: Registry, made: dict[str, Any]) -> None:

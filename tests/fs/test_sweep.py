@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import pathlib
 import threading
@@ -23,6 +24,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.wire import names
+from speed.wire.cursor import Cursor, encode_cursor
 from speed.wire.seal import Keyring
 from tests.fs.entries import LONG, now_ms, put, template
 from tests.vectors import load
@@ -348,7 +350,10 @@ def test_a_life_after_an_ephemeral_one_takes_nothing_of_it_where_all_lanes_were_
 ) -> None:
     """Its lane may be gone already while its name is not yet forgotten."""
     make_ephemeral(registry)
-    (lane_in(registry, "billing", "worker") / names.cursor_name(1)).touch()
+    lane_key = keyring.lane_key(names.node_id("worker"), names.node_id("billing"))
+    cursor = lane_in(registry, "billing", "worker") / names.cursor_name(1)
+    cursor.touch(mode=0o600)
+    cursor.write_bytes(encode_cursor(Cursor(1, 1, 1, 0, 0), lane_key))
     registry.register("worker", **LONG).remove()
     assert forgotten_up_to(registry.root, "worker", keyring) == 1
 
@@ -408,12 +413,23 @@ def test_what_is_no_claim_is_passed_by(registry: Registry, keyring: Keyring) -> 
     assert forgotten_up_to(registry.root, "worker", keyring) == 0
 
 
-def test_a_lane_that_cannot_be_looked_into_counts_as_unopened(registry: Registry) -> None:
-    assert not has_unopened_lanes(registry.root, "worker")
+def test_a_link_in_the_place_of_a_lane_is_no_lane_that_has_yet_to_be_opened(registry: Registry) -> None:
+    assert not has_unopened_lanes(registry.root, "worker", registry.keyring)
     os.makedirs(names.inbox_dir(registry.root, "billing"))
     lane = names.lane_dir(registry.root, "billing", "worker")
     os.symlink(lane, lane)
-    assert has_unopened_lanes(registry.root, "worker")
+    assert not has_unopened_lanes(registry.root, "worker", registry.keyring)
+
+
+def test_a_lane_that_cannot_be_looked_into_counts_as_unopened(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: str) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    os.makedirs(names.inbox_dir(registry.root, "billing"))
+    monkeypatch.setattr("speed.fs.fence.open_directory", fails)
+    assert has_unopened_lanes(registry.root, "worker", registry.keyring)
 
 
 # --- the lane of a name that does not come back ---

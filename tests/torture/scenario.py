@@ -104,7 +104,9 @@ class Report:
 
     def _fail(self, what: str) -> None:
         if len(self.failures) < SHOWN:
-            self.failures.append(f"{what}; repeat: scripts/torture {self.name} --seed {self.round_seed} --count 1")
+            kind = " --ephemeral" if self.ephemeral else ""
+            command = f"scripts/torture {self.name}{kind} --seed {self.round_seed} --count 1"
+            self.failures.append(f"{what}; repeat: {command}")
             print(f"  FAILED {self.failures[-1]}", flush=True)
 
     def attempt(self, run: Callable[[], None]) -> None:

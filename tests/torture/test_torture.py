@@ -32,6 +32,12 @@ BREAKING = Scenario("breaking", "never twelve", "rounds", 1, 9, 99, "nothing", _
 def test_a_failure_says_the_command_that_repeats_it() -> None:
     report, _ = play(BREAKING, 10, 5)
     assert report.failures == ["twelve; repeat: scripts/torture breaking --seed 12 --count 1"]
+
+
+def test_a_failure_among_ephemeral_nodes_is_repeated_among_them() -> None:
+    report = Report("breaking", ephemeral=True, round_seed=7)
+    report.check(False, "seven")
+    assert report.failures == ["seven; repeat: scripts/torture breaking --ephemeral --seed 7 --count 1"]
     assert not play(BREAKING, 13, 5)[0].failures
 
 

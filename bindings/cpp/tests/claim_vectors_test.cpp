@@ -26,10 +26,14 @@ class ClaimVectors : public testing::Test {
       for (const Json& made : item.at("claims")) lay_claim(made);
       if (!item.at("entry").is_null()) lay_entry(item.at("entry"));
       if (item.contains("floor")) raise_floor(root.path, name, item.at("floor"), ring);
-      if (item.contains("unopened_lane")) {
-        Inbox::prepare(root.path, "analytics");
-        std::filesystem::create_directory(wire::lane_dir(root.path, "analytics", name));
-      }
+      if (item.contains("lane")) lay_lane(item.at("lane").at("cursor"));
+    }
+
+    void lay_lane(const Json& cursor) const {
+      const std::string lane = wire::lane_dir(root.path, "analytics", name);
+      Inbox::prepare(root.path, "analytics");
+      std::filesystem::create_directory(lane);
+      if (!cursor.is_null()) test::put(lane + "/" + wire::cursor_name(1), std::string(wire::text(test::bytes_of(cursor))));
     }
 
     Identity maker(const std::string& kind) const {

@@ -66,7 +66,8 @@ class Claiming {
   // Up to which generation nothing of the name is accepted any more. The lane of an ephemeral life may be gone before its
   // name is forgotten: then nobody has yet to begin what it sent.
   std::uint32_t forgotten(std::uint32_t newest, const Claimant& former) const {
-    return former.ephemeral && !has_unopened_lanes(registry_.root(), name_) ? newest : *former.above;
+    const bool nothing_waits = former.ephemeral && !has_unopened_lanes(registry_.root(), name_, registry_.keyring());
+    return nothing_waits ? newest : *former.above;
   }
 
   std::uint32_t floor_now() const { return floor_of(registry_.root(), name_, registry_.keyring()); }

@@ -17,12 +17,10 @@ void fence_lane(int lane, std::uint32_t generation, const wire::Key& lane_key) {
   replace_file(lane, wire::fence_name(generation), wire::encode_fence(fence, lane_key));
 }
 
-// Whether a lane is there, and no receiver has a cursor in it.
-bool is_unopened(const std::string& path) {
+// Whether a lane is there, and no receiver has a cursor in it. After a power cut one may be a name without its bytes.
+bool is_unopened(const std::string& path, const wire::LaneKeys& keys) {
   try {
-    bool has_cursor = false;
-    for_each_name(open_directory(path).get(), [&](const char* file) { has_cursor |= wire::parse_cursor(file).has_value(); });
-    return !has_cursor;
+    return !newest_cursor(open_directory(path).get(), keys).has_value();
   } catch (const std::system_error& error) {
     return error.code().value() != ENOENT && error.code().value() != ENOTDIR;
   }
@@ -49,10 +47,11 @@ void fence_lanes(const std::string& root, const std::string& source, std::uint32
   }
 }
 
-bool has_unopened_lanes(const std::string& root, const std::string& source) {
+bool has_unopened_lanes(const std::string& root, const std::string& source, const wire::Keyring& keyring) {
   bool found = false;
   for_each_name(open_directory(root).get(), [&](const char* target) {
-    found = found || (wire::is_node_name(target) && is_unopened(wire::lane_dir(root, target, source)));
+    if (found || !wire::is_node_name(target)) return;
+    found = is_unopened(wire::lane_dir(root, target, source), keyring.lane_keys(wire::node_id(source), wire::node_id(target)));
   });
   return found;
 }

@@ -13,6 +13,6 @@ void fence_lanes(const std::string& root, const std::string& source, std::uint32
                  const wire::Keyring& keyring);
 
 // Whether a receiver has yet to open a lane of `source`; one that cannot be looked into counts as such.
-bool has_unopened_lanes(const std::string& root, const std::string& source);
+bool has_unopened_lanes(const std::string& root, const std::string& source, const wire::Keyring& keyring);
 
 }  // namespace speed::fs

@@ -91,7 +91,8 @@ final class Claiming {
         if (former == null || former.above() == Claimant.NOT_TOLD) {
             return floor;
         }
-        return former.ephemeral() && !Fences.hasUnopened(root, name) ? newest : former.above();
+        boolean nothingWaits = former.ephemeral() && !Fences.hasUnopened(root, name, registry.keyring());
+        return nothingWaits ? newest : former.above();
     }
 
     /** Returns the entry once it is absent (null) or stale; an entry of another boot is watched for a lease. */

@@ -31,18 +31,20 @@ public final class Fences {
     }
 
     /** Whether a receiver has yet to open a lane of a sender; one that cannot be looked into counts as such. */
-    static boolean hasUnopened(String root, String source) throws PosixException {
+    static boolean hasUnopened(String root, String source, Keyring keyring) throws PosixException {
         for (Directory.Name node : nodesIn(root)) {
-            if (isUnopened(Names.laneDirectory(root, node.name(), source))) {
+            LaneMac mac = new LaneMac(keyring, NodeId.of(source), NodeId.of(node.name()));
+            if (isUnopened(Names.laneDirectory(root, node.name(), source), mac)) {
                 return true;
             }
         }
         return false;
     }
 
-    private static boolean isUnopened(String path) {
+    /** After a power cut a cursor may be a name without its bytes. */
+    private static boolean isUnopened(String path, LaneMac mac) {
         try (Directory lane = Directory.open(path)) {
-            return Listing.of(lane).cursors().isEmpty();
+            return Listing.newestCursor(lane, mac) == null;
         } catch (PosixException error) {
             return !error.is(PosixException.ENOENT) && !error.is(PosixException.ENOTDIR);
         }

@@ -51,6 +51,17 @@ record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fence
         return segments.isEmpty() ? SegmentId.NONE : segments.get(segments.size() - 1);
     }
 
+    /** The valid cursor of the newest receiver generation, or null: what the receiver has committed. */
+    static Cursor newestCursor(Directory lane, LaneMac mac) throws PosixException {
+        for (int receiver : of(lane).cursors()) {
+            Cursor found = readCursor(lane, receiver, mac);
+            if (found != null) {
+                return found;
+            }
+        }
+        return null;
+    }
+
     /**
      * A valid cursor, or null; a torn read (the writer is just rewriting it) is tried again. Throws where the
      * system failed: then it is neither missing nor damaged.

@@ -18,6 +18,7 @@ import speed.errors.NameTakenException;
 import speed.wire.Contract;
 import speed.wire.Entry;
 import speed.wire.Keyring;
+import speed.wire.Names;
 
 /** who may take a name, with real claims and entries of processes that live or are gone. */
 class ClaimVectorsTest {
@@ -101,8 +102,15 @@ class ClaimVectorsTest {
         if (stated.has("floor")) {
             FloorFile.raise(root.toString(), NAME, (int) stated.number("floor"), ring);
         }
-        if (stated.has("unopened_lane")) {
-            Files.createDirectories(root.resolve("analytics/inbox").resolve(NAME));
+        if (stated.has("lane")) {
+            layLane(root.resolve("analytics/inbox").resolve(NAME), stated.object("lane"));
+        }
+    }
+
+    private static void layLane(Path lane, Contract stated) throws IOException {
+        Files.createDirectories(lane);
+        if (stated.get("cursor") != null) {
+            Files.write(lane.resolve(Names.cursorName(1)), stated.bytes("cursor"));
         }
     }
 
