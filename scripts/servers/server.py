@@ -125,6 +125,11 @@ class Server(ABC):
                 raise SystemExit(f"backends: {self.name} did not start\n{tail}")
             time.sleep(0.1)
 
+    def runs(self) -> bool:
+        """Whether its process lives, whoever started it."""
+        file = self.directory / "pid"
+        return file.exists() and _lives(int(file.read_text()))
+
     def kill(self) -> None:
         """It dies at once."""
         self._end(signal.SIGKILL)

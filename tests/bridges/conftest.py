@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import tempfile
 import uuid
@@ -25,35 +27,77 @@ WAIT_SECONDS = 40.0
 
 
 class Servers:
-    """All are started at once; a test waits for the one that it asks for."""
+    """One server of each backend for all processes of a run: who needs it first starts it, who leaves last ends all."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path, locks: Path) -> None:
+        """``directory``: what they write, where PostgreSQL's user gets to; ``locks``: on which processes agree."""
+        self._directory, self._locks = directory, locks
+        self._users = (locks / "users.lock").open("w")
+        fcntl.flock(self._users, fcntl.LOCK_SH)
+        directory.mkdir(mode=0o755, exist_ok=True)
         self._starting = ThreadPoolExecutor(len(KINDS), "start")
-        self._servers = {name: self._starting.submit(_started, kind) for name, kind in KINDS.items()}
+        self._servers = {name: self._starting.submit(self._started, name) for name in KINDS}
 
     def get(self, name: str) -> Server:
+        """All are started at once; a test waits for the one that it asks for."""
         return self._servers[name].result(300)
 
-    def end(self) -> None:
+    def _started(self, name: str) -> Server:
+        with (self._locks / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            server = KINDS[name](self._directory / name)
+            if not server.runs():
+                server.start()
+        return server
+
+    def leave(self) -> None:
         self._starting.shutdown()
-        for one in self._servers.values():
-            if one.exception() is None:
-                one.result().kill()
-                shutil.rmtree(one.result().directory, ignore_errors=True)
-
-
-def _started(kind: type[Server]) -> Server:
-    directory = Path(tempfile.mkdtemp(prefix=f"speed-test-{kind.name}-"))
-    directory.chmod(0o755)  # PostgreSQL's user goes through it
-    server = kind(directory)
-    server.start()
-    return server
+        try:
+            fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # others go on
+        else:
+            for one in self._servers.values():
+                if one.exception() is None:
+                    one.result().kill()
+            shutil.rmtree(self._directory, ignore_errors=True)
+        self._users.close()
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
+def servers(testrun_uid: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """All servers of this run."""
-    every = Servers()
+    own = tmp_path_factory.getbasetemp()
+    locks = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    every = Servers(Path(tempfile.gettempdir(), f"speed-test-{testrun_uid}"), locks)
+    yield every
+    every.leave()
+
+
+class OwnServers:
+    """Servers of this process alone, which a test may kill."""
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="speed-test-own-"))
+        self._directory.chmod(0o755)  # PostgreSQL's user goes through it
+        self._servers: dict[str, Server] = {}
+
+    def get(self, name: str) -> Server:
+        if name not in self._servers:
+            self._servers[name] = KINDS[name](self._directory / name)
+            self._servers[name].start()
+        return self._servers[name]
+
+    def end(self) -> None:
+        for one in self._servers.values():
+            one.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def own_servers() -> Iterator[OwnServers]:
+    """Those that this process may kill; one that was killed by a test is started again by it."""
+    every = OwnServers()
     yield every
     every.end()
 
@@ -139,6 +183,14 @@ def backend(request: pytest.FixtureRequest) -> str:
 def bench(backend: str, servers: Servers) -> Iterator[Bench]:
     """Each backend in turn."""
     one = Bench(servers.get(backend))
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def own_bench(backend: str, own_servers: OwnServers) -> Iterator[Bench]:
+    """Each backend in turn, with a server that the test may kill."""
+    one = Bench(own_servers.get(backend))
     yield one
     one.close()
 

@@ -104,38 +104,38 @@ def _came_over_kills(site: BridgedSite) -> list[Any]:
 
 
 @KEEPING
-def test_a_server_that_is_away_at_the_start_is_waited_for(bench: Bench, site_of: SiteOf) -> None:
+def test_a_server_that_is_away_at_the_start_is_waited_for(own_bench: Bench, site_of: SiteOf) -> None:
     """B-18."""
-    site = site_of(bench)
-    bench.server.kill()
+    site = site_of(own_bench)
+    own_bench.server.kill()
     try:
         site.start()
         site.publish(range(1, 101))
         until(lambda: site.rows()["out"]["trouble"].startswith("BACKEND_AWAY"))
         assert site.rows()["out"]["lag"] == 100
     finally:
-        bench.server.start()
-    if isinstance(bench.raw, RawS3):  # moto forgets all
-        bench.raw.client.create_bucket(Bucket=bench.own)
+        own_bench.server.start()
+    if isinstance(own_bench.raw, RawS3):  # moto forgets all
+        own_bench.raw.client.create_bucket(Bucket=own_bench.own)
     assert disordered(site.came(range(1, 101))) == []
     until(lambda: {row["state"] for row in site.rows().values()} == {"carrying"})
 
 
 @KEEPING
-def test_a_server_that_goes_away_later_costs_nothing(bench: Bench, site_of: SiteOf) -> None:
+def test_a_server_that_goes_away_later_costs_nothing(own_bench: Bench, site_of: SiteOf) -> None:
     """B-18."""
-    site = site_of(bench)
+    site = site_of(own_bench)
     site.start()
     site.publish(range(1, 101))
     site.came(range(1, 101))
-    bench.server.kill()
+    own_bench.server.kill()
     try:
         site.publish(range(101, 201))
         until(lambda: bool(site.rows()["out"]["trouble"]))
     finally:
-        bench.server.start()
-    if isinstance(bench.raw, RawS3):
-        bench.raw.client.create_bucket(Bucket=bench.own)
+        own_bench.server.start()
+    if isinstance(own_bench.raw, RawS3):
+        own_bench.raw.client.create_bucket(Bucket=own_bench.own)
     assert disordered(site.came(range(1, 201))) == []
 
 

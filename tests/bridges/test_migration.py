@@ -202,8 +202,11 @@ def copied(state: Path) -> int:
     return int(json.loads(state.read_text())["counts"].get("redis", 0))
 
 
-def test_a_target_that_goes_away_meanwhile_gets_nothing_twice(bench_of: BenchOf, tmp_path: Path) -> None:
-    source, target = bench_of("redis"), bench_of("postgres")
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True)
+def test_a_target_that_goes_away_meanwhile_gets_nothing_twice(
+    bench_of: BenchOf, own_bench: Bench, tmp_path: Path
+) -> None:
+    source, target = bench_of("redis"), own_bench
     count = 8000
     fill(source, (json.dumps({"payload": number}).encode() for number in range(count)))
     state = tmp_path / "state.json"

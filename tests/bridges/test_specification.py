@@ -127,30 +127,30 @@ def test_the_members_of_a_group_share_its_messages(bench: Bench) -> None:
     assert found == set(range(40))
 
 
-def test_a_server_that_goes_away_is_missed_and_comes_back(bench: Bench) -> None:
-    connection = bench.connect()
-    subscription = bench.subscribe(connection)
-    connection.publish(bench.topic, "before")
+def test_a_server_that_goes_away_is_missed_and_comes_back(own_bench: Bench) -> None:
+    connection = own_bench.connect()
+    subscription = own_bench.subscribe(connection)
+    connection.publish(own_bench.topic, "before")
     assert take(subscription, 1) == ["before"]
-    bench.server.kill()
+    own_bench.server.kill()
     try:
         with pytest.raises(BackendAwayError):
-            connection.publish(bench.topic, "lost", timeout=1.0)
+            connection.publish(own_bench.topic, "lost", timeout=1.0)
         assert subscription.receive(1.0) is None
         health = connection.health(1.0)
         assert not health.is_up
         assert health.trouble.startswith("BACKEND_AWAY")
-        early = bench.connect()  # one that begins now
-        early_subscription = early.subscribe(bench.topic, group=bench.group)
+        early = own_bench.connect()  # one that begins now
+        early_subscription = early.subscribe(own_bench.topic, group=own_bench.group)
         assert early_subscription.receive(0.5) is None
         early_subscription.close()
         with pytest.raises(BackendAwayError):
-            early.publish(bench.topic, "lost", timeout=0.5)
+            early.publish(own_bench.topic, "lost", timeout=0.5)
     finally:
-        bench.server.start()
-    if isinstance(bench.server, Moto):  # it forgets all
-        bench.server.make(bench.own)
-    early.publish(bench.topic, "after", timeout=WAIT_SECONDS)
+        own_bench.server.start()
+    if isinstance(own_bench.server, Moto):  # it forgets all
+        own_bench.server.make(own_bench.own)
+    early.publish(own_bench.topic, "after", timeout=WAIT_SECONDS)
     while True:
         payloads = take(subscription, 1)  # what was lost may have been kept
         if payloads == ["after"]:
