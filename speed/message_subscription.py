@@ -22,6 +22,7 @@ from speed.runtime.message import Message
 from speed.runtime.options import in_seconds
 from speed.trust.schemas import SchemasAwayError
 from speed.wire.message import MessageView
+from speed.wire.message.reader import MessageReader
 from speed.wire.names import matches
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class Subscription:
         self.refused = self.expired = self.beside = 0
         self._lock = threading.Lock()
         """Of the backend's subscription."""
+        self._reader = MessageReader()
         self._closing = threading.Event()
         self._ready: deque[Delivered] = deque()
         self._last: Received | None = None
@@ -211,7 +213,7 @@ class Subscription:
     def _view(self, delivered: Delivered) -> MessageView | None:
         """The message, also of an old form if those are read; None for one that lies beside its envelope."""
         try:
-            return MessageView(delivered.envelope).validate()
+            return self._reader.read(delivered.envelope)
         except WireError:
             judged = None if self._judge is None else self._judge.judge(delivered)
             if judged is not None and judged.is_beside:

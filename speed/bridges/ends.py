@@ -12,6 +12,7 @@ from speed.bridges.bridge import BATCH_BYTES, EXPIRED, FILTERED, PUBLISH_SECONDS
 from speed.bridges.route import Route, hop_of, read_hops, write_hops
 from speed.errors import InvalidNameError, WireError
 from speed.wire.message import MessageView
+from speed.wire.message.reader import MessageReader
 from speed.wire.message.splice import without_token
 
 FIRST_MESSAGES = 64
@@ -29,6 +30,7 @@ class BackendSource:
         self._hops = BackendHops(address)
         self._subscription: BackendSubscription = backend.subscribe(route.pattern, group, start, alone=True)
         self._most, self._bound = FIRST_MESSAGES, backend.most_at_once
+        self._reader = MessageReader()
         self._holds = False
         """Whether something is not settled."""
 
@@ -51,7 +53,7 @@ class BackendSource:
             load.code = "TOO_LARGE"
             return load
         try:
-            load.view = view = MessageView(one.envelope).validate()
+            load.view = view = self._reader.read(one.envelope)
             load.topic = one.topic or view.topic
             load.code = self._why_not(view, load.topic, now_ms)
             if not load.code:

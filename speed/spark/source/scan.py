@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from speed.errors import WireError
-from speed.spark.source.heads import VALUE_TAG, Head, Shape, parse_message, shape_of
+from speed.spark.source.heads import VALUE_TAG, Head, parse_message
 from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.message.shape import Shape, shape_of
 
 Array = np.ndarray[Any, Any]
 
@@ -66,25 +67,32 @@ class Scanned(NamedTuple):
     payloads: pa.Array
 
 
+class _Known(NamedTuple):
+    """What messages of one shape say beside id, time and payload."""
+
+    head: Head
+    shape: Shape
+
+
 class MessageScan:
     """Reads batches of messages, and remembers heads. Its memory is bounded, whatever they hold. For one thread."""
 
     def __init__(self) -> None:
-        self._shapes: list[Shape] = []
+        self._known: list[_Known] = []
 
     def read(self, messages: bytes, sizes: Array) -> Scanned:
         """Messages of ``sizes`` that lie one behind the other. Raises MessageError for one that is none."""
         batch = _Batch(messages, sizes)
-        found = [shape for shape in self._shapes if batch.take(shape)]
+        found = [known for known in self._known if batch.take(known)]
         for row in batch.left():
-            if batch.kinds[row] >= 0:  # a shape that was learned meanwhile
+            if batch.kinds[row] >= 0:  # of a shape that was learned meanwhile
                 continue
-            shape = batch.parse(row)
-            if shape is not None and len(found) < _MAX_SHAPES:
-                batch.take(shape)
-                found.append(shape)
-        known = [shape for shape in self._shapes if shape not in found]
-        self._shapes = [*found, *known][:_MAX_SHAPES]
+            known = batch.parse(row)
+            if known is not None and len(found) < _MAX_SHAPES:
+                batch.take(known)
+                found.append(known)
+        others = [known for known in self._known if known not in found]
+        self._known = [*found, *others][:_MAX_SHAPES]
         return batch.scanned()
 
 
@@ -108,8 +116,9 @@ class _Batch:
         rows: list[int] = np.flatnonzero(self.kinds < 0).tolist()
         return rows
 
-    def take(self, shape: Shape) -> bool:
+    def take(self, known: _Known) -> bool:
         """Read those that have this shape; whether there are any."""
+        shape = known.shape
         rows = np.flatnonzero((self.kinds < 0) & (self._ends - self._starts > shape.end))
         if not len(rows):
             return False
@@ -121,7 +130,7 @@ class _Batch:
         frames = _frame_bytes(self._windows(begin, _FRAME_BYTES), self._ends[rows] - begin)
         fits = (times > 0) & (frames > 0)
         rows = rows[fits]
-        self.kinds[rows] = self._kind(shape.head)
+        self.kinds[rows] = self._kind(known.head)
         self._times[rows] = times[fits]
         self._ids[rows] = self._starts[rows] + shape.id_start
         self._id_ends[rows] = self._starts[rows] + shape.id_end
@@ -129,8 +138,8 @@ class _Batch:
         self._payload_ends[rows] = self._ends[rows]
         return len(rows) > 0
 
-    def parse(self, row: int) -> Shape | None:
-        """Read one by itself; the shape that others may have too."""
+    def parse(self, row: int) -> _Known | None:
+        """Read one by itself; what others may have in common with it."""
         message = self._messages[self._starts[row] : self._ends[row]]
         try:
             head, message_id, self._times[row], payload = parse_message(message)
@@ -139,7 +148,8 @@ class _Batch:
         self.kinds[row] = self._kind(head)
         self._ids[row], self._id_ends[row] = self._keep(message_id)
         self._payloads[row], self._payload_ends[row] = self._keep(payload)
-        return shape_of(message, head)
+        shape = shape_of(message) if head.is_common() else None
+        return None if shape is None else _Known(head, shape)
 
     def scanned(self) -> Scanned:
         """All of them."""

@@ -224,6 +224,11 @@ class MessageView:
         data = self.plain_bytes
         return decode_content(self.content_type, self.type_url, data)
 
+    def alike(self, data: bytes, payload: memoryview, message_id: str, published_at_ms: int) -> MessageView:
+        """A message that was compared with this valid one, which says nothing of security but its publisher: all
+        else is the same."""
+        return _Alike(data, self._parsed(), payload, message_id, published_at_ms)
+
     def _form(self) -> Form:
         if self._spans is None:
             self._spans = form_of(self._data)
@@ -256,6 +261,32 @@ class MessageView:
                         self._type_url = _decode_utf8(record[value:end], "payload.type_url")
             self._payload = found
         return self._payload
+
+
+class _Alike(MessageView):
+    """A message that is like another one but for id, time and payload."""
+
+    __slots__ = ("_message_id", "_published_at_ms")
+
+    def __init__(self, data: bytes, head: Any, payload: memoryview, message_id: str, published_at_ms: int) -> None:
+        super().__init__(data)
+        self._head, self._payload = head, payload
+        self._message_id, self._published_at_ms = message_id, published_at_ms
+
+    def validate(self) -> MessageView:
+        return self
+
+    @property
+    def message_id(self) -> str:
+        return self._message_id
+
+    @property
+    def published_at_ms(self) -> int:
+        return self._published_at_ms
+
+    @property
+    def says_only_publisher(self) -> bool:
+        return True
 
 
 def parse_records(data: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Which messages lie so that others of the same head are read with them (M-2, M-4, M-5)."""
+"""What a message says, read by itself (M-5, M-12)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
-from speed.spark.source.heads import parse_message, shape_of
+from speed.spark.source.heads import parse_message
 from speed.wire.message import encode_message
 from speed.wire.records import varint
 from tests.unit.wire.messages import BASE, TRACE, with_field
@@ -23,23 +23,6 @@ def message(*parts: bytes, payload: bytes = PAYLOAD) -> bytes:
     return with_field(1, b"".join(parts)) + payload
 
 
-def shape_alone(data: bytes) -> Any:
-    return shape_of(data, parse_message(data).head)
-
-
-def test_the_shape_of_a_message_is_itself_without_id_time_and_payload() -> None:
-    data = encode_message(b"value", **BASE)
-    parsed, shape = parse_message(data), shape_alone(data)
-    time = varint(parsed.published_at_ms)
-    assert data == shape.before + parsed.message_id + shape.between + time + shape.after + data[shape.end :]
-    assert data.endswith(parsed.payload)
-
-
-@pytest.mark.parametrize("said", [{"correlation_id": "c"}, {"causality_parent": "p"}, {"traceparent": TRACE}], ids=str)
-def test_what_a_message_alone_says_is_no_shape(said: dict[str, Any]) -> None:
-    assert shape_alone(encode_message(b"value", **BASE, **said)) is None
-
-
 @pytest.mark.parametrize("data", [message(ID), message(TIME), message(ID, TIME, payload=b""), b""], ids=bytes.hex)
 def test_a_message_without_id_time_or_payload_is_refused(data: bytes) -> None:
     """M-5."""
@@ -47,37 +30,13 @@ def test_a_message_without_id_time_or_payload_is_refused(data: bytes) -> None:
         parse_message(data)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        message(ID, ID, TIME),
-        message(ID, TIME) + PAYLOAD,
-        PAYLOAD + message(ID, TIME, payload=b""),
-        message(TIME, ID),
-        message(ID, TIME, payload=b"\x9a\x86\x00" + PAYLOAD[2:]),
-        message(ID, b"\x20" + b"\xff" * 5 + b"\x80" * 4 + b"\x00"),
-        message(with_field(2, b"t" * 1024), ID, TIME),
-    ],
-    ids=[
-        "the id twice",
-        "the payload twice",
-        "the payload first",
-        "the time before the id",
-        "a tag longer than needed",
-        "a time longer than needed",
-        "a head longer than any",
-    ],
-)
-def test_a_message_that_lies_in_another_way_than_writers_write_is_read_alone(data: bytes) -> None:
-    """M-4."""
-    assert shape_alone(data) is None
-
-
-def test_a_message_in_the_usual_order_has_a_shape_whatever_else_it_says() -> None:
-    assert shape_alone(message(ID, TOPIC, TIME)) is not None
-
-
 def test_labels_are_read_whatever_stands_beside_them() -> None:
     """M-12."""
     entry = with_field(6, with_field(1, b"a") + with_field(2, b"1") + b"\x18\x01")
     assert parse_message(message(ID, TOPIC, TIME, payload=with_field(3, entry) + PAYLOAD)).head.labels == (("a", "1"),)
+
+
+@pytest.mark.parametrize("said", [{"correlation_id": "c"}, {"causality_parent": "p"}, {"traceparent": TRACE}], ids=str)
+def test_what_a_message_alone_says_is_not_looked_for_in_others(said: dict[str, Any]) -> None:
+    assert parse_message(encode_message(b"value", **BASE)).head.is_common()
+    assert not parse_message(encode_message(b"value", **BASE, **said)).head.is_common()

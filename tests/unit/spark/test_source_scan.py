@@ -141,6 +141,6 @@ def test_what_is_remembered_is_bounded_whatever_comes() -> None:
     scan = MessageScan()
     messages = [message(b"x" * n, topic=f"t{n}", published_at_ms=n + 1) for n in range(500)]
     assert all(map(says, read(scan, messages), messages))
-    assert len(scan._shapes) <= 16
+    assert len(scan._known) <= 16
     read(scan, [message(topic="t", labels={"large": "x" * 5000})])
-    assert max(shape.end for shape in scan._shapes) <= 1024
+    assert max(known.shape.end for known in scan._known) <= 1024

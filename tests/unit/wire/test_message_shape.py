@@ -1,0 +1,67 @@
+"""Which messages lie so that others are read with them (M-2, M-4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from speed.wire.message import MessageView, encode_message
+from speed.wire.message.shape import shape_of
+from speed.wire.records import varint
+from tests.unit.wire.messages import BASE, with_field
+
+ID = with_field(1, b"0190-1")
+TIME = b"\x20" + varint(1_700_000_000_000)
+TOPIC = with_field(2, b"orders.created")
+PAYLOAD = with_field(99, with_field(2, b"value"))
+
+
+def message(*parts: bytes, payload: bytes = PAYLOAD) -> bytes:
+    """A message whose metadata is made of ``parts``."""
+    return with_field(1, b"".join(parts)) + payload
+
+
+def test_the_shape_of_a_message_is_itself_without_id_time_and_payload() -> None:
+    data = encode_message(b"value", **BASE)
+    view, shape = MessageView(data), shape_of(data)
+    assert shape is not None
+    message_id, time = view.message_id.encode(), varint(view.published_at_ms)
+    assert data == shape.before + message_id + shape.between + time + shape.after + data[shape.end :]
+    assert data.endswith(bytes(view.payload_bytes))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        message(ID),
+        message(TIME),
+        message(ID, TIME, payload=b""),
+        b"",
+        message(ID, ID, TIME),
+        message(ID, TIME) + PAYLOAD,
+        PAYLOAD + message(ID, TIME, payload=b""),
+        message(TIME, ID),
+        message(ID, TIME, payload=b"\x9a\x86\x00" + PAYLOAD[2:]),
+        message(ID, b"\x20" + b"\xff" * 5 + b"\x80" * 4 + b"\x00"),
+        message(with_field(2, b"t" * 1024), ID, TIME),
+    ],
+    ids=[
+        "no time",
+        "no id",
+        "no payload",
+        "nothing",
+        "the id twice",
+        "the payload twice",
+        "the payload first",
+        "the time before the id",
+        "a tag longer than needed",
+        "a time longer than needed",
+        "a head longer than any",
+    ],
+)
+def test_a_message_that_lies_in_another_way_than_writers_write_has_no_shape(data: bytes) -> None:
+    """M-4."""
+    assert shape_of(data) is None
+
+
+def test_a_message_in_the_usual_order_has_a_shape_whatever_else_it_says() -> None:
+    assert shape_of(message(ID, TOPIC, TIME)) is not None
