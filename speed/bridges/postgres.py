@@ -18,7 +18,7 @@ from speed.bridges.errors import BackendAwayError, BackendError, BackendFullErro
 from speed.bridges.loop import Loop
 from speed.bridges.old_rows import PAGE as OLD_PAGE
 from speed.bridges.old_rows import OldRowsSubscription, delivered_row, insert_rows, prefix_of
-from speed.bridges.rows import bytes_of, json_of
+from speed.bridges.rows import RowWriter, bytes_of
 from speed.bridges.tls import UNTRUSTED, is_untrusted, tls_context
 from speed.errors import PayloadTooLargeError, WireError
 
@@ -113,6 +113,7 @@ class PostgresBackend:
         self.holds_old_rows = address.options["form"] == "rows"
         self._index = f"idx_{self.table.removeprefix('prism_')}"
         self._loop = Loop("PostgreSQL")
+        self._rows = RowWriter()
         self._connection: Any = None
         self._turn: asyncio.Lock | None = None
 
@@ -192,7 +193,7 @@ class PostgresBackend:
         """Positions are ids. All of them, or none."""
         if self.holds_old_rows:
             return self._loop.run(self._publish_old(messages), timeout)
-        return self._loop.run(self._publish(_columns(messages), ()), timeout)
+        return self._loop.run(self._publish(_columns(self._rows, messages), ()), timeout)
 
     @property
     def keeps_places(self) -> bool:
@@ -201,7 +202,7 @@ class PostgresBackend:
 
     def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
         """One transaction."""
-        self._loop.run(self._publish(_columns(messages), places), timeout)
+        self._loop.run(self._publish(_columns(self._rows, messages), places), timeout)
 
     def next_of(self, place: Place, timeout: float) -> int:
         """Read its row."""
@@ -270,12 +271,12 @@ class PostgresBackend:
         self._loop.close()
 
 
-def _columns(messages: Sequence[Outgoing]) -> tuple[list[Any], ...]:
+def _columns(rows: RowWriter, messages: Sequence[Outgoing]) -> tuple[list[Any], ...]:
     """Of the rows; BackendRefusedError and PayloadTooLargeError for what no row can hold."""
     columns = (
         [message.topic for message in messages],
         [message.key for message in messages],
-        [json_of(message.envelope) for message in messages],
+        [rows.json_of(message.envelope) for message in messages],
         [message.envelope for message in messages],
         [message.hops or None for message in messages],
     )

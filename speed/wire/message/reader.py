@@ -25,20 +25,27 @@ class MessageReader:
 
     def read(self, data: bytes) -> MessageView:
         """A message that is valid. Raises WireError(BAD_MESSAGE)."""
+        return self.compare(data)[0]
+
+    def compare(self, data: bytes) -> tuple[MessageView, MessageView | None]:
+        """A message, and the first one that says the same beside id, time and payload; None if no other is likely to.
+
+        Raises WireError(BAD_MESSAGE).
+        """
         for kind in self._kinds:
             view = kind.view(data)
             if view is not None:
-                return view
+                return view, kind.first
         view = MessageView(data).validate()
-        if _is_common(view):
-            self._learn(view, data)
-        return view
+        return view, view if _is_common(view) and self._learn(view, data) else None
 
-    def _learn(self, view: MessageView, data: bytes) -> None:
+    def _learn(self, view: MessageView, data: bytes) -> bool:
         shape = shape_of(data)
         kind = _Kind(view, shape) if shape else None
-        if kind and kind.view(data):  # not one of more than 16 KiB, which would be held here
-            self._kinds = (kind, *self._kinds[: MOST_KINDS - 1])
+        if kind is None or kind.view(data) is None:  # it would not know it, as one of more than 16 KiB
+            return False
+        self._kinds = (kind, *self._kinds[: MOST_KINDS - 1])
+        return True
 
 
 def _is_common(view: MessageView) -> bool:
@@ -50,10 +57,10 @@ def _is_common(view: MessageView) -> bool:
 class _Kind:
     """Messages that differ in id, time and payload alone."""
 
-    __slots__ = ("_first", "_shape", "_time")
+    __slots__ = ("_shape", "_time", "first")
 
     def __init__(self, first: MessageView, shape: Shape) -> None:
-        self._first, self._shape = first, shape
+        self.first, self._shape = first, shape
         self._time = b"", 0
         """Of the last message, as it was written and read: it is often that of the next one."""
 
@@ -65,7 +72,7 @@ class _Kind:
         message_id, ms, payload = data[id_start:id_end], self._read(data[time_start:time_end]), _payload(data, end)
         if not message_id.isascii() or not ms or payload is None:
             return None
-        return self._first.alike(data, payload, message_id.decode(), ms)
+        return self.first.alike(data, payload, message_id.decode(), ms)
 
     def _read(self, time: bytes) -> int:
         """The number that these bytes are; 0 if they are not one."""

@@ -14,7 +14,7 @@ from speed.bridges.backend import Outgoing, too_large
 from speed.bridges.errors import BackendAwayError, BackendError
 from speed.bridges.loop import Loop
 from speed.bridges.marks import Marks
-from speed.bridges.rows import bytes_of, json_of
+from speed.bridges.rows import RowWriter, bytes_of
 from speed.errors import PayloadTooLargeError, WireError
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.splice import has_token, with_security
@@ -89,11 +89,11 @@ def test_offsets_may_have_gaps() -> None:
 def test_a_row_says_what_the_message_says() -> None:
     """B-6."""
     message = encode_message({"a": 1}, labels={"region": "eu"}, priority=8, **HEAD)
-    told = json.loads(json_of(message))
+    told = json.loads(RowWriter().json_of(message))
     assert told["metadata"]["messageId"] == ID
     assert told["metadata"]["topic"] == "orders"
     assert told["observability"]["labels"] == {"region": "eu"}
-    again = MessageView(bytes_of(json_of(message))).validate()
+    again = MessageView(bytes_of(RowWriter().json_of(message))).validate()
     assert (again.payload, again.priority, again.labels) == ({"a": 1}, 8, {"region": "eu"})
 
 
@@ -102,15 +102,47 @@ def test_a_row_keeps_the_type_of_a_protobuf_payload() -> None:
     from google.protobuf.duration_pb2 import Duration
 
     message = encode_message(Duration(seconds=3), **HEAD)
-    assert json.loads(json_of(message))["payload"]["typeUrl"] == "type.googleapis.com/google.protobuf.Duration"
-    assert MessageView(bytes_of(json_of(message))).validate().payload.seconds == 3
+    assert (
+        json.loads(RowWriter().json_of(message))["payload"]["typeUrl"] == "type.googleapis.com/google.protobuf.Duration"
+    )
+    assert MessageView(bytes_of(RowWriter().json_of(message))).validate().payload.seconds == 3
 
 
 def test_a_zero_character_has_another_one_in_its_place() -> None:
     """B-6."""
     message = encode_message(1, correlation_id="a\0b\\u0000", **HEAD)
-    text = json_of(message)
+    text = RowWriter().json_of(message)
     assert json.loads(text)["metadata"]["correlationId"] == "a\ufffdb\\u0000"
+
+
+def test_a_row_that_is_like_another_one_says_what_its_own_message_says() -> None:
+    """B-6."""
+    writer = RowWriter()
+    for number in range(3):
+        said = {**HEAD, "message_id": f'{ID}"{number}', "published_at_ms": 1_718_000_000_000 + number}
+        for publisher in ("shop", "till"):
+            message = encode_message(f"value {number}", publisher_id=publisher, labels={"a": "\0"}, **said)
+            assert json.loads(writer.json_of(message)) == json.loads(RowWriter().json_of(message))
+
+
+@pytest.mark.parametrize("labels", [{"messageId": ID}, {"publishedAtMs": "1718000000000"}], ids=str)
+def test_a_label_that_looks_like_the_id_or_the_time_of_a_message_stays(labels: dict[str, str]) -> None:
+    """B-6."""
+    writer = RowWriter()
+    writer.json_of(encode_message(1, labels=labels, **HEAD))
+    other = {**HEAD, "message_id": ID.replace("0", "1"), "published_at_ms": 1_718_000_000_001}
+    told = json.loads(writer.json_of(encode_message(1, labels=labels, **other)))
+    assert told["observability"]["labels"] == labels
+    assert told["metadata"]["messageId"] == other["message_id"]
+
+
+def test_rows_of_many_publishers_hold_few_of_them() -> None:
+    """B-6."""
+    writer = RowWriter()
+    for number in range(40):
+        text = writer.json_of(encode_message(1, publisher_id=f"shop-{number}", **HEAD))
+        assert json.loads(text)["security"]["publisherId"] == f"shop-{number}"
+    assert len(writer._forms) <= 8
 
 
 @pytest.mark.parametrize(
