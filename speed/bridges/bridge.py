@@ -327,4 +327,4 @@ def _code(error: SpeedError) -> str:
     return error.reason if isinstance(error, WireError) else error.code
 
 
-__all__ = ["Bridge", "Load", "Sink", "Source"]
+__all__ = ["COUNTERS", "Bridge", "Load", "Sink", "Source"]

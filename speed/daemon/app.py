@@ -393,6 +393,8 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if config.bridges:
             bridging = opened_bridges(config, node, hosting, recording)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
+            if gateway is not None:
+                gateway.also(bridging.metrics)
         node.allow(*config.node.allow)
         return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd).run()
     finally:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from speed import Node
 from speed.bridges import open_backend
 from speed.bridges.address import parse_address
-from speed.bridges.bridge import Bridge, Sink, Source
+from speed.bridges.breaker import CARRYING
+from speed.bridges.bridge import COUNTERS, Bridge, Sink, Source
 from speed.bridges.ends import BackendSink, BackendSource
 from speed.bridges.route import Filter, Route
 from speed.bridges.settings import EVENTS, ROOT, SERVICE, TOPICS, BridgeSettings
@@ -149,6 +150,10 @@ class Bridging:
         """A row for each bridge; no credentials."""
         return [{**bridge.row(), **_about(settings)} for settings, bridge in self._bridges]
 
+    def metrics(self) -> list[str]:
+        """The counters of each bridge, and how it is now, as Prometheus reads them."""
+        return [line for _, bridge in self._bridges for line in _metrics(bridge.row())]
+
     @property
     def is_lost(self) -> bool:
         """Whether another process has the name of the node that publishes events."""
@@ -167,6 +172,15 @@ class Bridging:
             bridge.close()
         if self._node is not None and not self._node.closed:
             self._node.close()
+
+
+def _metrics(row: Mapping[str, Any]) -> Iterator[str]:
+    label = f'{{bridge="{row["bridge"]}"}}'
+    for name in COUNTERS:
+        yield f"speed_bridge_{name}_total{label} {row[name]}"
+    yield f"speed_bridge_carrying{label} {int(row['state'] == CARRYING.value)}"
+    if row["lag"] is not None:
+        yield f"speed_bridge_lag{label} {row['lag']}"
 
 
 def _about(settings: BridgeSettings) -> dict[str, Any]:

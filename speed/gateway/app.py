@@ -65,17 +65,22 @@ class App:
         self._producers: set[tuple[str, str]] = set()
         """Topic and name of the producers that are here: each name once."""
         self._is_ready: Callable[[], bool] = lambda: True
+        self._others: Callable[[], list[str]] = list
 
     def ready_if(self, is_ready: Callable[[], bool]) -> None:
         """Ask ``is_ready`` whether the topics are served."""
         self._is_ready = is_ready
+
+    def also(self, others: Callable[[], list[str]]) -> None:
+        """Have ``/metrics`` answer with these lines too; asked on a thread of the topics."""
+        self._others = others
 
     async def answer(self, connection: Connection, request: Request) -> Response | None:
         """What to answer; None begins the conversation that ``connection`` now has."""
         try:
             self._check_host(request.headers)
             if "websocket" not in request.headers.get("Upgrade", "").lower():
-                return self._page(connection, request)
+                return await self._page(connection, request)
             self._check_origin(request.headers)
             await self._begin(connection, request)
         except RefusedError as error:
@@ -210,7 +215,7 @@ class App:
 
     # --- plain requests ---
 
-    def _page(self, connection: Connection, request: Request) -> Response:
+    async def _page(self, connection: Connection, request: Request) -> Response:
         path = request.path.partition("?")[0]
         if path == "/health":
             return _said(connection, 200, _JSON, b'{"status":"up"}')
@@ -221,7 +226,8 @@ class App:
         guest = self._guests.know(request.headers.get_all("Authorization"), parameters)
         if path == "/metrics":
             now = {"connections": self._gate.clients.connections, "clients": len(self._gate.clients)}
-            return _said(connection, 200, _TEXT, self._gate.counters.text(**now).encode())
+            others = "".join(f"{line}\n" for line in await self._topics.run(self._others))
+            return _said(connection, 200, _TEXT, (self._gate.counters.text(**now) + others).encode())
         if parts[:2] == ["admin", "v2"]:
             return _said(connection, 200, _JSON, msgspec.json.encode(self._administered(guest, parts[2:])))
         if parts[:1] == ["ws"]:

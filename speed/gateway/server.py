@@ -52,6 +52,7 @@ class Gateway:
         self._guests = Guests(settings, keys)
         self._tls = tls_context(settings)
         self._held = HeldKeys(settings.keys)
+        self._others: Callable[[], list[str]] = list
         self._started: threading.Event = threading.Event()
         self._failure: Exception | None = None
         self._leftovers: set[asyncio.Task[None]] = set()
@@ -61,6 +62,13 @@ class Gateway:
         if not self._started.wait(START_SECONDS) or self._failure is not None:
             where, why = f"{settings.address}:{settings.port}", self._failure or "it takes too long"
             raise ConfigurationError(f"the gateway cannot listen on {where}: {why}") from self._failure
+
+    def also(self, others: Callable[[], list[str]]) -> None:
+        """Have ``/metrics`` answer with these lines too."""
+        self._others = others
+
+    def _ask_others(self) -> list[str]:
+        return self._others()
 
     def close(self) -> None:
         """Close all connections, which may take a few seconds, and end."""
@@ -95,6 +103,7 @@ class Gateway:
         try:
             app = App(settings, gate, topics, self._guests, self._held)
             app.ready_if(self._is_ready)
+            app.also(self._ask_others)
             server = await self._listening(gate, app)
             self.port = next(iter(server.sockets)).getsockname()[1]
             self._started.set()

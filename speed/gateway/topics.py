@@ -48,13 +48,14 @@ class Topics:
 
     async def ask(self, caller: str, service: str, **arguments: Any) -> Any:
         """What a service of the host answers to ``caller``. Raises SubscriptionError."""
-        return await self._run(self._host.ask, caller, service, **arguments)
+        return await self.run(self._host.ask, caller, service, **arguments)
 
     async def until_event(self, topic: str, subscription: str) -> float:
         """Seconds after which something may be due."""
-        return float(await self._run(self._host.until_event, topic, subscription))
+        return float(await self.run(self._host.until_event, topic, subscription))
 
-    async def _run(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    async def run(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call it on one of the threads."""
         return await self._loop.run_in_executor(self._threads, partial(call, *arguments, **named))
 
     def listen(self, topics: Iterable[str], event: asyncio.Event) -> None:

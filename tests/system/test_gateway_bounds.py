@@ -7,11 +7,12 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 from websockets.frames import Opcode
 
-from tests.system.gateways import HEAD, GatewaySite, frame, handshaken, path, status, until
+from tests.system.gateways import HEAD, NAMED, GatewaySite, frame, handshaken, path, status, until
 
 pytestmark = pytest.mark.system
 CONFIG = (
@@ -260,3 +261,16 @@ def test_the_end_of_speedd_closes_all_connections_also_deaf_ones(tmp_path_factor
             site.process.terminate()
             assert consumer.code() == 1001
             assert site.process.wait(60) == 0
+
+
+def test_bridges_are_told_to_prometheus(tmp_path: Path) -> None:
+    """One whose server is away waits, and what lies in its topics is its lag."""
+    bridge = '[[topic]]\nname = "orders"\n[[bridge]]\nname = "out"\nsource = "topics"\ntarget = "redis://127.0.0.1:1"\n'
+    site = GatewaySite(tmp_path, NAMED + bridge + 'topics = "orders"\nstart = "earliest"\n')
+    try:
+        site.node.topic("orders").publish_batch([1, 2, 3])
+        until(lambda: b'\nspeed_bridge_carrying{bridge="out"} 0\n' in site.get("/metrics")[1])
+        told = site.get("/metrics")[1].decode().splitlines()
+        assert {'speed_bridge_lag{bridge="out"} 3', 'speed_bridge_carried_total{bridge="out"} 0'} <= set(told)
+    finally:
+        site.close()
