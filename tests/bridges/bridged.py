@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import speed
-from tests.system.topics import PATIENCE, TopicSite, until
+from tests.system.topics import PATIENCE, TopicSite
 
 Answer = TypeVar("Answer")
 OUT, BACK = "out", "back"
@@ -108,19 +108,17 @@ class BridgedSite:
         return [one for one in found if one is not None]
 
     def came(self, numbers: Iterable[int], start: int = 0) -> list[speed.TopicMessage]:
-        """All that came back, from an offset on, once each of these did."""
-        wanted, seen = set(numbers), 0
-
-        def is_all() -> bool:
-            nonlocal seen
+        """All that came back, from an offset on, once each of these did; however long that takes while some come."""
+        wanted, seen, ends = set(numbers), start, time.monotonic() + PATIENCE
+        while True:
             end = self.end()
-            if end == seen or end - start < len(wanted):
-                return False
-            seen = end
-            return wanted <= {one.payload for one in self.kept(BACK, start)}
-
-        until(is_all)
-        return self.kept(BACK, start)
+            if end > seen:
+                seen, ends = end, time.monotonic() + PATIENCE
+                found = self.kept(BACK, start) if end - start >= len(wanted) else []
+                if wanted <= {one.payload for one in found}:
+                    return found
+            assert time.monotonic() < ends, f"{seen - start} messages came, and then none for {PATIENCE} s"
+            time.sleep(0.01)
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """What the bridges tell, by the end of their names."""

@@ -95,12 +95,12 @@ def test_with_transactions_nothing_comes_twice_over_kafka(bench_of: BenchOf, sit
 
 
 def _came_over_kills(site: BridgedSite) -> list[Any]:
-    """What came back of 400 messages, while speedd was killed four times."""
+    """What came back of 200 messages, while speedd was killed four times."""
     site.start()
     for part in range(4):
-        site.publish(range(1 + 100 * part, 101 + 100 * part))
+        site.publish(range(1 + 50 * part, 51 + 50 * part))
         site.restart()
-    return site.came(range(1, 401))
+    return site.came(range(1, 201))
 
 
 @KEEPING

@@ -8,8 +8,8 @@
 // ├── NodeStateError
 // │       NodeClosedError ForkedNodeError
 // ├── DeliveryError
-// │       UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
-// │       UnserialisableError NotAcknowledgedError SegmentStoreError
+// │       UnknownNodeError NodeLeftError (NodeLeavingError HostAwayError) InboxFullError StorageError
+// │       PayloadTooLargeError UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError
 // │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError
 // │       InternalError SegmentsLostError CallWithdrawnError ApplicationError
@@ -197,6 +197,12 @@ class NodeLeftError : public DeliveryError {
 class NodeLeavingError : public NodeLeftError {
  public:
   explicit NodeLeavingError(const std::string& message) : NodeLeftError("LEAVING", message) {}
+};
+
+// Another host cannot be reached, or was lost before it answered.
+class HostAwayError : public NodeLeftError {
+ public:
+  explicit HostAwayError(const std::string& message) : NodeLeftError("HOST_AWAY", message) {}
 };
 
 // The receiver's lane stayed full for the whole timeout.

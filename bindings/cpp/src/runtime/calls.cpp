@@ -44,26 +44,6 @@ Execution by_phase(const Map& details) {
   return phase != nullptr && *phase == Value("queued") ? Execution::not_begun : Execution::may_have_run;
 }
 
-// The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
-std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
-  using enum Execution;
-  const std::string message = wire::harmless(said);
-  if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
-  if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
-  if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);
-  if (code == "EXECUTION_FAILED") return failure_of<ExecutionFailedError>(message, details, ran);
-  if (code == "TIMEOUT") return failure_of<CallTimeoutError>(message, details, by_phase(details));
-  if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
-  if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
-  if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
-  if (const std::optional<std::string> own = wire::application_code(code)) {
-    ApplicationError error(*own, message, details);
-    error.set_execution(ran);
-    return std::make_exception_ptr(error);
-  }
-  return failure_of<InternalError>(message, details, may_have_run);
-}
-
 std::exception_ptr call_left(const std::string& name) {
   return failure_of<NodeLeftError>(
       "'" + name + "' left or died before it answered: the call may have run, look before you repeat it", {},
@@ -85,6 +65,25 @@ std::exception_ptr overdue(const core::PendingCall& call) {
 }
 
 }  // namespace
+
+std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
+  using enum Execution;
+  const std::string message = wire::harmless(said);
+  if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
+  if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
+  if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);
+  if (code == "EXECUTION_FAILED") return failure_of<ExecutionFailedError>(message, details, ran);
+  if (code == "TIMEOUT") return failure_of<CallTimeoutError>(message, details, by_phase(details));
+  if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
+  if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
+  if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
+  if (const std::optional<std::string> own = wire::application_code(code)) {
+    ApplicationError error(*own, message, details);
+    error.set_execution(ran);
+    return std::make_exception_ptr(error);
+  }
+  return failure_of<InternalError>(message, details, may_have_run);
+}
 
 core::Completion Waiter::completion() {
   return [state = state_](core::Outcome outcome) {

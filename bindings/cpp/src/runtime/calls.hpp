@@ -39,6 +39,9 @@ class Waiter {
 // An outcome that is decoded; one that cannot be is an InternalError.
 core::Outcome read(core::Outcome outcome, bool in_place = false);
 
+// The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
+std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details);
+
 // What many sequences lead to: the first outcome counts.
 core::Completion answered_once(core::Completion completion);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/across.hpp"
 #include "runtime/calling.hpp"
 #include "runtime/publishing.hpp"
 #include "runtime/sending.hpp"
@@ -10,6 +11,7 @@
 #include "runtime/topic_host.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
+#include "wire/hosts.hpp"
 #include "wire/message.hpp"
 
 namespace speed {
@@ -19,6 +21,8 @@ using runtime::Runtime;
 using runtime::start_call;
 using runtime::Waiter;
 using wire::EnvelopeType;
+using wire::is_remote;
+using wire::local_grants;
 
 namespace {
 
@@ -53,10 +57,26 @@ std::exception_ptr with(const std::exception_ptr& thrown, const Called& called) 
 
 void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& called) {
   outcome = runtime::read(std::move(outcome), called.views);
+  if (is_remote(called.node)) outcome = runtime::across::carried(std::move(outcome), called.node);
   if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
     promise.set_exception(with(*error, called));
   } else {
     promise.set_value(std::move(std::get<Value>(outcome)));
+  }
+}
+
+// Begins a call of a node of this root, or of another host.
+void start(Runtime& node, const Called& called, const Map& arguments, const CallOptions& options, core::Completion completion) {
+  const double timeout = in_seconds("timeout", options.timeout);
+  if (!is_remote(called.node)) {
+    return start_call(node, {called.node, called.service, arguments, timeout, options.traceparent}, options.stop,
+                      std::move(completion));
+  }
+  const Map asked = runtime::across::asking(called.node, called.service, arguments);
+  try {
+    start_call(node, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop, std::move(completion));
+  } catch (const Error&) {
+    std::rethrow_exception(runtime::across::failed(std::current_exception(), called.node, called.service));
   }
 }
 
@@ -88,6 +108,24 @@ void send_batch(Runtime& node, const std::string& target, const wire::Buffer& en
     start = end;
   }
   node.links.granted(target)->send({EnvelopeType::message, 0, payloads, deadline});
+}
+
+Value encoded(Runtime& node, const Value& payload, const wire::MessageFields& fields, const SendOptions& options) {
+  wire::Buffer buffer;
+  node.encode(payload, fields, options.protection, buffer);
+  return Bytes(buffer.view().begin(), buffer.view().end());
+}
+
+// Some in a question to the gateway.
+void send_across(Runtime& node, const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
+  Array messages;
+  wire::MessageFields fields = node.fields_of(options);
+  for (const Value& payload : payloads) {
+    node.stamp(fields);
+    messages.push_back(encoded(node, payload, fields, options));
+    if (messages.size() < runtime::messages_in_a_write && &payload != &payloads.back()) continue;
+    runtime::across::send(node, target, std::exchange(messages, {}), options);
+  }
 }
 
 }  // namespace
@@ -125,7 +163,7 @@ void Node::allow(const std::vector<std::string>& patterns) {
   {
     const std::lock_guard guard(node.lock);
     AccessPolicy::Rules before = node.context.policy.rules();
-    node.context.policy.allow(patterns);
+    node.context.policy.allow(local_grants(patterns));
     try {
       node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
     } catch (...) {
@@ -139,7 +177,7 @@ void Node::allow(const std::vector<std::string>& patterns) {
 void Node::deny(const std::vector<std::string>& patterns) {
   Runtime& node = open();
   const std::lock_guard guard(node.lock);
-  node.context.policy.deny(patterns);
+  node.context.policy.deny(local_grants(patterns));
   node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
 }
 
@@ -150,7 +188,9 @@ std::vector<std::string> Node::allowed() const { return runtime_->context.policy
 void Node::serve(const std::string& name, std::shared_ptr<Service> service,
                  const ServiceOptions& options) {
   Runtime& node = open();
-  node.serving.services.add(name, std::move(service), options.allow, options.idempotent, options.views);
+  std::optional<std::vector<std::string>> allow;
+  if (options.allow) allow = local_grants(*options.allow);
+  node.serving.services.add(name, std::move(service), allow, options.idempotent, options.views);
   node.workers.serve();
 }
 
@@ -171,7 +211,8 @@ void Node::unregister(const std::string& name) { open().serving.services.remove(
 
 Value Node::call(const std::string& target, const std::string& service, const Map& arguments,
                  const CallOptions& options) {
-  return runtime::call(open(), target, service, arguments, options);
+  const auto calls = is_remote(target) ? runtime::across::call : runtime::call;
+  return calls(open(), target, service, arguments, options);
 }
 
 std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
@@ -179,11 +220,11 @@ std::future<Value> Node::submit(const std::string& target, const std::string& se
   Runtime& node = open();
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
-  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
-             [&node, promise, called = Called{target, service, options.views}](core::Outcome outcome) {
-               if (!is_large(outcome)) return settle(*promise, std::move(outcome), called);
-               node.workers.submit([promise, called, outcome = std::move(outcome)] { settle(*promise, outcome, called); });
-             });
+  const Called called{target, service, options.views};
+  start(node, called, arguments, options, [&node, promise, called](core::Outcome outcome) {
+    if (!is_large(outcome)) return settle(*promise, std::move(outcome), called);
+    node.workers.submit([promise, called, outcome = std::move(outcome)] { settle(*promise, outcome, called); });
+  });
   node.workers.ensure_reader();
   return future;
 }
@@ -192,7 +233,8 @@ void Node::submit(const std::string& target, const std::string& service, const M
                   const CallOptions& options) {
   Runtime& node = open();
   // The outcome comes on the thread that reads; the handler may take its time on another.
-  auto deliver = [&node, handler = std::move(handler), called = Called{target, service, options.views}](core::Outcome outcome) {
+  const Called called{target, service, options.views};
+  auto deliver = [&node, handler = std::move(handler), called](core::Outcome outcome) {
     node.workers.submit([&node, handler, called, outcome = std::move(outcome)] {
       std::promise<Value> promise;
       settle(promise, outcome, called);
@@ -203,24 +245,29 @@ void Node::submit(const std::string& target, const std::string& service, const M
       }
     });
   };
-  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
-             std::move(deliver));
+  start(node, called, arguments, options, std::move(deliver));
   node.workers.ensure_reader();
 }
 
 // --- messages ---
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  return open().send(target, payload, options).id;
+  if (!is_remote(target)) return open().send(target, payload, options).id;
+  Runtime& node = open();
+  const wire::MessageFields fields = node.fields_of(options);
+  runtime::across::send(node, target, {encoded(node, payload, fields, options)}, options);
+  return fields.message_id;
 }
 
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
+  if (is_remote(target)) throw NotAvailableError("what no envelope holds does not cross hosts: send it in parts");
   return open().send_large(target, payload, options, progress).id;
 }
 
 void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {
   Runtime& node = open();
+  if (is_remote(target)) throw NotAvailableError("payloads in segments do not cross hosts");
   wire::check_node_name(target);
   std::shared_ptr<const segment::Splitter> splitter;
   if (segment_size) {
@@ -232,6 +279,7 @@ void Node::segment(const std::string& target, std::optional<std::size_t> segment
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
   if (options.ack) throw ConfigurationError("send_all gets no acknowledgements: ask for one with a send behind it");
+  if (is_remote(target)) return send_across(node, target, payloads, options);
   const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
   wire::Buffer encoded = node.context.buffers.take();
   std::vector<std::size_t> ends;
@@ -288,22 +336,26 @@ Topic Node::topic(const std::string& name, const std::string& host) {
 
 Seconds Node::ping(const std::string& target, Seconds timeout) {
   const double began = fs::monotonic_seconds();
-  ask(open(), target, EnvelopeType::heartbeat, {}, timeout);
+  if (is_remote(target)) runtime::across::ask(open(), target, "ping", timeout);
+  else ask(open(), target, EnvelopeType::heartbeat, {}, timeout);
   return Seconds(fs::monotonic_seconds() - began);
 }
 
 std::vector<std::string> Node::services(const std::string& target, Seconds timeout) {
-  const Map answer = discover(open(), target, "SERVICES", timeout);
+  const Map answer = is_remote(target) ? wire::checked_answer("SERVICES", Map{{"services", runtime::across::ask(open(), target, "services", timeout)}})
+                                       : discover(open(), target, "SERVICES", timeout);
   std::vector<std::string> names;
   for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;
 }
 
 Map Node::info(const std::string& target, Seconds timeout) {
+  if (is_remote(target)) return wire::checked_answer("INFO", runtime::across::ask(open(), target, "info", timeout));
   return discover(open(), target, "INFO", timeout);
 }
 
 Map Node::stats(const std::string& target, Seconds timeout) {
+  if (is_remote(target)) return wire::checked_answer("STATS", runtime::across::ask(open(), target, "stats", timeout));
   return discover(open(), target, "STATS", timeout);
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
+#include "wire/hosts.hpp"
 
 namespace speed::runtime {
 
@@ -94,7 +95,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.on_error = options.on_error;
   context.max_deliveries = options.max_deliveries;
   if (options.security) context.guard = std::make_unique<message::Guard>(*options.security);
-  context.policy.allow(options.allow);
+  context.policy.allow(wire::local_grants(options.allow));
   fs::check_root(context.root);  // before the key: why that is out of reach is told by the root
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keys = std::make_unique<fs::KeySource>(key);

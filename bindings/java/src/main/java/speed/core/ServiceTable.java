@@ -14,6 +14,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.ServiceExistsException;
 import speed.errors.ServiceNotFoundException;
 import speed.wire.Fault;
+import speed.wire.Hosts;
 import speed.wire.Names;
 
 /** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
@@ -46,7 +47,7 @@ public final class ServiceTable {
             throw new ConfigurationException("service '" + name + "' is null: give what it does");
         }
         AccessPolicy policy =
-                options.allow() == null ? null : new AccessPolicy(options.allow().toArray(new String[0]));
+                options.allow() == null ? null : new AccessPolicy(Hosts.localGrants(options.allow()));
         if (rows.putIfAbsent(name, new Row(service, policy, options)) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }

@@ -11,8 +11,9 @@
  * ├── NodeStateException
  * │       NodeClosedException
  * ├── DeliveryException
- * │       UnknownNodeException NodeLeftException (NodeLeavingException) InboxFullException StorageException
- * │       PayloadTooLargeException UnserialisableException NotAcknowledgedException SegmentStoreException
+ * │       UnknownNodeException NodeLeftException (NodeLeavingException HostAwayException) InboxFullException
+ * │       StorageException PayloadTooLargeException UnserialisableException NotAcknowledgedException
+ * │       SegmentStoreException
  * ├── CallException
  * │       ServiceNotFoundException AccessDeniedException InvalidArgumentsException ExecutionFailedException
  * │       CallTimeoutException InternalException SegmentsLostException CallWithdrawnException ApplicationException

@@ -10,6 +10,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
 import speed.core.CallErrors;
 import speed.core.Log;
 import speed.core.PendingCalls.Call;
@@ -93,8 +94,14 @@ final class Calls {
     /** Starts a call; calls start in the order in which this returns. */
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
+        return submit(target, service, arguments, timeout, trace, UnaryOperator.identity(), target, service);
+    }
+
+    /** Starts a call that stands for another one, whose result {@code reading} makes of the answer. */
+    CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments, Duration timeout,
+            String trace, UnaryOperator<Object> reading, String askedNode, String askedService) {
         String requestId = nextId();
-        CallFuture future = new CallFuture(target, service, requestId);
+        CallFuture future = new CallFuture(target, requestId, reading, askedNode, askedService);
         start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
         return future;
     }
@@ -102,13 +109,17 @@ final class Calls {
     /** A call that is under way; its request is written. */
     private final class CallFuture extends CompletableFuture<Object> {
         private final String target;
-        private final String service;
         private final String requestId;
+        private final UnaryOperator<Object> reading;
+        private final String askedNode;
+        private final String askedService;
 
-        CallFuture(String target, String service, String requestId) {
+        CallFuture(String target, String requestId, UnaryOperator<Object> reading, String askedNode, String askedService) {
             this.target = target;
-            this.service = service;
             this.requestId = requestId;
+            this.reading = reading;
+            this.askedNode = askedNode;
+            this.askedService = askedService;
         }
 
         /** Withdraws the call: it ends as its server says, so this is never the end of it. */
@@ -123,9 +134,9 @@ final class Calls {
 
         void end(Outcome outcome) {
             try {
-                complete(read(outcome, false));
+                complete(reading.apply(read(outcome, false)));
             } catch (SpeedException failure) {
-                failure.about(target, service);
+                failure.about(askedNode, askedService);
                 completeExceptionally(failure);
             }
         }

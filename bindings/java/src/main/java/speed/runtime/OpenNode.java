@@ -15,10 +15,12 @@ import speed.SendOptions;
 import speed.Service;
 import speed.ServiceOptions;
 import speed.errors.NodeClosedException;
+import speed.errors.NotAvailableException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.wire.Entry;
 import speed.wire.Given;
+import speed.wire.Hosts;
 
 /** What a program holds of a {@link Runtime}. Thread-safe. */
 final class OpenNode implements Node {
@@ -47,7 +49,7 @@ final class OpenNode implements Node {
     public void allow(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().policy.allow(runtime.context().registration::allow, patterns);
+            runtime.context().policy.allow(runtime.context().registration::allow, Hosts.localGrants(List.of(patterns)));
         }
         runtime.lookAgain();
     }
@@ -56,7 +58,7 @@ final class OpenNode implements Node {
     public void deny(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().policy.deny(patterns);
+            runtime.context().policy.deny(Hosts.localGrants(List.of(patterns)));
             runtime.context().registration.allow(runtime.context().policy.allowed());
         }
     }
@@ -86,7 +88,9 @@ final class OpenNode implements Node {
             String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent, boolean views) {
         checkOpen();
         checkCall(target, service, arguments);
-        return runtime.calls().call(target, service, arguments, Given.timeout(timeout), traceparent, views);
+        Duration longest = Given.timeout(timeout);
+        return Hosts.isRemote(target) ? runtime.across().call(target, service, arguments, longest, traceparent, views)
+                : runtime.calls().call(target, service, arguments, longest, traceparent, views);
     }
 
     @Override
@@ -95,7 +99,9 @@ final class OpenNode implements Node {
         try {
             checkOpen();
             checkCall(target, service, arguments);
-            return runtime.calls().submit(target, service, arguments, Given.timeout(timeout), null);
+            Duration longest = Given.timeout(timeout);
+            return Hosts.isRemote(target) ? runtime.across().submit(target, service, arguments, longest, null)
+                    : runtime.calls().submit(target, service, arguments, longest, null);
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
@@ -118,7 +124,10 @@ final class OpenNode implements Node {
     @Override
     public void segment(String target, int segmentSize, double parityRate) {
         checkOpen();
-        runtime.cut(Given.value("target", target), segmentSize, parityRate);
+        if (Hosts.isRemote(Given.value("target", target))) {
+            throw new NotAvailableException("payloads in segments do not cross hosts");
+        }
+        runtime.cut(target, segmentSize, parityRate);
     }
 
     @Override

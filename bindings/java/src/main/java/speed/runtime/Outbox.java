@@ -2,6 +2,7 @@ package speed.runtime;
 
 import java.nio.file.Path;
 import java.security.SecureRandom;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import speed.Published;
@@ -11,6 +12,7 @@ import speed.errors.NotAvailableException;
 import speed.fs.FileSource;
 import speed.segment.Source;
 import speed.wire.EnvelopeType;
+import speed.wire.Hosts;
 import speed.wire.Limits;
 import speed.wire.MessageDraft;
 import speed.wire.MessageIds;
@@ -29,16 +31,18 @@ final class Outbox {
     private final Context context;
     private final Links links;
     private final Calls calls;
+    private final Across across;
     private final LargeSender large;
     private final Protected messages;
     private final WorkerPool pool;
     private final Publishing publishing;
 
-    Outbox(Context context, Links links, Calls calls, Protected messages, WorkerPool pool) {
+    Outbox(Context context, Links links, Calls calls, Across across, Protected messages, WorkerPool pool) {
         this.pool = pool;
         this.context = context;
         this.links = links;
         this.calls = calls;
+        this.across = across;
         this.messages = messages;
         large = new LargeSender(context, links, calls, pool);
         publishing = new Publishing(context, links, large, pool);
@@ -47,7 +51,9 @@ final class Outbox {
     /** Sends one message; returns its id. */
     public String send(String target, Object payload, SendOptions options) {
         MessageDraft draft = draft(options.topic(), options);
-        if (payload instanceof Path file) {
+        if (Hosts.isRemote(target)) {
+            sendAcross(target, draft, payload, options);
+        } else if (payload instanceof Path file) {
             try (FileSource source = new FileSource(file)) {
                 sendBytes(target, draft, source, options);
             }
@@ -57,6 +63,15 @@ final class Outbox {
             sendWhole(target, messages.encode(draft, payload, options), options);
         }
         return draft.messageId();
+    }
+
+    private void sendAcross(String target, MessageDraft draft, Object payload, SendOptions options) {
+        if (payload instanceof Path) {
+            throw new NotAvailableException("a file does not cross hosts: send its bytes in parts");
+        }
+        byte[] message = messages.encode(draft, payload, options);
+        across.send(target, List.of(message), options.acknowledged(), options.timeout());
+        options.progress().written(message.length, message.length);
     }
 
     /** Bytes that are read while they are sent, in segments if one envelope does not hold them. */
@@ -156,10 +171,18 @@ final class Outbox {
             }
         }
 
+        private void write() {
+            if (Hosts.isRemote(target)) {
+                across.send(target, List.copyOf(messages), false, Duration.ofNanos(deadline - System.nanoTime()));
+                return;
+            }
+            Load load = new Load(EnvelopeType.MESSAGE, 0, messages, deadline);
+            pool.blocking(() -> links.granted(target).send(load));
+        }
+
         void send() {
             if (!messages.isEmpty()) {
-                Load load = new Load(EnvelopeType.MESSAGE, 0, messages, deadline);
-                pool.blocking(() -> links.granted(target).send(load));
+                write();
                 messages.clear();
                 bytes = 0;
             }

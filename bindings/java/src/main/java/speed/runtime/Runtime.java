@@ -24,6 +24,7 @@ import speed.fs.Won;
 import speed.segment.Splitter;
 import speed.wire.Control;
 import speed.wire.Entry;
+import speed.wire.Hosts;
 import speed.wire.Names;
 import speed.wire.NodeId;
 
@@ -39,6 +40,7 @@ final class Runtime {
     private final Sweeper sweeper;
     private final Outbox outbox;
     private final Reader reader;
+    private final Across across;
     private final Questions questions;
     /** Whether all parts are made and at work. */
     private boolean isRunning;
@@ -94,8 +96,9 @@ final class Runtime {
                 new Introspection(context, serving.services), pool, futures);
         dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
-        questions = new Questions(parts.calls());
-        outbox = new Outbox(context, links, parts.calls(), messages, pool);
+        across = new Across(parts.calls());
+        questions = new Questions(parts.calls(), across);
+        outbox = new Outbox(context, links, parts.calls(), across, messages, pool);
         parts.introspection().about(protocol.lanes());
         context.onHeed(protocol::heed);
         context.onUnheard(protocol::nobodyHears);
@@ -128,7 +131,7 @@ final class Runtime {
     public static Runtime start(Options options) {
         Names.checkNode(options.name());
         options.check();
-        AccessPolicy policy = new AccessPolicy(options.allow().toArray(new String[0]));
+        AccessPolicy policy = new AccessPolicy(Hosts.localGrants(options.allow()));
         Registry.check(options.root()); // before the key: why that is out of reach is told by the root
         KeySource keys = new KeySource(options.key());
         Registry registry = new Registry(options.root(), keys.keyring());
@@ -174,6 +177,10 @@ final class Runtime {
 
     public Calls calls() {
         return parts.calls();
+    }
+
+    Across across() {
+        return across;
     }
 
     public Questions questions() {
