@@ -100,6 +100,7 @@ struct Response {
   template <class T>
     requires(std::convertible_to<T, Value> && !std::same_as<std::remove_cvref_t<T>, Value> &&
              !std::same_as<std::remove_cvref_t<T>, Response>)
+  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): the requirement leaves out copies
   Response(T&& result_of_any_kind) : result(std::forward<T>(result_of_any_kind)) {}
   //   return Response::error("OUT_OF_STOCK", "none left", {{"article", 7}});
   static Response error(std::string_view code, std::string message, Map details = {}) {

@@ -35,7 +35,7 @@ class SlotWriter {
 
  private:
   struct Slot {
-    std::uint32_t number;
+    std::uint32_t number = 0;
     std::uint64_t capacity = 0;       // bytes of the file
     std::uint64_t sequence = 0;       // of the envelope that names it; 0: it is free
     std::uint64_t payload_bytes = 0;  // while it is in use

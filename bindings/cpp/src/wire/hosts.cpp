@@ -42,7 +42,7 @@ std::string local_grant(const std::string& pattern) {
   const std::string host = pattern.substr(at + 1);
   check_host_name(host);
   if (node != "*") check_grant(node);
-  const std::string local = "at." + host + "." + node;
+  std::string local = "at." + host + "." + node;
   check_grant(local);
   return local;
 }
