@@ -5,9 +5,8 @@ What the other host says comes back as what ``Node`` returns and raises for a no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from speed.engine import Engine
     from speed.protected import Protected
 
-BATCH_MESSAGES = 64
-"""Of ``send_all``, in one question to the gateway."""
+BATCH_MESSAGES, BATCH_BYTES = 64, 64 << 10
+"""Of ``send_all``, in one question to the gateway; a large message goes alone."""
 _KINDS: dict[str, type[SpeedError]] = {
     kind.code: kind
     for kind in vars(speed.errors).values()
@@ -86,6 +85,19 @@ def _error(target: str, code: str, text: str, details: dict[str, Any]) -> SpeedE
     if details.get("execution") in [one.value for one in Execution]:
         error.execution = Execution(details["execution"])
     return error
+
+
+def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for message in messages:
+        if part and (len(part) == BATCH_MESSAGES or size + len(message) > BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += len(message)
+    if part:
+        yield part
 
 
 class Across:
@@ -166,10 +178,9 @@ class Across:
         return message_id
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
-        payloads, protected = iter(payloads), self._protected()
-        while batch := list(islice(payloads, BATCH_MESSAGES)):
-            encoded = [protected.encode(payload, None, options)[1] for payload in batch]
-            self.forward(target, encoded, False, False, timeout)
+        ends, protected = monotonic() + timeout, self._protected()
+        for part in _parts(protected.encode(payload, None, options)[1] for payload in payloads):
+            self.forward(target, part, False, False, max(0.0, ends - monotonic()))
 
     def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
         split_remote(target)

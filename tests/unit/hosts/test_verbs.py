@@ -43,6 +43,13 @@ def test_each_verb_that_names_a_node_can_name_one_of_another_host(two: Two) -> N
     assert [one.payload for one in got if one is not None] == list(range(1, 100))
 
 
+def test_many_large_messages_cross_in_parts_that_fit(two: Two) -> None:
+    payloads = [bytes([number]) * 30_000 for number in range(40)]
+    two.analytics.send_all("billing@hostb", payloads)
+    got = [two.billing.receive(WAIT_SECONDS) for _ in payloads]
+    assert [one.payload for one in got if one is not None] == payloads
+
+
 def test_what_does_not_cross_says_so(two: Two, tmp_path: Path) -> None:
     large = tmp_path / "large"
     large.write_bytes(b"x")

@@ -87,6 +87,15 @@ def test_a_time_that_is_none_is_refused_though_the_rest_is_known(time: bytes) ->
         reader.read(altered).validate()
 
 
+@pytest.mark.parametrize("length", [b"", b"\xff", b"\x80\x80\x80\x80\x80\x01"], ids=["none", "cut", "too long"])
+def test_a_message_that_ends_in_the_length_of_its_payload_is_refused_though_the_rest_is_known(length: bytes) -> None:
+    reader = MessageReader()
+    data = message()
+    reader.read(data)
+    with pytest.raises(WireError):
+        reader.read(data[: data.index(b"\x9a\x06") + 2] + length)
+
+
 def pb_time(data: bytes) -> bytes:
     """The bytes of its time."""
     metadata = pb.MessageMetadata(published_at_ms=MessageView(data).published_at_ms)

@@ -18,7 +18,6 @@ std::exception_ptr delivery_error(const std::string& code, const std::string& te
   if (code == "UNKNOWN_NODE") return made<UnknownNodeError>(text);
   if (code == "HOST_AWAY") return made<HostAwayError>(text);
   if (code == "NODE_LEFT") return made<NodeLeftError>(text);
-  if (code == "LEAVING") return made<NodeLeavingError>(text);
   if (code == "INBOX_FULL") return made<InboxFullError>(text);
   if (code == "PAYLOAD_TOO_LARGE") return made<PayloadTooLargeError>(text);
   if (code == "UNSERIALISABLE") return made<UnserialisableError>(text);

@@ -118,13 +118,19 @@ Value encoded(Runtime& node, const Value& payload, const wire::MessageFields& fi
 
 // Some in a question to the gateway.
 void send_across(Runtime& node, const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
+  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
   Array messages;
+  std::size_t bytes = 0;
+  SendOptions rest = options;
   wire::MessageFields fields = node.fields_of(options);
   for (const Value& payload : payloads) {
     node.stamp(fields);
     messages.push_back(encoded(node, payload, fields, options));
-    if (messages.size() < runtime::messages_in_a_write && &payload != &payloads.back()) continue;
-    runtime::across::send(node, target, std::exchange(messages, {}), options);
+    bytes += messages.back().get_if<Bytes>()->size();
+    if (!runtime::is_full(messages.size(), bytes) && &payload != &payloads.back()) continue;
+    rest.timeout = Seconds(std::max(0.0, deadline - fs::monotonic_seconds()));
+    runtime::across::send(node, target, std::exchange(messages, {}), rest);
+    bytes = 0;
   }
 }
 

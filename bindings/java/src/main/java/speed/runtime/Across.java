@@ -9,6 +9,7 @@ import speed.core.DeliveryErrors;
 import speed.errors.CallTimeoutException;
 import speed.errors.Execution;
 import speed.errors.InternalException;
+import speed.errors.NodeLeavingException;
 import speed.errors.NotAcknowledgedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
@@ -91,7 +92,7 @@ final class Across {
         if (delivery == null) {
             return CallErrors.of(code, text, details);
         }
-        if ("not begun".equals(details.get("execution"))) {
+        if (delivery instanceof NodeLeavingException || "not begun".equals(details.get("execution"))) {
             delivery.about(Execution.NOT_BEGUN);
         } else if ("may have run".equals(details.get("execution"))) {
             delivery.about(Execution.MAY_HAVE_RUN);
