@@ -56,7 +56,7 @@ INTRODUCTION = """# Configuration of speedd
 
 `speedd run -c speedd.toml` reads one TOML file. `speedd check -c speedd.toml` lists every mistake in it with its line.
 Relative paths are relative to the directory of the file. `SIGHUP` makes speedd read the file again and take over its
-grants. The column *allowed* holds what the check says of a wrong value.
+grants and bridges. The column *allowed* holds what the check says of a wrong value.
 """
 
 

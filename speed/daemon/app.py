@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
+from speed.daemon.bridges import Bridges
 from speed.daemon.child import Surroundings
 from speed.daemon.config import Config, TopicSettings, TopicsSettings
 from speed.daemon.entry_point import load_service
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from speed import MessageSecurity
-    from speed.daemon.bridging import Bridging
     from speed.daemon.joining import Joining
     from speed.gateway.server import Gateway
 
@@ -85,7 +85,7 @@ class Daemon:
         hosting: Hosting | None,
         gateway: Gateway | None,
         joining: Joining | None,
-        bridging: Bridging | None,
+        bridges: Bridges,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -98,7 +98,7 @@ class Daemon:
         """What was said of the topics last: it is said once."""
         self._gateway = gateway
         self._joining = joining
-        self._bridging = bridging
+        self._bridges = bridges
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -230,9 +230,9 @@ class Daemon:
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._fail("node lost")
-        if self._bridging is not None and self._bridging.is_lost and not self._failed:
+        if self._bridges.is_lost and not self._failed:
             self._log.error(
-                "node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name"
+                "node_lost", reason=f"node {self._bridges.node_name!r} is lost: another process has its name"
             )
             self._fail("node lost")
         if self._gateway is not None and self._gateway.has_failed and not self._failed:
@@ -269,9 +269,9 @@ class Daemon:
             raise LeaseLostError(f"node {GATEWAY!r}, which reaches other hosts, is lost: another process has its name")
 
     def _reload(self) -> None:
-        """Take over grants from the configuration file; say what needs a restart instead.
+        """Take over grants and bridges from the configuration file; say what needs a restart instead.
 
-        Whatever is wrong with the file: the old grants stay in force, and the services go on.
+        Whatever is wrong with the file: the old grants stay in force, and services and bridges go on.
         """
         self._notifier.reloading()
         try:
@@ -287,6 +287,7 @@ class Daemon:
         old = self._config
         try:
             self._publish_grants(old, new)
+            takes_bridges = self._take_bridges(old, new)
         except BaseException:
             with suppress(SpeedError, OSError):
                 self._publish_grants(new, old)
@@ -299,10 +300,20 @@ class Daemon:
         if self._recording is not None and new.journal is not None:
             self._recording.refuse(new.journal.refuse)
         self._config = _with_grants_of(old, new)
+        if takes_bridges:
+            self._config = replace(self._config, bridges=new.bridges)
         unchanged = sorted(_differences(self._config, new))
         if unchanged:
             self._log.warning("reload_needs_restart", settings=unchanged)
         self._log.info("reloaded")
+
+    def _take_bridges(self, old: Config, new: Config) -> bool:
+        """Whether the bridges are as the file says; not if they need what runs only after a restart."""
+        if not self._bridges.can_change(new.bridges):
+            return False
+        if new.bridges != old.bridges:
+            self._log.info("bridges_changed", **self._bridges.change(new.bridges))
+        return True
 
     def _publish_grants(self, old: Config, new: Config) -> None:
         change_grants(self._node, old.node.allow, new.node.allow)
@@ -369,7 +380,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
     node = _own_node(config)
-    recording = hosting = gateway = bridging = joining = lock = None
+    recording = hosting = gateway = bridges = joining = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -390,15 +401,16 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
+        bridges = Bridges(config, node, hosting, recording)
         if config.bridges:
-            bridging = opened_bridges(config, node, hosting, recording)
+            bridges.change(config.bridges)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
-            if gateway is not None:
-                gateway.also(bridging.metrics)
+        if gateway is not None:
+            gateway.also(bridges.metrics)
         node.allow(*config.node.allow)
-        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, joining, bridges, sink, log, ready_fd).run()
     finally:
-        _end(gateway, joining, bridging)
+        _end(gateway, joining, bridges)
         if not node.closed:  # a lost node has ended already
             node.close()
         _end(recording, hosting)
@@ -406,18 +418,11 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             lock.release()
 
 
-def _end(*parts: Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
+def _end(*parts: Gateway | Joining | Bridges | Recording | Hosting | None) -> None:
     """Close those that were opened."""
     for part in parts:
         if part is not None:
             part.close()
-
-
-def opened_bridges(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:
-    """What carries messages; its libraries are loaded only for it."""
-    from speed.daemon.bridging import Bridging
-
-    return Bridging(config, node, key_path(config), hosting, recording)
 
 
 def _security(config: Config) -> MessageSecurity | None:

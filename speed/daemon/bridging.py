@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from speed import Node
@@ -13,6 +14,7 @@ from speed.bridges.bridge import COUNTERS, Bridge, Sink, Source
 from speed.bridges.ends import BackendSink, BackendSource
 from speed.bridges.route import Filter, Route
 from speed.bridges.settings import EVENTS, ROOT, SERVICE, TOPICS, BridgeSettings
+from speed.core.log import logger
 from speed.daemon.config import Config
 from speed.daemon.event_ends import EventSink, EventSource, Positions
 from speed.daemon.hosting import Hosting
@@ -25,6 +27,8 @@ from speed.wire.names import bridges_node
 NextOf = Callable[[str, str], int]
 NAMESPACE = "default"
 
+log = logger("speed.bridges")
+
 
 class Bridging:
     """Everything that ``[[bridge]]`` asks for."""
@@ -32,26 +36,58 @@ class Bridging:
     def __init__(
         self, config: Config, node: Node, key: str, hosting: Hosting | None, recording: Recording | None
     ) -> None:
-        """Opens all and begins to carry; backends may be away.
-
-        Raises ConfigurationError, StorageError, and what ``Node`` does.
-        """
+        """Carries nothing before ``change`` says what."""
         self._config, self._key, self._root = config, key, node.root
         self._hosting, self._recording = hosting, recording
         self._daemon = node.name
         self._node: Node | None = None
         self._bridges: list[tuple[BridgeSettings, Bridge]] = []
-        self._dead_letters = frozenset(one.dead_letter for one in config.bridges if one.dead_letter)
-        try:
-            if any(one.target == EVENTS for one in config.bridges):
-                self._node = self._opened_node()
-            self._bridges = [(one, self._opened(one)) for one in config.bridges]
-        except BaseException:
-            self.close()
-            raise
+        self._dead_letters: frozenset[str] = frozenset()
         node.register(SERVICE, self.rows)
-        for _, bridge in self._bridges:
+
+    def change(self, wanted: Sequence[BridgeSettings]) -> dict[str, list[str]]:
+        """Carry what is ``wanted``, and no more. Bridges whose settings stay go on; backends may be away.
+
+        Returns the names of those that were begun, replaced and ended. Raises ConfigurationError, StorageError, and
+        what ``Node`` does; then all is as before.
+        """
+        stays = {one.name: bridge for one, bridge in self._bridges if one in wanted}
+        opened = self._all_opened([one for one in wanted if one.name not in stays])
+        before = {one.name: bridge for one, bridge in self._bridges}
+        gone = {name: bridge for name, bridge in before.items() if name not in stays}
+        every = {**stays, **opened}
+        self._dead_letters = frozenset(one.dead_letter for one in wanted if one.dead_letter)
+        self._bridges = [(one, every[one.name]) for one in wanted]
+        close_all(gone.values())  # before their heirs take over their positions
+        self._close_unused_node()
+        for bridge in opened.values():
             bridge.start()
+        return {
+            "begun": sorted(opened.keys() - gone.keys()),
+            "replaced": sorted(opened.keys() & gone.keys()),
+            "ended": sorted(gone.keys() - opened.keys()),
+        }
+
+    def _all_opened(self, wanted: Sequence[BridgeSettings]) -> dict[str, Bridge]:
+        """All or none; none has asked its backend for anything yet."""
+        opened: dict[str, Bridge] = {}
+        try:
+            for one in wanted:
+                opened[one.name] = self._opened(one)
+        except BaseException:
+            close_all(opened.values())
+            self._close_unused_node()
+            raise
+        return opened
+
+    def _close_unused_node(self) -> None:
+        if self._node is not None and not any(one.target == EVENTS for one, _ in self._bridges):
+            self._close_node()
+            self._node = None
+
+    def _close_node(self) -> None:
+        if self._node is not None and not self._node.closed:
+            self._node.close()
 
     def _opened_node(self) -> Node:
         """The one that publishes events."""
@@ -106,7 +142,7 @@ class Bridging:
             namespace=NAMESPACE,
             start=settings.start,
             next_of=next_of,
-            left_out=self._dead_letters,
+            is_left_out=lambda topic: topic in self._dead_letters,
         )
 
     def _event_source(self, settings: BridgeSettings, route: Route, next_of: NextOf) -> Source:
@@ -135,7 +171,7 @@ class Bridging:
         group = settings.group or settings.name
         source = BackendSource(backend, address, route, group, settings.start, settings.max_message_bytes)
         if settings.target == EVENTS:
-            assert self._node is not None
+            self._node = self._node or self._opened_node()
             return source, EventSink(self._node)
         assert self._hosting is not None
         hosting = self._hosting
@@ -159,19 +195,21 @@ class Bridging:
         """Whether another process has the name of the node that publishes events."""
         return self._node is not None and self._node.closed
 
-    @property
-    def node_name(self) -> str:
-        """That of the node that publishes events."""
-        return bridges_node(self._daemon)
-
     def close(self) -> None:
         """Carry no more."""
-        for _, bridge in self._bridges:
-            bridge.stop()  # all at once: each waits for what it has under way
-        for _, bridge in self._bridges:
-            bridge.close()
-        if self._node is not None and not self._node.closed:
-            self._node.close()
+        close_all([bridge for _, bridge in self._bridges])
+        self._close_node()
+
+
+def close_all(bridges: Collection[Bridge]) -> None:
+    """All at once: each waits for what it has under way, and for its server. One that fails holds up no other."""
+    if not bridges:
+        return
+    with ThreadPoolExecutor(len(bridges), "speed-bridges-end") as ending:
+        ends = {bridge.name: ending.submit(bridge.close) for bridge in bridges}
+    for name, end in ends.items():
+        if (error := end.exception()) is not None:
+            log.warning("bridge %s met an unexpected %s when it ended", name, type(error).__name__)
 
 
 def _metrics(row: Mapping[str, Any]) -> Iterator[str]:

@@ -73,12 +73,12 @@ class TopicSource:
         namespace: str,
         start: str,
         next_of: NextOf,
-        left_out: frozenset[str],
+        is_left_out: Callable[[str], bool],
     ) -> None:
-        """``node`` is the host's; ``left_out`` are topics of dead letters."""
+        """``node`` is the host's; ``is_left_out`` says which topics are of dead letters."""
         self._host, self._topics, self._route = host, topics, route
         self._subscription, self._consumer = bridge_name(bridge), f"{node}/{bridge_name(bridge)}"
-        self._node, self._namespace, self._next_of, self._left_out = node, namespace, next_of, left_out
+        self._node, self._namespace, self._next_of, self._is_left_out = node, namespace, next_of, is_left_out
         self._start: str = start
         self._places: dict[str, _Place] = {}
         self._fresh: dict[str, None] = {}
@@ -93,7 +93,7 @@ class TopicSource:
             self._changed.set()
 
     def _is_ours(self, topic: str) -> bool:
-        return self._route.covers(topic) and topic not in self._left_out
+        return self._route.covers(topic) and not self._is_left_out(topic)
 
     def receive(self, most: int, seconds: float) -> list[Load]:
         """Of one topic after the other."""
@@ -150,9 +150,9 @@ class TopicSource:
             self._fresh.setdefault(name)
 
     def _place(self, name: str) -> _Place | None:
-        """Where the bridge stands; None for a topic that is not there."""
+        """Where the bridge stands; None for a topic that is not there, or has dead letters by now."""
         with self._topics.lock:
-            topic = self._topics.known(name)
+            topic = self._topics.known(name) if self._is_ours(name) else None
             lane = topic.lane if topic else ""
         place = self._places.get(name)
         if not lane:
