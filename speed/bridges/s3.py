@@ -149,8 +149,8 @@ class _Place:
         return key > self.after and key not in self.done and key not in self.held
 
     def move(self, until: str) -> None:
-        """Keep no more than is needed: nothing before ``until`` appears any more."""
-        low = min([until, *self.held])
+        """Keep no more than is needed: nothing before ``until`` appears any more. What is held stays behind the place."""
+        low = min([until, *(key[:-1] for key in self.held)])
         if low > self.after:
             self.after = low
             self.done = {key for key in self.done if key > low}
