@@ -149,7 +149,7 @@ class _Place:
         return key > self.after and key not in self.done and key not in self.held
 
     def move(self, until: str) -> None:
-        """Keep no more than is needed: nothing before ``until`` appears any more. What is held stays behind the place."""
+        """Keep no more than is needed: nothing before ``until`` appears any more. What is held stays behind it."""
         low = min([until, *(key[:-1] for key in self.held)])
         if low > self.after:
             self.after = low

@@ -138,3 +138,28 @@ def test_without_a_gateway_the_error_says_what_to_configure(tmp_path: Any, langu
         assert GATEWAY in str(error)
     finally:
         agent.end()
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "execution"),
+    [
+        ("LEAVING", {}, "not begun"),
+        ("HOST_AWAY", {"execution": "may have run"}, "may have run"),
+        ("NODE_LEFT", {"execution": "not begun"}, "not begun"),
+        ("TIMEOUT", {"phase": "queued"}, "not begun"),
+    ],
+)
+def test_what_ends_a_call_there_says_whether_it_began(
+    tmp_path: Any, language: str, code: str, details: dict[str, Any], execution: str
+) -> None:
+    root = speed.init_root(str(tmp_path / "root"))
+    agent = Agent(language, "analytics", str(root)).ready()
+    try:
+        with speed.Node(GATEWAY, root=root, key=f"{root}/speed.key", allow=["analytics"]) as gateway:
+            said = {"status": "ERROR", "errorCode": code, "errorMessage": "billing: why", "details": details}
+            gateway.register("call", lambda **_: said)
+            error = agent.refusal("call", **asked("charge", amount=1))
+            assert (error.code, error.execution) == (code, execution)
+            assert "billing@hostb: why" in str(error)
+    finally:
+        agent.end()

@@ -78,7 +78,7 @@ class World:
             namespace="default",
             start=start,
             next_of=how.get("next_of", lambda lane, _: self.there.get(lane, 0)),
-            left_out=frozenset(how.get("left_out", ())),
+            is_left_out=lambda topic: topic in how.get("left_out", ()),
         )
         self.opened.append(one)
         return one
