@@ -34,3 +34,11 @@ class Redis(Server):
             connection.sendall(b"PING\r\n")
             return connection.recv(64).startswith(b"+PONG")
         return False
+
+
+class FlushingRedis(Redis):
+    """What it confirmed is written: by itself it may hold that back for two seconds while the disk is slow."""
+
+    def words(self) -> Sequence[str]:
+        """The command."""
+        return [*super().words(), "--appendfsync", "always"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import speed.messages
-from scripts.servers import KINDS, Moto, Server
+from scripts.servers import KINDS, FlushingRedis, Moto, Server
 from scripts.servers.nats import Nats
 from speed.messages import Connection, Subscription
 from tests.bridges.joined import Broker, Pair
@@ -84,7 +84,8 @@ class OwnServers:
 
     def get(self, name: str) -> Server:
         if name not in self._servers:
-            self._servers[name] = KINDS[name](self._directory / name)
+            kind = FlushingRedis if name == FlushingRedis.name else KINDS[name]
+            self._servers[name] = kind(self._directory / name)
             self._servers[name].start()
         return self._servers[name]
 

@@ -11,7 +11,7 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import asyncpg
 
 import speed
-from scripts.servers import Kafka, Nats, Postgres, Redis, Server
+from scripts.servers import FlushingRedis, Kafka, Nats, Postgres, Server
 from tests.bridges.bridged import BACK, OUT, BridgedSite, disordered, twice
 from tests.system.topics import until
 from tests.torture.relay import Relay
@@ -51,13 +51,6 @@ class RelayedKafka(Kafka):
         file = self.directory / "server.properties"
         own = f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}"
         file.write_text(file.read_text().replace(own, f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.relay_port}"))
-
-
-class FlushingRedis(Redis):
-    """What it confirmed is written: by itself it may hold that back for two seconds while the disk is slow."""
-
-    def words(self) -> Sequence[str]:
-        return [*super().words(), "--appendfsync", "always"]
 
 
 KINDS: dict[str, type[Server]] = {"redis": FlushingRedis, "nats": Nats, "postgres": Postgres, "kafka": RelayedKafka}
