@@ -124,7 +124,7 @@ _KINDS = {
             "form": _Option(_one_of("messages", "rows"), "messages"),
         },
     ),
-    "s3": _Kind(443, {**_ALL, **_AWS}),
+    "s3": _Kind(443, {**_ALL, **_AWS, "manifests": _Option(_flag, False)}),
     "sqs": _Kind(443, {**_ALL, **_AWS, "lease_seconds": _Option(_seconds, 30.0), "bucket": _Option(_text, "")}),
 }
 _SCHEMES = {**{name: name for name in _KINDS}, "rediss": "redis", "postgresql": "postgres"}

@@ -22,6 +22,8 @@ _NATS = str.maketrans({".": "=", "*": "+"})
 """A server of NATS formats names of consumers, so they have no ``%``."""
 _VISIBLE = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _LAST_DAY_MS = 253_402_300_799_000
+EVENTS, MANIFESTS = "events/", "manifests/"
+"""Where messages and manifests lie in S3."""
 
 
 def kafka_topic(topic: str) -> str:
@@ -97,19 +99,24 @@ def s3_key(topic: str, message_id: str, published_at_ms: int) -> str:
     return f"{s3_day(published_at_ms)}{topic}/{quote(message_id, safe='')}.bin"
 
 
-def s3_day(unix_ms: int) -> str:
+def s3_manifest(topic: str, manifest_id: str, unix_ms: int) -> str:
+    """The object that names the objects of a batch, written at that time."""
+    return f"{s3_day(unix_ms, MANIFESTS)}{topic}/{manifest_id}.json"
+
+
+def s3_day(unix_ms: int, root: str = EVENTS) -> str:
     """Where the objects of a day (UTC) begin."""
     day = datetime.fromtimestamp(min(unix_ms, _LAST_DAY_MS) / 1000, timezone.utc)
-    return f"events/{day.year:04d}/{day.month:02d}/{day.day:02d}/"
+    return f"{root}{day.year:04d}/{day.month:02d}/{day.day:02d}/"
 
 
-def s3_parts(key: str) -> tuple[str, str] | None:
-    """Topic and message id of an object; None for others' objects."""
-    parts = key.split("/")
-    if len(parts) != 6 or parts[0] != "events" or not parts[5].endswith(".bin"):
+def s3_parts(key: str, root: str = EVENTS) -> tuple[str, str] | None:
+    """Topic and id of a message, or of a manifest; None for others' objects."""
+    parts, end = key.split("/"), ".json" if root == MANIFESTS else ".bin"
+    if len(parts) != 6 or f"{parts[0]}/" != root or not parts[5].endswith(end):
         return None
     try:
-        return check_topic(parts[4]), unquote(parts[5][: -len(".bin")])
+        return check_topic(parts[4]), unquote(parts[5][: -len(end)])
     except InvalidNameError:
         return None
 

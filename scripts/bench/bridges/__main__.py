@@ -58,6 +58,8 @@ def measured(name: str, count: int, rate: int) -> dict[str, float]:
             f"bare client, {size} bytes, /s": _rate(count, lambda: BARE[name](server, "bare", [bytes(size)] * count))
         }
         found |= _bridged(server, path, size, count)
+        if name == "s3":
+            found |= _bridged(server, path, size, count, "manifests=true")
         if name == "kafka":
             found |= _delays(server, path, rate)
         return found
@@ -77,9 +79,9 @@ def _site(path: Path, address: str, place: str) -> BridgedSite:
     return BridgedSite(directory, address, place)
 
 
-def _bridged(server: Server, path: Path, size: int, count: int) -> dict[str, float]:
+def _bridged(server: Server, path: Path, size: int, count: int, how: str = "") -> dict[str, float]:
     """What waits in a topic is carried out, and then back. Each way is alone while it is measured."""
-    site = _site(path, server.address, "bench.orders")
+    site = _site(path, f"{server.address}&{how}" if how else server.address, f"bench.orders{len(how)}")
     config = site.site.config
     general, out, back = config.read_text().split("[[bridge]]")
     config.write_text(general)
@@ -90,7 +92,7 @@ def _bridged(server: Server, path: Path, size: int, count: int) -> dict[str, flo
     for way, table in (("out of a topic", out), ("into a topic", back)):
         config.write_text(f"{general}[[bridge]]{table}")
         site.restart()
-        found[f"bridge {way}, {size} bytes, /s"] = _carried(site, count)
+        found[f"bridge {way}, {size} bytes{', ' + how if how else ''}, /s"] = _carried(site, count)
     assert site.node.topic(BACK).describe()["end"] == count
     site.close()
     return found

@@ -115,6 +115,13 @@ def test_a_message_has_one_key_in_s3(case: dict[str, Any]) -> None:
     assert names.s3_parts(case["key"]) == (case["topic"], case["message_id"])
 
 
+def test_a_manifest_in_s3_is_no_message_and_says_its_topic() -> None:
+    key = names.s3_manifest("orders.made", "0190-7", 86_400_000)
+    assert key == "manifests/1970/01/02/orders.made/0190-7.json"
+    assert names.s3_parts(key, names.MANIFESTS) == ("orders.made", "0190-7")
+    assert names.s3_parts(key) is None
+
+
 @pytest.mark.parametrize("case", VECTORS["s3_foreign"], ids=case_name)
 def test_an_object_of_others_in_s3_is_no_message(case: dict[str, Any]) -> None:
     """B-2."""
