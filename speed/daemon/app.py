@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
-from speed.daemon.bridges import Bridges
+from speed.daemon.bridging import Bridging
 from speed.daemon.child import Surroundings
 from speed.daemon.config import Config, TopicSettings, TopicsSettings
 from speed.daemon.entry_point import load_service
@@ -85,7 +85,7 @@ class Daemon:
         hosting: Hosting | None,
         gateway: Gateway | None,
         joining: Joining | None,
-        bridges: Bridges,
+        bridging: Bridging,
         sink: LogFile,
         log: Any,
         ready_fd: int | None,
@@ -98,7 +98,7 @@ class Daemon:
         """What was said of the topics last: it is said once."""
         self._gateway = gateway
         self._joining = joining
-        self._bridges = bridges
+        self._bridging = bridging
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -230,9 +230,9 @@ class Daemon:
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._fail("node lost")
-        if self._bridges.is_lost and not self._failed:
+        if self._bridging.is_lost and not self._failed:
             self._log.error(
-                "node_lost", reason=f"node {self._bridges.node_name!r} is lost: another process has its name"
+                "node_lost", reason=f"node {self._bridging.node_name!r} is lost: another process has its name"
             )
             self._fail("node lost")
         if self._gateway is not None and self._gateway.has_failed and not self._failed:
@@ -309,10 +309,10 @@ class Daemon:
 
     def _take_bridges(self, old: Config, new: Config) -> bool:
         """Whether the bridges are as the file says; not if they need what runs only after a restart."""
-        if not self._bridges.can_change(new.bridges):
+        if not self._bridging.can_change(new.bridges):
             return False
         if new.bridges != old.bridges:
-            self._log.info("bridges_changed", **self._bridges.change(new.bridges))
+            self._log.info("bridges_changed", **self._bridging.change(new.bridges))
         return True
 
     def _publish_grants(self, old: Config, new: Config) -> None:
@@ -380,7 +380,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     services = [(service, load_service(service.entry)) for service in config.services]
     log.info("starting", config=str(config.path), pid=os.getpid())
     node = _own_node(config)
-    recording = hosting = gateway = bridges = joining = lock = None
+    recording = hosting = gateway = bridging = joining = lock = None
     try:
         lock = _only_one(node.root)
         if config.journal is not None:
@@ -401,16 +401,16 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
-        bridges = Bridges(config, node, hosting, recording)
+        bridging = Bridging(config, node, hosting, recording)
         if config.bridges:
-            bridges.change(config.bridges)
+            bridging.change(config.bridges)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
         if gateway is not None:
-            gateway.also(bridges.metrics)
+            gateway.also(bridging.metrics)
         node.allow(*config.node.allow)
-        return Daemon(config, node, recording, hosting, gateway, joining, bridges, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd).run()
     finally:
-        _end(gateway, joining, bridges)
+        _end(gateway, joining, bridging)
         if not node.closed:  # a lost node has ended already
             node.close()
         _end(recording, hosting)
@@ -418,7 +418,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             lock.release()
 
 
-def _end(*parts: Gateway | Joining | Bridges | Recording | Hosting | None) -> None:
+def _end(*parts: Gateway | Joining | Bridging | Recording | Hosting | None) -> None:
     """Close those that were opened."""
     for part in parts:
         if part is not None:

@@ -19,6 +19,7 @@ from speed.daemon.config import Config
 from speed.daemon.event_ends import EventSink, EventSource, Positions
 from speed.daemon.hosting import Hosting
 from speed.daemon.recording import Recording
+from speed.daemon.surroundings_check import key_path
 from speed.daemon.topic_ends import DeadLetters, TopicSink, TopicSource
 from speed.errors import StorageError
 from speed.journal import Journal
@@ -33,17 +34,20 @@ log = logger("speed.bridges")
 class Bridging:
     """Everything that ``[[bridge]]`` asks for."""
 
-    def __init__(
-        self, config: Config, node: Node, key: str, hosting: Hosting | None, recording: Recording | None
-    ) -> None:
+    def __init__(self, config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> None:
         """Carries nothing before ``change`` says what."""
-        self._config, self._key, self._root = config, key, node.root
+        self._config, self._key, self._daemon = config, key_path(config), node
         self._hosting, self._recording = hosting, recording
-        self._daemon = node.name
+        self._is_listed = False
         self._node: Node | None = None
         self._bridges: list[tuple[BridgeSettings, Bridge]] = []
         self._dead_letters: frozenset[str] = frozenset()
-        node.register(SERVICE, self.rows)
+
+    def can_change(self, wanted: Sequence[BridgeSettings]) -> bool:
+        """Whether the topics and the journal that they need are there."""
+        needs_topics = any(TOPICS in (one.source, one.target) or one.dead_letter for one in wanted)
+        needs_journal = any(one.source == EVENTS for one in wanted)
+        return (self._hosting is not None or not needs_topics) and (self._recording is not None or not needs_journal)
 
     def change(self, wanted: Sequence[BridgeSettings]) -> dict[str, list[str]]:
         """Carry what is ``wanted``, and no more. Bridges whose settings stay go on; backends may be away.
@@ -51,6 +55,7 @@ class Bridging:
         Returns the names of those that were begun, replaced and ended. Raises ConfigurationError, StorageError, and
         what ``Node`` does; then all is as before.
         """
+        self._list()
         stays = {one.name: bridge for one, bridge in self._bridges if one in wanted}
         opened = self._all_opened([one for one in wanted if one.name not in stays])
         before = {one.name: bridge for one, bridge in self._bridges}
@@ -67,6 +72,12 @@ class Bridging:
             "replaced": sorted(opened.keys() & gone.keys()),
             "ended": sorted(gone.keys() - opened.keys()),
         }
+
+    def _list(self) -> None:
+        """Who has no bridges has no service that lists them."""
+        if not self._is_listed:
+            self._daemon.register(SERVICE, self.rows)
+            self._is_listed = True
 
     def _all_opened(self, wanted: Sequence[BridgeSettings]) -> dict[str, Bridge]:
         """All or none; none has asked its backend for anything yet."""
@@ -93,8 +104,8 @@ class Bridging:
         """The one that publishes events."""
         node = self._config.node
         return Node(
-            bridges_node(self._daemon),
-            root=self._root,
+            self.node_name,
+            root=self._daemon.root,
             key=self._key,
             workers=1,
             lease_seconds=node.lease_seconds,
@@ -158,8 +169,8 @@ class Bridging:
             Journal(directory, self._key),
             positions,
             route,
-            root=self._root,
-            own=bridges_node(self._daemon),
+            root=self._daemon.root,
+            own=self.node_name,
             start=settings.start,
             next_of=next_of,
         )
@@ -194,6 +205,11 @@ class Bridging:
     def is_lost(self) -> bool:
         """Whether another process has the name of the node that publishes events."""
         return self._node is not None and self._node.closed
+
+    @property
+    def node_name(self) -> str:
+        """That of the node that publishes events."""
+        return bridges_node(self._daemon.name)
 
     def close(self) -> None:
         """Carry no more."""
