@@ -9,21 +9,12 @@ import pytest
 from speed.errors import WireError
 from speed.spark.source.heads import parse_message
 from speed.wire.message import encode_message
-from speed.wire.records import varint
-from tests.unit.wire.messages import BASE, TRACE, with_field
-
-ID = with_field(1, b"0190-1")
-TIME = b"\x20" + varint(1_700_000_000_000)
-TOPIC = with_field(2, b"orders.created")
-PAYLOAD = with_field(99, with_field(2, b"value"))
+from tests.unit.wire.messages import BASE, ID, PAYLOAD, TIME, TOPIC, TRACE, message_of, with_field
 
 
-def message(*parts: bytes, payload: bytes = PAYLOAD) -> bytes:
-    """A message whose metadata is made of ``parts``."""
-    return with_field(1, b"".join(parts)) + payload
-
-
-@pytest.mark.parametrize("data", [message(ID), message(TIME), message(ID, TIME, payload=b""), b""], ids=bytes.hex)
+@pytest.mark.parametrize(
+    "data", [message_of(ID), message_of(TIME), message_of(ID, TIME, payload=b""), b""], ids=bytes.hex
+)
 def test_a_message_without_id_time_or_payload_is_refused(data: bytes) -> None:
     """M-5."""
     with pytest.raises(WireError, match="required"):
@@ -33,7 +24,9 @@ def test_a_message_without_id_time_or_payload_is_refused(data: bytes) -> None:
 def test_labels_are_read_whatever_stands_beside_them() -> None:
     """M-12."""
     entry = with_field(6, with_field(1, b"a") + with_field(2, b"1") + b"\x18\x01")
-    assert parse_message(message(ID, TOPIC, TIME, payload=with_field(3, entry) + PAYLOAD)).head.labels == (("a", "1"),)
+    assert parse_message(message_of(ID, TOPIC, TIME, payload=with_field(3, entry) + PAYLOAD)).head.labels == (
+        ("a", "1"),
+    )
 
 
 @pytest.mark.parametrize("said", [{"correlation_id": "c"}, {"causality_parent": "p"}, {"traceparent": TRACE}], ids=str)

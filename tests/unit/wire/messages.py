@@ -22,3 +22,14 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 def with_field(number: int, data: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+ID = with_field(1, b"0190-1")
+TIME = b"\x20" + varint(1_700_000_000_000)
+TOPIC = with_field(2, b"orders.created")
+PAYLOAD = with_field(99, with_field(2, b"value"))
+
+
+def message_of(*parts: bytes, payload: bytes = PAYLOAD) -> bytes:
+    """A message whose metadata is made of ``parts``."""
+    return with_field(1, b"".join(parts)) + payload

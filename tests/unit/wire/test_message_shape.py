@@ -7,17 +7,7 @@ import pytest
 from speed.wire.message import MessageView, encode_message
 from speed.wire.message.shape import shape_of
 from speed.wire.records import varint
-from tests.unit.wire.messages import BASE, with_field
-
-ID = with_field(1, b"0190-1")
-TIME = b"\x20" + varint(1_700_000_000_000)
-TOPIC = with_field(2, b"orders.created")
-PAYLOAD = with_field(99, with_field(2, b"value"))
-
-
-def message(*parts: bytes, payload: bytes = PAYLOAD) -> bytes:
-    """A message whose metadata is made of ``parts``."""
-    return with_field(1, b"".join(parts)) + payload
+from tests.unit.wire.messages import BASE, ID, PAYLOAD, TIME, TOPIC, message_of, with_field
 
 
 def test_the_shape_of_a_message_is_itself_without_id_time_and_payload() -> None:
@@ -32,17 +22,17 @@ def test_the_shape_of_a_message_is_itself_without_id_time_and_payload() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        message(ID),
-        message(TIME),
-        message(ID, TIME, payload=b""),
+        message_of(ID),
+        message_of(TIME),
+        message_of(ID, TIME, payload=b""),
         b"",
-        message(ID, ID, TIME),
-        message(ID, TIME) + PAYLOAD,
-        PAYLOAD + message(ID, TIME, payload=b""),
-        message(TIME, ID),
-        message(ID, TIME, payload=b"\x9a\x86\x00" + PAYLOAD[2:]),
-        message(ID, b"\x20" + b"\xff" * 5 + b"\x80" * 4 + b"\x00"),
-        message(with_field(2, b"t" * 1024), ID, TIME),
+        message_of(ID, ID, TIME),
+        message_of(ID, TIME) + PAYLOAD,
+        PAYLOAD + message_of(ID, TIME, payload=b""),
+        message_of(TIME, ID),
+        message_of(ID, TIME, payload=b"\x9a\x86\x00" + PAYLOAD[2:]),
+        message_of(ID, b"\x20" + b"\xff" * 5 + b"\x80" * 4 + b"\x00"),
+        message_of(with_field(2, b"t" * 1024), ID, TIME),
     ],
     ids=[
         "no time",
@@ -64,4 +54,4 @@ def test_a_message_that_lies_in_another_way_than_writers_write_has_no_shape(data
 
 
 def test_a_message_in_the_usual_order_has_a_shape_whatever_else_it_says() -> None:
-    assert shape_of(message(ID, TOPIC, TIME)) is not None
+    assert shape_of(message_of(ID, TOPIC, TIME)) is not None
