@@ -348,8 +348,12 @@ Seconds Node::ping(const std::string& target, Seconds timeout) {
 }
 
 std::vector<std::string> Node::services(const std::string& target, Seconds timeout) {
-  const Map answer = is_remote(target) ? wire::checked_answer("SERVICES", Map{{"services", runtime::across::ask(open(), target, "services", timeout)}})
-                                       : discover(open(), target, "SERVICES", timeout);
+  Map answer;
+  if (is_remote(target)) {
+    answer = wire::checked_answer("SERVICES", Map{{"services", runtime::across::ask(open(), target, "services", timeout)}});
+  } else {
+    answer = discover(open(), target, "SERVICES", timeout);
+  }
   std::vector<std::string> names;
   for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;

@@ -33,9 +33,9 @@ final class Across {
 
     CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        Map<String, Object> asked = asking(target, service, arguments);
+        Calls.Asked asked = new Calls.Asked(target, service, answer -> carried(answer, target));
         try {
-            return calls.submit(Hosts.GATEWAY, "call", asked, timeout, trace, answer -> carried(answer, target), target, service);
+            return calls.submit(Hosts.GATEWAY, "call", asking(target, service, arguments), timeout, trace, asked);
         } catch (SpeedException failure) {
             throw failed(failure, target, service);
         }

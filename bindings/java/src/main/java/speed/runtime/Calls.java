@@ -94,14 +94,17 @@ final class Calls {
     /** Starts a call; calls start in the order in which this returns. */
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        return submit(target, service, arguments, timeout, trace, UnaryOperator.identity(), target, service);
+        return submit(target, service, arguments, timeout, trace, new Asked(target, service, UnaryOperator.identity()));
     }
 
-    /** Starts a call that stands for another one, whose result {@code reading} makes of the answer. */
+    /** What a program asked for: who was called, and how its result is made of the answer. */
+    record Asked(String node, String service, UnaryOperator<Object> reading) {}
+
+    /** Starts a call that stands for what was asked. */
     CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments, Duration timeout,
-            String trace, UnaryOperator<Object> reading, String askedNode, String askedService) {
+            String trace, Asked asked) {
         String requestId = nextId();
-        CallFuture future = new CallFuture(target, requestId, reading, askedNode, askedService);
+        CallFuture future = new CallFuture(target, requestId, asked);
         start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
         return future;
     }
@@ -110,16 +113,12 @@ final class Calls {
     private final class CallFuture extends CompletableFuture<Object> {
         private final String target;
         private final String requestId;
-        private final UnaryOperator<Object> reading;
-        private final String askedNode;
-        private final String askedService;
+        private final Asked asked;
 
-        CallFuture(String target, String requestId, UnaryOperator<Object> reading, String askedNode, String askedService) {
+        CallFuture(String target, String requestId, Asked asked) {
             this.target = target;
             this.requestId = requestId;
-            this.reading = reading;
-            this.askedNode = askedNode;
-            this.askedService = askedService;
+            this.asked = asked;
         }
 
         /** Withdraws the call: it ends as its server says, so this is never the end of it. */
@@ -134,9 +133,9 @@ final class Calls {
 
         void end(Outcome outcome) {
             try {
-                complete(reading.apply(read(outcome, false)));
+                complete(asked.reading.apply(read(outcome, false)));
             } catch (SpeedException failure) {
-                failure.about(askedNode, askedService);
+                failure.about(asked.node, asked.service);
                 completeExceptionally(failure);
             }
         }
