@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.vectors.backend_names import backend_names
+from scripts.vectors.batches import batches
 from scripts.vectors.claims import claims
 from scripts.vectors.columns import columns
 from scripts.vectors.dead_letters import dead_letters
@@ -50,6 +51,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         rows,
         payloads,
         messages,
+        batches,
         signatures,
         encryption,
         old_forms,
