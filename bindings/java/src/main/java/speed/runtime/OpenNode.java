@@ -1,6 +1,7 @@
 package speed.runtime;
 
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -49,7 +50,7 @@ final class OpenNode implements Node {
     public void allow(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().policy.allow(runtime.context().registration::allow, Hosts.localGrants(List.of(patterns)));
+            runtime.context().policy.allow(runtime.context().registration::allow, Hosts.localGrants(Arrays.asList(patterns)));
         }
         runtime.lookAgain();
     }
@@ -58,7 +59,7 @@ final class OpenNode implements Node {
     public void deny(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().policy.deny(Hosts.localGrants(List.of(patterns)));
+            runtime.context().policy.deny(Hosts.localGrants(Arrays.asList(patterns)));
             runtime.context().registration.allow(runtime.context().policy.allowed());
         }
     }

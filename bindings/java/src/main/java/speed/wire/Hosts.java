@@ -26,9 +26,9 @@ public final class Hosts {
 
     /** A grant as nodes of this root know it: {@code etl.*@hosta} is about stand-ins. InvalidNameException. */
     public static String localGrant(String pattern) {
-        int at = pattern.indexOf('@');
+        int at = pattern == null ? -1 : pattern.indexOf('@');
         if (at < 0) {
-            return pattern;
+            return pattern; // the policy checks it
         }
         String node = pattern.substring(0, at);
         String host = checkHost(pattern.substring(at + 1));
