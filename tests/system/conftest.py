@@ -145,6 +145,7 @@ class Child:
         found: list[str] = []
         while (line := self.line()) != "<end>":
             found.append(line)
+        self.process.wait(LINE_SECONDS)  # its output ends a moment before it
         return found
 
     def tell(self, text: str) -> None:

@@ -98,13 +98,20 @@ class Site:
         for host in (*self.workers, self.home):
             host.forget()
 
-    def every_call_stayed_on_its_host(self, result: dict[str, Any]) -> bool:
-        """The services of all workers' hosts were asked, each for rows of the workers there alone, and no other."""
-        for host in self.workers:
+    def strays(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Where calls did not stay on their host: the rows that a service was asked for without having them, by host.
+
+        None instead of rows where a service of a worker's host was not asked at all.
+        """
+        found: dict[str, Any] = {}
+        for host in (self.home, *self.workers):
             there = {number for number, _, name in result["rows"] if name == host.name}
-            if not host.noted("rows") or not host.noted("rows") <= there:
-                return False
-        return not self.home.noted("rows")
+            asked = host.noted("rows")
+            if asked - there:
+                found[host.name] = sorted(asked - there)
+            elif not asked and host is not self.home:
+                found[host.name] = None
+        return found
 
 
 def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:

@@ -17,7 +17,7 @@ from tests.spark_classes import QUICK
 
 SOURCES = str(Path(__file__).resolve().parents[2])
 ADDRESS = "127.0.0.1"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 ROWS_A_BATCH = 100
 JAVA = {"JAVA_TOOL_OPTIONS": QUICK}

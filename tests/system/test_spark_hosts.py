@@ -147,7 +147,7 @@ def test_that_workers_have_other_roots_than_the_driver_is_found_out(cluster: Clu
     """Though the driver has a root and a key under the same paths, and there the service."""
     result = cluster.spread(client)
     assert rows_are_right(result)
-    assert cluster.every_call_stayed_on_its_host(result)
+    assert cluster.strays(result) == {}
     assert result["metrics"]["rows"] == ROWS
 
 
@@ -157,7 +157,7 @@ def test_a_driver_without_the_key_finds_it_out_too(cluster: Cluster, client: Dri
         host.run("cp", "-p", f"{cluster.root}/speed.key", key)
     result = cluster.spread(client, speed={"key": key})
     assert rows_are_right(result)
-    assert cluster.every_call_stayed_on_its_host(result)
+    assert cluster.strays(result) == {}
 
 
 def test_no_row_passes_the_driver_or_another_host(cluster: Cluster, client: Driver) -> None:
@@ -188,7 +188,7 @@ def test_a_host_without_the_service_asks_the_fall_back_that_is_there(
     cluster.workers[1].serve("geo.backup")
     result = cluster.spread(client, speed=OWN, fallback="geo.backup")
     assert rows_are_right(result)
-    assert cluster.every_call_stayed_on_its_host(result)
+    assert cluster.strays(result) == {}
 
 
 def test_a_service_that_is_restarted_ends_no_job(cluster: Cluster, client: Driver, away: Away) -> None:
@@ -202,7 +202,7 @@ def test_a_service_that_is_restarted_ends_no_job(cluster: Cluster, client: Drive
     result = client.result()
     assert "error" not in result, result["error"]
     assert rows_are_right(result)
-    assert cluster.every_call_stayed_on_its_host(result)
+    assert cluster.strays(result) == {}
 
 
 def test_a_host_whose_key_differs_from_that_of_its_service_is_named(cluster: Cluster, client: Driver) -> None:
@@ -220,7 +220,7 @@ def test_streams_are_enriched_on_their_hosts(cluster: Cluster, client: Driver, v
     """As a whole, or batch by batch in ``foreachBatch``."""
     result = cluster.spread(client, verb, OWN)
     assert rows_are_right(result)
-    assert cluster.every_call_stayed_on_its_host(result)
+    assert cluster.strays(result) == {}
 
 
 def test_rows_are_written_to_the_node_of_the_host_that_has_them(cluster: Cluster, client: Driver) -> None:
@@ -255,7 +255,7 @@ def test_a_client_of_spark_connect_finds_it_out(cluster: Cluster, client: Driver
     finally:
         remote.stop()
     assert rows_are_right(result)
-    assert cluster.every_call_stayed_on_its_host(result)
+    assert cluster.strays(result) == {}
     assert result["metrics"]["rows"] == 0  # nothing tells a client of them: its host sees no worker
 
 
@@ -263,7 +263,7 @@ def test_hosts_that_join_take_part(four_hosts: Cluster, client: Driver) -> None:
     result = four_hosts.spread(client, speed=OWN)
     assert rows_are_right(result)
     assert len(four_hosts.workers) == 4
-    assert four_hosts.every_call_stayed_on_its_host(result)
+    assert four_hosts.strays(result) == {}
 
 
 def test_a_driver_on_the_host_of_a_worker_finds_out_that_the_others_have_their_own(
@@ -272,7 +272,7 @@ def test_a_driver_on_the_host_of_a_worker_finds_out_that_the_others_have_their_o
     """As in cluster mode: one worker sees the driver's root."""
     result = four_hosts.spread(driver_among_workers)
     assert rows_are_right(result)
-    assert four_hosts.every_call_stayed_on_its_host(result)
+    assert four_hosts.strays(result) == {}
 
 
 def test_a_host_that_spark_excludes_is_done_without(
