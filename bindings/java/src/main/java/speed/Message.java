@@ -2,8 +2,12 @@ package speed;
 
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import speed.message.OpenedMessage;
+import speed.wire.Batch;
 import speed.wire.MessageView;
 
 /**
@@ -105,6 +109,36 @@ public final class Message {
      */
     public <T> T payload(Class<T> type) {
         return Value.as(payload(), type, "BAD_MESSAGE", "payload");
+    }
+
+    /**
+     * The values of a batch, else the one payload; decoded anew each time.
+     *
+     * @return as {@link #payload()} gives them, in the order of their publisher; not to be changed
+     * @throws speed.errors.BatchException when a batch lies about its payloads
+     * @throws speed.errors.WireException as {@link #payload()}
+     */
+    public List<Object> payloads() {
+        Object payload = payload();
+        boolean isBatch = contentType().equals(Batch.TYPE);
+        return isBatch ? Batch.decode((byte[]) payload) : Collections.singletonList(payload);
+    }
+
+    /**
+     * The values of a batch, else the one payload, as a type of the program.
+     *
+     * @param <T> the type
+     * @param type as {@link Value#as} takes it
+     * @return the values, in the order of their publisher; not to be changed
+     * @throws speed.errors.BatchException when a batch lies about its payloads
+     * @throws speed.errors.WireException when one is of another kind, or as {@link #payload()} says
+     */
+    public <T> List<T> payloads(Class<T> type) {
+        List<T> typed = new ArrayList<>();
+        for (Object payload : payloads()) {
+            typed.add(Value.as(payload, type, "BAD_MESSAGE", "payloads[" + typed.size() + "]"));
+        }
+        return Collections.unmodifiableList(typed);
     }
 
     /**

@@ -1,6 +1,8 @@
 package speed;
 
 import java.time.Duration;
+import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 
 /**
@@ -113,6 +115,51 @@ public interface Messenger {
      * @return which nodes got it, and which subscribers did not
      */
     Published publish(String topic, Object payload, SendOptions options);
+
+    /**
+     * Publishes many payloads as one event, whose receivers find them in {@link Message#payloads()}.
+     *
+     * @param topic parts of letters and digits, joined by dots
+     * @param payloads values, or protobuf messages
+     * @return which nodes got it
+     * @throws speed.errors.BatchException for more payloads than one batch holds
+     */
+    default Published publishBatch(String topic, List<?> payloads) {
+        return publishBatch(topic, payloads, SendOptions.DEFAULT);
+    }
+
+    /**
+     * Publishes many payloads as one event, whose receivers find them in {@link Message#payloads()}.
+     *
+     * @param topic parts of letters and digits, joined by dots
+     * @param payloads values, or protobuf messages
+     * @param options longest wait, metadata
+     * @return which nodes got it, and which subscribers did not
+     * @throws speed.errors.BatchException for more payloads than one batch holds
+     */
+    Published publishBatch(String topic, List<?> payloads, SendOptions options);
+
+    /**
+     * Publishes payloads for several topics: one event for each topic.
+     *
+     * @param pairs topics and payloads, such as {@code List.of(Map.entry("orders.made", 1), Map.entry("orders.paid", 2))}
+     * @return what became of each event by its topic, in the order of their first payloads
+     * @throws speed.errors.BatchException for more payloads of one topic than one batch holds
+     */
+    default Map<String, Published> publishBatch(List<? extends Map.Entry<String, ?>> pairs) {
+        return publishBatch(pairs, SendOptions.DEFAULT);
+    }
+
+    /**
+     * Publishes payloads for several topics: one event for each topic, one after the other. What cannot be encoded, or is no
+     * topic, keeps all back.
+     *
+     * @param pairs topics and payloads
+     * @param options longest wait for all of them together, metadata of each
+     * @return what became of each event by its topic, in the order of their first payloads
+     * @throws speed.errors.BatchException for more payloads of one topic than one batch holds
+     */
+    Map<String, Published> publishBatch(List<? extends Map.Entry<String, ?>> pairs, SendOptions options);
 
     /**
      * Handles events; publishers must be allowed as for messages. Published before this returns.

@@ -21,7 +21,7 @@
  * │       BadSignatureException UnsignedException UntrustedException EncryptionException NoRecipientKeyException
  * │       NotEncryptedException CompressionException AlgorithmException (WeakAlgorithmException
  * │       UnknownAlgorithmException NotAvailableException) MessageKeyException (KeyUnavailableException
- * │       KeyRefusedException KeyExhaustedException) NotClearedException NamespaceException
+ * │       KeyRefusedException KeyExhaustedException) NotClearedException NamespaceException BatchException
  * └── WireException
  * </pre>
  */

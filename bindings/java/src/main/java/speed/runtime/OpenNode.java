@@ -19,6 +19,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.NotAvailableException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.wire.Batch;
 import speed.wire.Entry;
 import speed.wire.Given;
 import speed.wire.Hosts;
@@ -162,6 +163,18 @@ final class OpenNode implements Node {
     public Published publish(String topic, Object payload, SendOptions options) {
         checkOpen();
         return runtime.outbox().publish(Given.value("topic", topic), payload, Given.value("options", options));
+    }
+
+    @Override
+    public Published publishBatch(String topic, List<?> payloads, SendOptions options) {
+        checkOpen();
+        return publish(topic, Batch.of(Given.value("payloads", payloads)), options);
+    }
+
+    @Override
+    public Map<String, Published> publishBatch(List<? extends Map.Entry<String, ?>> pairs, SendOptions options) {
+        checkOpen();
+        return runtime.outbox().publishEach(Batch.ofTopics(Given.value("pairs", pairs)), Given.value("options", options));
     }
 
     @Override

@@ -4,13 +4,17 @@ import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import speed.Published;
 import speed.SendOptions;
 import speed.errors.ConfigurationException;
 import speed.errors.NotAvailableException;
 import speed.fs.FileSource;
 import speed.segment.Source;
+import speed.wire.Content;
 import speed.wire.EnvelopeType;
 import speed.wire.Hosts;
 import speed.wire.Limits;
@@ -134,8 +138,22 @@ final class Outbox {
 
     /** Sends an event to every node that subscribes to it and allows this one. */
     public Published publish(String topic, Object payload, SendOptions options) {
-        byte[] event = messages.encode(draft(Names.checkTopic(topic), options), payload, options);
-        return publishing.publish(topic, event, options);
+        return publishing.publish(topic, event(topic, payload, options), options);
+    }
+
+    /** Sends one event for each topic, within one longest wait for all; what cannot be written keeps all back. */
+    public Map<String, Published> publishEach(Map<String, Content> payloads, SendOptions options) {
+        long deadline = System.nanoTime() + options.timeout().toNanos();
+        Map<String, byte[]> events = new LinkedHashMap<>();
+        payloads.forEach((topic, payload) -> events.put(topic, event(topic, payload, options)));
+        Map<String, Published> published = new LinkedHashMap<>();
+        events.forEach((topic, event) -> published.put(topic, publishing.publish(
+                topic, event, options.withTimeout(Duration.ofNanos(deadline - System.nanoTime())))));
+        return Collections.unmodifiableMap(published);
+    }
+
+    private byte[] event(String topic, Object payload, SendOptions options) {
+        return messages.encode(draft(Names.checkTopic(topic), options), payload, options);
     }
 
     private MessageDraft draft(String topic, SendOptions options) {

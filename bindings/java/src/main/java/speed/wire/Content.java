@@ -28,18 +28,21 @@ public record Content(int type, String custom, String typeUrl, byte[] data, int 
     private static final String TEXT = "text/plain";
     static final String BYTES = "application/octet-stream";
     private static final String JSON = "application/json";
-    private static final String PROTOBUF_TYPE = "application/protobuf";
+    static final String PROTOBUF_TYPE = "application/protobuf";
     private static final Map<Integer, String> TYPES =
             Map.of(0, BYTES, PROTOBUF, PROTOBUF_TYPE, 2, JSON, 3, "application/avro");
     private static final Map<Integer, String> ENCODINGS = Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd",
             4, "lz4");
 
-    private Content(int type, String custom, String typeUrl, byte[] data) {
+    Content(int type, String custom, String typeUrl, byte[] data) {
         this(type, custom, typeUrl, data, 0, 0);
     }
 
-    /** The bytes of a value and the type that is inferred from it. */
+    /** The bytes of a value and the type that is inferred from it; what is content already stays as it is. */
     public static Content of(Object given) {
+        if (given instanceof Content content) {
+            return content;
+        }
         Object payload = Plain.of(given, "payload");
         if (payload instanceof String text) {
             return new Content(CUSTOM, TEXT, null, utf8(text));
