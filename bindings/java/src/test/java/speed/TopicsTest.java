@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -27,6 +28,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.errors.WireException;
 import speed.tool.BenchRoot;
+import speed.wire.Values;
 
 /** Clients of durable topics beside what is published of their conversations. */
 @Timeout(60)
@@ -213,6 +215,28 @@ class TopicsTest {
         assertThrows(NodeClosedException.class, () -> consumer.receive(SOON));
         consumer.close();
         assertNull(consumer.receive(SOON));
+    }
+
+    private record Order(long id, double amount) {}
+
+    /** As a host delivers it: nothing is said of it but who published it. */
+    private static byte[] record(Object payload) {
+        byte[] about = Values.encode(Map.of("publisher", "shop"), "about");
+        byte[] packed = Values.encode(payload, "payload");
+        return ByteBuffer.allocate(32 + about.length + packed.length).put((byte) 1).putInt(24, about.length)
+                .position(32).put(about).put(packed).array();
+    }
+
+    @Test
+    void thePayloadOfAMessageIsTakenAsAType() throws InterruptedException {
+        Map<String, Object> order = Map.of("id", 1, "amount", 20.5);
+        hosting.register("topics.read",
+                request -> Map.of("lane", "x", "next", 1, "messages", List.of(List.of(0, 0, 0, record(order)))));
+        TopicMessage message = billing.topic("orders").reader(Start.LATEST).receive(SOON);
+        assertEquals(new Order(1, 20.5), message.payload(Order.class));
+        assertEquals(Map.of("id", 1L, "amount", 20.5), message.payload(Map.class));
+        assertEquals("BAD_PAYLOAD: the payload must be String, not Map",
+                assertThrows(WireException.class, () -> message.payload(String.class)).getMessage());
     }
 
     @Test
