@@ -1,6 +1,7 @@
 package speed.tool;
 
 import java.time.Duration;
+import java.util.AbstractMap.SimpleEntry;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -17,6 +18,7 @@ import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
 import speed.SendOptions;
+import speed.errors.SpeedException;
 import speed.fs.Posix;
 import speed.tool.Operation.Fields;
 
@@ -83,6 +85,7 @@ final class AgentOperations {
         table.put("burst", this::burst);
         table.put("drain", this::drain);
         table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")).count());
+        table.put("publish_batch", this::publishBatch);
         table.put("subscribe", fields -> {
             node.subscribe(fields.text("pattern"), events::add);
             return null;
@@ -117,18 +120,41 @@ final class AgentOperations {
         return node.send(fields.text("target"), fields.get("payload"), options);
     }
 
+    private Object publishBatch(Fields fields) {
+        if (fields.get("pairs") == null) {
+            return node.publishBatch(fields.text("topic"), (List<?>) fields.get("payloads")).count();
+        }
+        List<Map.Entry<String, Object>> pairs = new ArrayList<>();
+        for (Object pair : (List<?>) fields.get("pairs")) {
+            pairs.add(new SimpleEntry<>((String) ((List<?>) pair).get(0), ((List<?>) pair).get(1)));
+        }
+        Map<String, Object> counts = new LinkedHashMap<>();
+        node.publishBatch(pairs).forEach((topic, published) -> counts.put(topic, published.count()));
+        return counts;
+    }
+
     private static Map<String, Object> shown(Message message) {
         if (message == null) {
             return null;
         }
         Map<String, Object> shown = new LinkedHashMap<>();
         shown.put("payload", message.payload());
+        shown.put("payloads", payloads(message));
         shown.put("source", message.source());
         shown.put("redelivered", message.redelivered());
         shown.put("topic", message.topic());
         shown.put("traceparent", message.traceparent());
         shown.put("messageId", message.messageId());
         return shown;
+    }
+
+    /** Its payloads, or the code of why there are none. */
+    private static Object payloads(Message message) {
+        try {
+            return message.payloads();
+        } catch (SpeedException refused) {
+            return refused.code();
+        }
     }
 
     private Object burst(Fields fields) {

@@ -15,6 +15,7 @@ import speed.errors.WireException;
 import speed.segment.Assembler;
 import speed.segment.Segment;
 import speed.tool.VectorGuard;
+import speed.wire.Batch;
 import speed.wire.Block;
 import speed.wire.Control;
 import speed.wire.Cursor;
@@ -149,6 +150,10 @@ enum Decoder {
         String whole = text(data);
         int end = (whole + "\0").indexOf('\0');
         String content = whole.substring(Math.min(end + 1, whole.length()));
+        if (whole.startsWith(Batch.TYPE + "\0")) {
+            Batch.decode(content.getBytes(StandardCharsets.ISO_8859_1));
+            return;
+        }
         if (!whole.startsWith("application/json\0")) {
             ValueReader.decode(content.getBytes(StandardCharsets.ISO_8859_1), "payload");
             return;

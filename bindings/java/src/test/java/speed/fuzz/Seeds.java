@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import speed.wire.Batch;
 import speed.wire.Contract;
 
 /** The bytes of all vectors, valid or not, as inputs of the decoders; without the MAC that a decoder adds. */
@@ -45,6 +46,8 @@ final class Seeds {
             add(Decoder.MESSAGE, one.bytes("hex"));
             add(Decoder.FRONT, one.bytes("hex"));
         }
+        cases("batches", "written", "read", "refused").forEach(one ->
+                add(Decoder.CONTENT, typed(Batch.TYPE, one.bytes("hex"))));
         cases("topics", "records_valid", "records_invalid").forEach(one -> add(Decoder.TOPIC, one.bytes("hex")));
         for (String file : List.of("signatures", "encryption")) {
             cases(file, "valid", "invalid").forEach(one -> add(Decoder.PROTECTED, one.bytes("hex")));
@@ -69,7 +72,7 @@ final class Seeds {
         for (Contract one : cases("entries", "valid", "invalid")) {
             byte[] line = firstLine(one.bytes("content"));
             add(Decoder.ENTRY, line);
-            add(Decoder.CONTENT, json(line));
+            add(Decoder.CONTENT, typed("application/json", line));
         }
         cases("cursors", "cursors_valid", "cursors_invalid").forEach(one -> add(Decoder.CURSOR, withoutMac(one)));
         cases("cursors", "fences_valid", "fences_invalid").forEach(one -> add(Decoder.FENCE, withoutMac(one)));
@@ -93,8 +96,8 @@ final class Seeds {
         }
     }
 
-    private static byte[] json(byte[] text) {
-        return ("application/json\0" + new String(text, StandardCharsets.ISO_8859_1)).getBytes(StandardCharsets.ISO_8859_1);
+    private static byte[] typed(String mediaType, byte[] data) {
+        return (mediaType + "\0" + new String(data, StandardCharsets.ISO_8859_1)).getBytes(StandardCharsets.ISO_8859_1);
     }
 
     private static byte[] firstLine(byte[] file) {
