@@ -64,6 +64,31 @@ public interface Messenger {
     void sendAll(String target, Iterable<?> payloads, SendOptions options);
 
     /**
+     * Sends many payloads as one message, with one id, one acknowledgement and one handling. The receiver finds them in
+     * {@link Message#payloads()}.
+     *
+     * @param target a node that allows this one
+     * @param payloads values, or protobuf messages
+     * @return the message id
+     * @throws speed.errors.BatchException for more payloads than one batch holds
+     */
+    default String sendBatch(String target, List<?> payloads) {
+        return sendBatch(target, payloads, SendOptions.DEFAULT);
+    }
+
+    /**
+     * Sends many payloads as one message, with one id, one acknowledgement and one handling. The receiver finds them in
+     * {@link Message#payloads()}.
+     *
+     * @param target a node that allows this one
+     * @param payloads values, or protobuf messages
+     * @param options as of {@link #send}
+     * @return the message id
+     * @throws speed.errors.BatchException for more payloads than one batch holds
+     */
+    String sendBatch(String target, List<?> payloads, SendOptions options);
+
+    /**
      * Handles messages on the workers, in order for each sender. One handler a node.
      *
      * @param handler where it throws, the node's policy says what becomes of the message ({@link Node.Builder#onError})

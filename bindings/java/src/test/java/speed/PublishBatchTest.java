@@ -29,7 +29,7 @@ import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SignaturePolicy;
 
-/** M-30: many payloads in one event, between nodes. */
+/** M-30: many payloads in one event or message, between nodes. */
 class PublishBatchTest extends TwoNodes {
     private record Order(int id, double amount) {}
 
@@ -51,6 +51,15 @@ class PublishBatchTest extends TwoNodes {
         assertEquals("application/x-speed-batch", event.contentType());
         assertEquals(Arrays.asList(1L, "two", null), event.payloads());
         assertTrue(got.isEmpty());
+    }
+
+    @Test
+    void aBatchForOneNodeIsOneMessageWithOneAcknowledgement() throws InterruptedException {
+        billing.onMessage(got::add);
+        String id = analytics.sendBatch("billing", List.of(1, 2), SendOptions.DEFAULT.withAcknowledgement());
+        Message message = next();
+        assertEquals(id, message.messageId());
+        assertEquals(List.of(1L, 2L), message.payloads());
     }
 
     @Test

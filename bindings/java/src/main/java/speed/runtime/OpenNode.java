@@ -124,6 +124,12 @@ final class OpenNode implements Node {
     }
 
     @Override
+    public String sendBatch(String target, List<?> payloads, SendOptions options) {
+        checkOpen();
+        return send(target, Batch.of(Given.value("payloads", payloads)), options);
+    }
+
+    @Override
     public void segment(String target, int segmentSize, double parityRate) {
         checkOpen();
         if (Hosts.isRemote(Given.value("target", target))) {
