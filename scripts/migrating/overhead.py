@@ -44,11 +44,11 @@ def consume_raw(address: str, count: int, ready: Any, found: Any) -> None:
     consumer.subscribe([RAW])
     latencies = []
     while len(latencies) < count:
-        for record in consumer.consume(1, 1.0) + consumer.consume(99, 0.002):
-            if record.error() is None:
-                latencies.append(_since(record.value()))
-                ready.set()
-        consumer.commit(asynchronous=True) if len(latencies) % 100 == 1 else None
+        record = consumer.poll(1.0)
+        if record is not None and record.error() is None:
+            latencies.append(_since(record.value()))
+            ready.set()
+            consumer.commit(asynchronous=True) if len(latencies) % 100 == 1 else None
     consumer.close()
     found.put((RAW, latencies))
 

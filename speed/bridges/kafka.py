@@ -434,7 +434,7 @@ class KafkaSubscription:
             records, self._early = self._early, []
             try:
                 records = records or consumer.consume(1, min(left, 1.0))
-                records += consumer.consume(most - 1, 0.002) if records and most > 1 else []
+                records += consumer.consume(most - 1, 0) if records and most > 1 else []
             except kafka.KafkaException as error:  # of what is asked when partitions come
                 raise error_of(error.args[0]) from None
             refused, self._refused = self._refused, None
