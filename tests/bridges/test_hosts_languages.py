@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,6 +112,64 @@ def test_errors_of_the_way_say_what_is_wrong(analytics: Agent, billing: speed.No
     assert analytics.refusal("call", **asked("charge", target, amount=1)).code == code
     if code != "INVALID_NAME":
         assert analytics.refusal("send", target=target, payload=1, timeout=WAIT_SECONDS).code == code
+
+
+@pytest.mark.parametrize(
+    ("target", "service", "code", "execution"),
+    [
+        ("billing@hostb", "sold_out", "SOLD_OUT", "ran"),
+        ("billing@hostb", "nothing", "SERVICE_NOT_FOUND", "not begun"),
+        ("slow@hostb", "charge", "UNKNOWN_NODE", "not begun"),
+    ],
+)
+def test_a_call_that_is_waited_for_later_ends_with_the_same_error(
+    analytics: Agent, billing: speed.Node, target: str, service: str, code: str, execution: str
+) -> None:
+    analytics.ask("start", call=1, **asked(service, target))
+    error = analytics.refusal("outcome", call=1)
+    assert (error.code, error.execution) == (code, execution)
+
+
+def test_a_call_is_withdrawn_on_the_other_host(pair: Pair, analytics: Agent) -> None:
+    slow = pair.b.node("slow", allow=["analytics@hosta"])
+    began, ended = threading.Event(), threading.Event()
+
+    @slow.service("wait")
+    def wait(request: speed.Request) -> None:
+        began.set()
+        if request.cancellation.wait(WAIT_SECONDS):
+            ended.set()
+
+    analytics.ask("start", call=1, **asked("wait", "slow@hostb"))
+    assert began.wait(WAIT_SECONDS)
+    analytics.ask("withdraw", call=1)
+    assert analytics.refusal("outcome", call=1).code == "WITHDRAWN"
+    assert ended.wait(WAIT_SECONDS)
+
+
+def test_a_host_that_goes_away_ends_what_waits_for_it(pair: Pair, analytics: Agent) -> None:
+    slow = pair.b.node("slow", allow=["analytics@hosta"])
+    began = threading.Event()
+
+    @slow.service("wait")
+    def wait(request: speed.Request) -> None:
+        began.set()
+        request.cancellation.wait(WAIT_SECONDS)
+
+    analytics.ask("start", call=1, **asked("wait", "slow@hostb"))
+    assert began.wait(WAIT_SECONDS)
+    pair.b.end()
+    try:
+        error = analytics.refusal("outcome", call=1)
+        assert (error.code, error.execution) == ("HOST_AWAY", "may have run")
+    finally:
+        pair.b.start()
+        pair.meet()
+
+
+def test_payloads_in_segments_do_not_cross(analytics: Agent) -> None:
+    error = analytics.refusal("segment", target="billing@hostb", size=65536, parity=0)
+    assert error.code == "NOT_AVAILABLE"
 
 
 @pytest.mark.parametrize("pattern", ["analytics@hosta", "*@hosta"])
