@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "decoding.hpp"
+#include "speed/message_error.hpp"
 
 namespace agent {
 
@@ -40,6 +41,21 @@ speed::CallOptions call_options(const Json& command) {
   options.timeout = speed::Seconds(seconds(command, options.timeout.count()));
   options.traceparent = optional_text(command, "traceparent");
   return options;
+}
+
+std::vector<speed::Value> values_of(const Json& payloads) {
+  std::vector<speed::Value> values;
+  for (const Json& payload : payloads) values.push_back(value_of(payload));
+  return values;
+}
+
+// The values, or the code of why there are none.
+Json payloads_of(const speed::Message& message) try {
+  Json payloads = Json::array();
+  for (const speed::Value& payload : message.payloads()) payloads.push_back(json_of(payload));
+  return payloads;
+} catch (const speed::MessageError& error) {
+  return error.code();
 }
 
 std::int64_t number_of_call(const Json& command) { return command.at("call").get<std::int64_t>(); }
@@ -81,7 +97,7 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"receive", &Commands::receive},     {"finish", &Commands::finish},   {"call", &Commands::call},
     {"start", &Commands::start},         {"withdraw", &Commands::withdraw}, {"outcome", &Commands::outcome},
     {"try_call", &Commands::call},       {"pipeline", &Commands::pipeline}, {"large", &Commands::large},
-    {"publish", &Commands::publish},     {"subscribe", &Commands::subscribe}, {"event", &Commands::event},
+    {"publish", &Commands::publish},     {"publish_batch", &Commands::publish_batch}, {"subscribe", &Commands::subscribe}, {"event", &Commands::event},
     {"ping", &Commands::ping},           {"services", &Commands::services}, {"info", &Commands::info},
     {"stats", &Commands::stats},         {"nodes", &Commands::nodes},     {"wait_for", &Commands::wait_for},
     {"joins", &Commands::joins},         {"leaves", &Commands::leaves},   {"burst", &Commands::burst},
@@ -204,10 +220,23 @@ Json Commands::publish(const Json& command) {
   return node_.publish(text(command, "topic"), value_of(command.at("payload"))).count();
 }
 
+// Of pairs: how many got the event of each topic.
+Json Commands::publish_batch(const Json& command) {
+  if (!command.contains("pairs")) {
+    return node_.publish_batch(text(command, "topic"), values_of(command.at("payloads"))).count();
+  }
+  std::vector<std::pair<std::string, speed::Value>> pairs;
+  for (const Json& pair : command["pairs"]) pairs.emplace_back(pair.at(0).get<std::string>(), value_of(pair.at(1)));
+  Json counts = Json::object();
+  for (const auto& [topic, published] : node_.publish_batch(pairs)) counts[topic] = published.count();
+  return counts;
+}
+
 Json Commands::subscribe(const Json& command) {
   node_.subscribe(text(command, "pattern"), [this](speed::Message& message) {
     events_.add({{"topic", message.topic()},
                  {"payload", agent::json_of(message.payload())},
+                 {"payloads", payloads_of(message)},
                  {"source", message.source()}});
   });
   return nullptr;

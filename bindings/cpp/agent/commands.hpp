@@ -58,6 +58,7 @@ class Commands {
   Json pipeline(const Json& command);
   Json large(const Json& command);
   Json publish(const Json& command);
+  Json publish_batch(const Json& command);
   Json subscribe(const Json& command);
   Json event(const Json& command);
   Json ping(const Json& command);

@@ -11,6 +11,7 @@
 #include "speed/error.hpp"
 #include "speed/segment.hpp"
 #include "vector_guard.hpp"
+#include "wire/batch.hpp"
 #include "wire/content.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
@@ -137,10 +138,23 @@ void read_message(ByteView data) {
   message.payload();
 }
 
+// M-30: the parts lie one behind the other, and are all there is but their number and lengths.
+void read_batch(ByteView data) {
+  const std::byte* settled = data.data() + sizeof(std::uint32_t);
+  for (const wire::BatchPart& part : wire::split_batch(data)) {
+    require(part.data.data() >= settled + 2 * sizeof(std::uint32_t) + part.type_url.size());
+    settled = part.data.data() + part.data.size();
+  }
+  require(settled == data.data() + data.size());
+  wire::decode_batch(data);
+}
+
 void read_content(ByteView data) {
   const std::string_view all = wire::text(data);
   const std::size_t end = std::min(all.find('\0'), all.size());
-  wire::decode_content(all.substr(0, end), data.subspan(std::min(end + 1, all.size())));
+  const ByteView content = data.subspan(std::min(end + 1, all.size()));
+  if (all.substr(0, end) == wire::batch_type) return read_batch(content);
+  wire::decode_content(all.substr(0, end), content);
 }
 
 // L-1, R-4: a file name that is taken is the one that its meaning is written as, and leads nowhere else.

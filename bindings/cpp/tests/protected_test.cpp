@@ -160,6 +160,34 @@ TEST_F(Protected, events_and_batches_are_checked_alike_m_18) {
   EXPECT_TRUE(test::eventually([&] { return taken().size() == 2; }));
 }
 
+TEST_F(Protected, a_batch_is_signed_compressed_and_encrypted_as_one_m_30) {
+  const MessageKey reader = MessageKey::generate("analytics-1", "x25519-chacha20-poly1305");
+  trust(SignaturePolicy::require);
+  reader_.keys->put("own", {reader});
+  sign();
+  writer_.keys->put("analytics", {reader.public_part()});
+  writer_.encrypt_to = {"analytics"};
+  writer_.compression = "zstd";
+  open();
+  std::promise<Message> came;
+  analytics_->subscribe("orders.*", [&](Message& message) { came.set_value(message); });
+  billing_->wait_for("analytics", Seconds(20));
+  EXPECT_EQ(billing_->publish_batch("orders.created", {order(), "second"}).count(), 1U);
+  auto coming = came.get_future();
+  ASSERT_EQ(coming.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const Message message = coming.get();
+  EXPECT_EQ(message.payloads(), (std::vector<Value>{order(), "second"}));
+  EXPECT_EQ(message.signed_by(), "billing-1");
+  EXPECT_EQ(message.opened_by(), "analytics-1");
+}
+
+TEST_F(Protected, a_batch_that_cannot_be_protected_keeps_all_back_m_30) {
+  open();
+  SendOptions options;
+  options.protection.classification = Classification::restricted;
+  EXPECT_THROW(billing_->publish_batch({{"orders.created", 1}, {"orders.paid", 2}}, options), NotEncryptedError);
+}
+
 TEST_F(Protected, a_key_that_is_put_later_signs_from_the_next_message_on_m_26) {
   trust(SignaturePolicy::require);
   const MessageKey next = [] {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "speed/conversion.hpp"
 #include "speed/segment.hpp"
@@ -21,6 +22,9 @@ class Message {
 
   // The value the sender gave, decoded at each call; WireError when it is not what its type says, or is encoded.
   Value payload() const;
+  // The values of a batch (Node::publish_batch), else the one payload; as of `payload`, and BatchError for a batch whose
+  // number, lengths and end do not agree.
+  std::vector<Value> payloads() const;
   ByteView payload_bytes() const;  // without a copy; decrypted and decompressed, or else as it travelled
   // The bytes of a payload that lies in the node's store, since it is above 16 MiB; null for all others. Readable until
   // the handler returned, or the next `receive`; then reading throws SegmentStoreError. The two above hold all of it.

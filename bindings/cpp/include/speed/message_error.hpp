@@ -13,7 +13,8 @@
 // ├── MessageKeyError
 // │       KeyUnavailableError KeyRefusedError KeyExhaustedError
 // ├── ClearanceError
-// └── NamespaceError
+// ├── NamespaceError
+// └── BatchError
 //
 // Threads: plain data, as all errors. Neither key nor payload is ever in the text.
 #pragma once
@@ -139,6 +140,12 @@ class ClearanceError : public MessageError {
 class NamespaceError : public MessageError {
  public:
   explicit NamespaceError(const std::string& message) : MessageError("OTHER_NAMESPACE", message) {}
+};
+
+// A batch lies about its payloads.
+class BatchError : public MessageError {
+ public:
+  explicit BatchError(const std::string& message) : MessageError("BAD_BATCH", message) {}
 };
 
 // end of what is generated

@@ -235,6 +235,12 @@ class Node {
   // --- events. InvalidNameError; `publish` also UnserialisableError ---
   // To those with room at once, then to the others as they find room, within one timeout for all.
   Published publish(const std::string& topic, const Value& payload, SendOptions options = {});
+  // Many payloads as one event; Message::payloads gives them. BatchError: they are more than 65536.
+  Published publish_batch(const std::string& topic, const std::vector<Value>& payloads, SendOptions options = {});
+  // One event for each topic, in the order of their first payloads; what became of each. The timeout is for all of them.
+  // Nothing is sent before all are encoded.
+  std::map<std::string, Published> publish_batch(const std::vector<std::pair<std::string, Value>>& payloads,
+                                                 SendOptions options = {});
   // Messages, and events of `topics` (patterns), many at a time, in order for each sender. All are acknowledged and
   // finished when the handler returned. If it throws, the batch is handed over again after a moment; if the node closes
   // meanwhile, it waits for the next start. After a crash what was not finished comes again, with the same `sequence`.

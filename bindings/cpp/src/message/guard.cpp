@@ -92,16 +92,20 @@ void Guard::encrypt_payload(std::string_view media_type, Buffer& content, Messag
   content = std::move(sealed);
 }
 
-// Compresses, encrypts, signs (M-25).
 void Guard::write(const Value& payload, MessageFields fields, const Protection& asked, Buffer& out) const {
+  Buffer content;
+  wire::encode_content(payload, content);
+  write(wire::media_type_of(payload), std::move(content), std::move(fields), asked, out);
+}
+
+// Compresses, encrypts, signs (M-25).
+void Guard::write(std::string_view media_type, Buffer content, MessageFields fields, const Protection& asked,
+                  Buffer& out) const {
   const Keys keys = keys_for(fields, asked);
   fields.publisher_team = security_.publisher_team;
   fields.contains_pii = asked.contains_pii;
   if (asked.classification) fields.data_classification = name_of(*asked.classification);
   check_sensitivity(fields.data_classification, !keys.encrypt_to.empty());
-  const std::string_view media_type = wire::media_type_of(payload);
-  Buffer content;
-  wire::encode_content(payload, content);
   check_size(content.size());
   compress_payload(asked.compression.value_or(security_.compression), content, fields);
   encrypt_payload(media_type, content, fields, keys, asked);

@@ -27,6 +27,9 @@ class Guard {
   // Appends one message as its options and the settings ask. MessageError, WireError, UnserialisableError,
   // PayloadTooLargeError.
   void write(const Value& payload, wire::MessageFields fields, const Protection& asked, wire::Buffer& out) const;
+  // The same for a payload that is bytes of this media type already.
+  void write(std::string_view media_type, wire::Buffer content, wire::MessageFields fields, const Protection& asked,
+             wire::Buffer& out) const;
 
   // Whether such a message is looked at: what is large must be in memory for that (M-16).
   bool looks_at(const wire::MessageView& view) const;

@@ -25,6 +25,11 @@ void Guard::write(const Value& /*payload*/, wire::MessageFields /*fields*/, cons
   refuse();
 }
 
+void Guard::write(std::string_view /*media_type*/, wire::Buffer /*content*/, wire::MessageFields /*fields*/,
+                  const Protection& /*asked*/, wire::Buffer& /*out*/) const {
+  refuse();
+}
+
 bool Guard::looks_at(const wire::MessageView& /*view*/) const { return false; }
 
 Opened Guard::open(const wire::MessageView& /*view*/, std::int64_t /*now_ms*/) const { refuse(); }

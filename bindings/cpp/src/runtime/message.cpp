@@ -1,6 +1,7 @@
 #include "speed/message.hpp"
 
 #include "runtime/message_state.hpp"
+#include "wire/batch.hpp"
 
 namespace speed {
 
@@ -13,9 +14,14 @@ std::optional<std::string> owned(std::optional<std::string_view> text) {
 }  // namespace
 
 Value Message::payload() const {
-  const message::Opened& opened = state_->opened;
-  if (opened.plain && !opened.is_encoded) return state_->view.decode_plain(opened.plain->view());
-  return state_->large == nullptr ? state_->view.payload() : state_->view.decode(state_->large->payload_bytes());
+  state_->check_plain();
+  return state_->view.decode_plain(payload_bytes());
+}
+
+std::vector<Value> Message::payloads() const {
+  if (content_type() != wire::batch_type) return {payload()};
+  state_->check_plain();
+  return wire::decode_batch(payload_bytes());
 }
 
 ByteView Message::payload_bytes() const {

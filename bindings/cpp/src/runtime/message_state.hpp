@@ -38,6 +38,10 @@ struct Message::State {
   std::atomic<bool> finished = false;
 
   const std::string& source() const { return lane->source(); }
+  // WireError if what the payload says cannot be read: it is still encoded or encrypted.
+  void check_plain() const {
+    if (!opened.plain || opened.is_encoded) view.check_plain();
+  }
   // Committed before the next message of its sender begins: one repeat a crash (L-15).
   void done() {
     if (!finished.exchange(true)) lane->finish({&sequence, 1});

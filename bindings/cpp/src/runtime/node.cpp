@@ -10,6 +10,7 @@
 #include "runtime/span.hpp"
 #include "runtime/topic_host.hpp"
 #include "speed/error.hpp"
+#include "wire/batch.hpp"
 #include "wire/control.hpp"
 #include "wire/hosts.hpp"
 #include "wire/message.hpp"
@@ -310,6 +311,29 @@ std::optional<Message> Node::receive(std::optional<Seconds> timeout) {
 
 // --- events ---
 
+namespace {
+
+wire::Buffer event_of(Runtime& node, wire::Batch batch, const SendOptions& options) {
+  wire::Buffer event;
+  node.encode(wire::batch_type, std::move(batch).take(), node.fields_of(options), options.protection, event);
+  return event;
+}
+
+// One after the other, within one timeout for all.
+std::map<std::string, Published> published_each(Runtime& node,
+                                                const std::vector<std::pair<std::string, wire::Buffer>>& events,
+                                                SendOptions options) {
+  const double ends = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
+  std::map<std::string, Published> published;
+  for (const auto& [topic, event] : events) {
+    options.timeout = Seconds(std::max(0.0, ends - fs::monotonic_seconds()));
+    published.emplace(topic, runtime::Publishing(node, topic, event.view(), options).publish());
+  }
+  return published;
+}
+
+}  // namespace
+
 Published Node::publish(const std::string& topic, const Value& payload, SendOptions options) {
   Runtime& node = open();
   wire::check_topic(topic);
@@ -317,6 +341,27 @@ Published Node::publish(const std::string& topic, const Value& payload, SendOpti
   wire::Buffer encoded;
   node.encode(payload, node.fields_of(options), options.protection, encoded);
   return runtime::Publishing(node, topic, encoded.view(), options).publish();
+}
+
+Published Node::publish_batch(const std::string& topic, const std::vector<Value>& payloads, SendOptions options) {
+  Runtime& node = open();
+  wire::check_topic(topic);
+  wire::Batch batch;
+  for (const Value& payload : payloads) batch.add(payload);
+  options.topic = topic;
+  const wire::Buffer event = event_of(node, std::move(batch), options);
+  return runtime::Publishing(node, topic, event.view(), options).publish();
+}
+
+std::map<std::string, Published> Node::publish_batch(const std::vector<std::pair<std::string, Value>>& payloads,
+                                                     SendOptions options) {
+  Runtime& node = open();
+  std::vector<std::pair<std::string, wire::Buffer>> events;
+  for (auto& [topic, batch] : wire::batches_of(payloads)) {
+    options.topic = topic;
+    events.emplace_back(topic, event_of(node, std::move(batch), options));
+  }
+  return published_each(node, events, options);
 }
 
 void Node::on_batch(const std::vector<std::string>& topics, BatchHandler handler) {

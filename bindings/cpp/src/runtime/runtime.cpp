@@ -408,6 +408,12 @@ void Runtime::encode(const Value& payload, const wire::MessageFields& fields, co
   context.guard->write(payload, fields, asked, out);
 }
 
+void Runtime::encode(std::string_view media_type, wire::Buffer content, const wire::MessageFields& fields,
+                     const Protection& asked, wire::Buffer& out) const {
+  if (!protects(asked)) return wire::encode_message(media_type, content.view(), fields, out);
+  context.guard->write(media_type, std::move(content), fields, asked, out);
+}
+
 bool Runtime::protects(const Protection& asked) const {
   return context.guard != nullptr && context.guard->protects(asked);
 }

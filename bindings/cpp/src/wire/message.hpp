@@ -100,6 +100,7 @@ class MessageView {
   ByteView payload_bytes() const { return payload_; }  // as sent
   Value payload() const;  // decoded anew at each call; WireError when it is not what its type says
   Value decode(ByteView payload) const;  // likewise, a payload that lies elsewhere
+  void check_plain() const;  // WireError if the payload travelled encoded or encrypted
   Value decode_plain(ByteView payload) const;  // one that was decrypted and decompressed
   ByteView bytes() const { return data_.bytes; }  // exactly what was received (M-12)
 

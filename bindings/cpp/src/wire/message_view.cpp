@@ -99,10 +99,14 @@ std::map<std::string, Bytes> MessageView::extensions() const {
 Value MessageView::payload() const { return decode(payload_); }
 
 Value MessageView::decode(ByteView payload) const {
+  check_plain();
+  return decode_plain(payload);
+}
+
+void MessageView::check_plain() const {
   const std::string encoding = content_encoding();
   if (encoding != "none") refuse("content_encoding: is " + encoding + "; read payload_bytes");
   if (is_encrypted()) refuse("security.encryption: payload is encrypted; read payload_bytes");
-  return decode_plain(payload);
 }
 
 Value MessageView::decode_plain(ByteView payload) const { return decode_content(content_type(), payload); }
