@@ -15,7 +15,7 @@ from typing import Any
 from speed.errors import ConfigurationError, WireError
 from speed.segment import Assembler, keccak256, read_segment
 from speed.wire import names
-from speed.wire.content import decode_content
+from speed.wire.content import BATCH_TYPE, decode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message.large import Front
@@ -139,13 +139,15 @@ _MORE: dict[str, Callable[[bytes], None]] = {
 def more_seeds() -> dict[str, list[bytes]]:
     published = load("names")
     values = [bytes.fromhex(case["hex"]) for case in load("values")["valid"]]
+    batches = [bytes.fromhex(case["hex"]) for part in ("written", "read", "refused") for case in load("batches")[part]]
     segments = [bytes.fromhex(case["hex"]) for case in load("segments")["also_read"] + load("segments")["invalid"]]
     told = [case["name"] for case in published["valid_names"] + published["invalid_names"]]
     told += [case["file"] for case in published["files"]]
     return {
         "content": [b"application/json\0" + piece for piece in JSON_PIECES]
         + [b"application/msgpack\0" + value for value in values]
-        + [b"text/plain\0some text"],
+        + [b"text/plain\0some text"]
+        + [BATCH_TYPE.encode() + b"\0" + batch for batch in batches],
         "name": [name.encode("utf-8", "surrogatepass") for name in told],
         "segments": [b"".join(len(one).to_bytes(2, "big") + one for one in segments)],
         "front": [bytes.fromhex(case["hex"]) for case in load("messages")["valid"]],

@@ -90,9 +90,10 @@ void Batch::add(const Value& payload) {
   const std::string_view type = media_type_of(payload);
   put_size(bytes_.extend(size_bytes).data(), type.size());
   bytes_.append(wire::view(type));
-  const std::size_t begin = bytes_.extend(size_bytes).data() - bytes_.data() + size_bytes;
+  const std::size_t before = bytes_.size();
+  bytes_.extend(size_bytes);  // its length, which is known once it is written
   encode_content(payload, bytes_);
-  put_size(bytes_.data() + begin - size_bytes, bytes_.size() - begin);
+  put_size(bytes_.data() + before, bytes_.size() - before - size_bytes);
   put_size(bytes_.data(), ++count_);
 }
 
