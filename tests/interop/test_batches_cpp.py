@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 import speed
-from speed.wire.content import BATCH_TYPE
+from speed.wire.content import BATCH_TYPE, CUSTOM, Content
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import Agents
@@ -84,7 +84,7 @@ def test_what_is_no_batch_is_its_one_payload_in_cpp(node: speed.Node, subscribed
 
 def test_a_batch_that_lies_is_named_in_cpp(node: speed.Node, subscribed: Agent) -> None:
     """M-30."""
-    node.publish("orders.made", b"\xff\xff\xff\xff", content_type=BATCH_TYPE)
+    node.publish("orders.made", Content(CUSTOM, BATCH_TYPE, None, b"\xff\xff\xff\xff"))
     event = subscribed.ask("event", timeout=WAIT)
     assert (event["payload"], event["payloads"]) == (b"\xff\xff\xff\xff", "BAD_BATCH")
 
