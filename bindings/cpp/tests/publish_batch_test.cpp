@@ -24,7 +24,6 @@ class PublishBatch : public testing::Test {
     });
     sender_.wait_for("receiver", Seconds(20));
   }
-  ~PublishBatch() override { receiver_.close(); }
 
   Events seen() {
     const std::lock_guard guard(lock_);
