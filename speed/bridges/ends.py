@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from speed.bridges.address import Address
@@ -103,6 +103,8 @@ class BackendSink:
         self._backend, self._bridge = backend, bridge
         self._placing = cast(PlacingBackend, backend) if hasattr(backend, "publish_at") else None
         self._hops = BackendHops(address)
+        self._there: dict[str, int] = {}
+        """What the places say, as far as that is known."""
         self.most = backend.most_at_once
 
     def is_behind(self, load: Load) -> bool:
@@ -118,29 +120,46 @@ class BackendSink:
         return self._backend.unfit(load.message)
 
     def publish(self, loads: Sequence[Load]) -> int:
-        """With the places behind them, where they can be kept."""
-        messages = [load.message for load in loads if load.message is not None]
+        """With the places behind them, where they can be kept; what those show to be there is left out, and counted."""
         if self._placing is None:
-            self._backend.publish(messages, PUBLISH_SECONDS)
+            self._backend.publish(_messages(loads), PUBLISH_SECONDS)
             return 0
-        placed = loads if self._placing.keeps_places else ()
-        places = {load.lane: self._place(load) for load in placed if load.lane}
-        self._placing.publish_at(messages, list(places.values()), PUBLISH_SECONDS)
-        return 0
+        left = loads
+        while left:
+            placed = left if self._placing.keeps_places else ()
+            places = {load.lane: self._place(load) for load in placed if load.lane}
+            there = self._placing.publish_at(_messages(left), list(places.values()), PUBLISH_SECONDS)
+            self._remember(there or {lane: place.next for lane, place in places.items()})
+            if not there:
+                break
+            left = [load for load in left if load.sequence > there.get(load.lane, -1)]
+        return len(loads) - len(left)
 
     def _place(self, load: Load) -> Place:
         assert load.message is not None
-        return Place(self._bridge, load.lane, load.message.topic, load.sequence)
+        return Place(self._bridge, load.lane, load.message.topic, load.sequence, self._there.get(load.lane, 0))
 
     def next_of(self, lane: str, topic: str) -> int:
         """How far the messages of a lane of the source are in ``topic`` there; 0 if that is not known."""
         if self._placing is None or not self._placing.keeps_places:
             return 0
-        return self._placing.next_of(Place(self._bridge, lane, topic, 0), PUBLISH_SECONDS)
+        there = self._placing.next_of(Place(self._bridge, lane, topic, 0), PUBLISH_SECONDS)
+        self._remember({lane: there})
+        return there
+
+    def _remember(self, there: Mapping[str, int]) -> None:
+        """What is forgotten is told by the next attempt."""
+        if len(self._there) >= _MAX_KNOWN:
+            self._there.clear()
+        self._there.update(there)
 
     def close(self) -> None:
         """End the connection."""
         self._backend.close()
+
+
+def _messages(loads: Sequence[Load]) -> list[Outgoing]:
+    return [load.message for load in loads if load.message is not None]
 
 
 class BackendHops:

@@ -50,6 +50,8 @@ class KafkaBackend(TakesAll):
         self._address, self._max_bytes = address, max_message_bytes
         self._lock = threading.Lock()
         self._producer: Any = None
+        self._is_transacting = False
+        """Whether the producer's transactions have begun."""
         self._is_quiet = False
         """Whether it tells of failures only."""
         self._refused: Any = None
@@ -92,23 +94,32 @@ class KafkaBackend(TakesAll):
         """In transactions."""
         return bool(self._transaction)
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
         """One transaction. A place is an offset of the group, and its metadata say of which lane."""
         deadline = monotonic() + timeout
         if not self._transaction:
             self._send_quietly(self._opened(quiet=True), messages, deadline)
-            return
+            return {}
         with self._lock:
+            if not self._is_transacting:
+                there = self._begun_at(places, deadline)
+                if any(there[place.lane] != place.before for place in places):
+                    return there
             self._send_in_transaction(messages, places, deadline)
+        return {}
 
     def next_of(self, place: Place, timeout: float) -> int:
         """Ask for the offset of its group. Of lanes that have one topic only the last is known."""
         with self._lock:
-            asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
-            try:
-                (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
-            except kafka.KafkaException as error:
-                raise error_of(error.args[0]) from None
+            return self._next_of(place, timeout)
+
+    def _next_of(self, place: Place, timeout: float) -> int:
+        """``_lock`` is held."""
+        asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
+        try:
+            (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
+        except kafka.KafkaException as error:
+            raise error_of(error.args[0]) from None
         if found.error is not None and found.error.code() not in NOT_THERE:
             raise error_of(found.error)
         return int(found.offset) if found.offset > 0 and found.metadata == place.lane else 0
@@ -206,16 +217,19 @@ class KafkaBackend(TakesAll):
     def _drop(self, producer: Any) -> None:
         producer.purge(blocking=False)
         if self._producer is producer:
-            self._producer = None
+            self._forget_producer()
+
+    def _forget_producer(self) -> Any:
+        """The one there was."""
+        producer, self._producer, self._is_transacting = self._producer, None, False
+        return producer
 
     def _send_in_transaction(self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float) -> list[str]:
         """All or none; ``_lock`` is held."""
+        if not self._is_transacting:
+            self._begin_transacting(deadline)
+        producer = self._producer
         try:
-            if self._producer is None:
-                producer = kafka.Producer(self._producing(quiet=False))
-                producer.init_transactions(max(0.1, deadline - monotonic()))
-                self._producer = producer
-            producer = self._producer
             producer.begin_transaction()
             positions = self._send(producer, messages, deadline)
             for place in places:
@@ -230,6 +244,27 @@ class KafkaBackend(TakesAll):
             self._abort()
             raise
         return positions
+
+    def _begin_transacting(self, deadline: float) -> None:
+        """End the transaction of a producer before this one, which may take Kafka longer than one attempt."""
+        if self._producer is None:
+            self._producer = kafka.Producer(self._producing(quiet=False))
+        try:
+            self._producer.init_transactions(max(0.1, deadline - monotonic()))
+        except kafka.KafkaException as error:
+            if not error.args[0].retriable():
+                self._drop(self._producer)
+            raise error_of(error.args[0]) from None
+        self._is_transacting = True
+
+    def _begun_at(self, places: Sequence[Place], deadline: float) -> dict[str, int]:
+        """What is there, by lane, once no transaction before this producer's is under way."""
+        self._begin_transacting(deadline)
+        try:
+            return {place.lane: self._next_of(place, max(0.1, deadline - monotonic())) for place in places}
+        except BackendError:
+            self._forget_producer()  # so that it is asked again before anything is sent
+            raise
 
     def _send_offset(self, producer: Any, at: Any, group: Any) -> None:
         """librdkafka may wait for a lost coordinator for ever, whatever time it is given: then its producer is left."""
@@ -247,12 +282,12 @@ class KafkaBackend(TakesAll):
         try:
             done.result(_ANSWER_SECONDS)
         except FutureTimeout:
-            self._producer = None  # the next one of its transactional_id ends this transaction
+            self._forget_producer()  # the next one of its transactional_id ends this transaction
             raise BackendAwayError("Kafka did not take the position in time: try again") from None
 
     def _abort(self) -> None:
         """Give the transaction up: a producer that begins anew ends what is left of it."""
-        producer, self._producer = self._producer, None
+        producer = self._forget_producer()
         if producer is not None:
             try:
                 producer.abort_transaction(1.0)
@@ -295,7 +330,7 @@ class KafkaBackend(TakesAll):
     def close(self) -> None:
         """Forget what is not confirmed."""
         with self._lock:
-            producer, self._producer = self._producer, None
+            producer = self._forget_producer()
             placing, self._placing = self._placing, None
         if producer is not None:
             producer.purge(blocking=False)

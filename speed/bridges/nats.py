@@ -103,7 +103,7 @@ class NatsBackend(TakesAll):
         self._streams: set[str] = set()
         """Topics that a stream takes."""
         self.connections = 0
-        """Grows with each connection: what was asked for on another is forgotten."""
+        """Grows with each connection, and when one is lost: what was asked for on another is forgotten."""
 
     # --- the connection; on the loop ---
 
@@ -132,15 +132,17 @@ class NatsBackend(TakesAll):
             if _is_refusal(error) or is_untrusted(error):
                 refused.set()
 
+        async def lost() -> None:
+            self.connections += 1  # at once: nats-py listens on the next one before it tells of it
+
         async def again() -> None:
-            self.connections += 1
             self._changed.set()
 
         async def closed() -> None:
             self._changed.set()
 
         client = Client()
-        told: dict[str, Any] = {"error_cb": note, "reconnected_cb": again, "closed_cb": closed}
+        told: dict[str, Any] = {"error_cb": note, "disconnected_cb": lost, "reconnected_cb": again, "closed_cb": closed}
         connecting = asyncio.ensure_future(client.connect(**self._settings(), **told))
         refusing = asyncio.ensure_future(refused.wait())
         try:
@@ -450,7 +452,8 @@ class NatsSubscription:
             await self._add(stream, subjects, self._durable, deliver_policy=policy)
 
     async def _own_consumer(self, stream: str, subjects: str) -> str:
-        """One that owes nothing, where the one before owed something: servers send that after what is new (B-14).
+        """Another one than on the connection before (B-14): that may owe something, which servers send after what is
+        new, or be asked for something whose answer would go astray.
 
         The other is made before the first is removed, so a position is always there.
         """
@@ -464,10 +467,8 @@ class NatsSubscription:
         other = next(name for name in names if name != current)
         if other in found:
             await self._backend.context.delete_consumer(stream, other)
-        info = found[current]
-        if not info.num_ack_pending:
-            return current
-        begin = {"deliver_policy": api.DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": info.ack_floor.stream_seq + 1}
+        after = found[current].ack_floor.stream_seq
+        begin = {"deliver_policy": api.DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": after + 1}
         await self._add(stream, subjects, other, **begin)
         await self._backend.context.delete_consumer(stream, current)
         return other
@@ -490,7 +491,12 @@ class NatsSubscription:
         await self._backend.context.add_consumer(stream, config)
 
     async def _come(self, message: Any) -> None:
-        """Called by nats-py, for messages and for the end of a pull."""
+        """Called by nats-py, for messages and for the end of a pull.
+
+        What comes for one that is alone after its connection was lost lacks what was on its way then: it comes again.
+        """
+        if self._is_alone and self._connection != self._backend.connections:
+            return
         pull = self._pulls.get(self._names[int(message.subject.rpartition(".")[2])]) if not message.reply else None
         if pull is not None:
             pull.missing = 0

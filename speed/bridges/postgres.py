@@ -53,9 +53,14 @@ WITH kept AS (
   SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[], $4::bytea[], $5::text[]) RETURNING id)
 SELECT id, pg_notify('{table}', '') FROM kept ORDER BY id
 """
+_HOLD = """
+INSERT INTO prism_places (name, next) SELECT name, 0 FROM unnest($1::text[]) AS name ORDER BY name
+ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name RETURNING name, next
+"""
+"""Waits for who has one of these, such as an attempt before this one."""
 _PLACE = """
-INSERT INTO prism_places (name, next) SELECT * FROM unnest($1::text[], $2::bigint[])
-ON CONFLICT (name) DO UPDATE SET next = EXCLUDED.next
+UPDATE prism_places SET next = told.next FROM unnest($1::text[], $2::bigint[]) AS told (name, next)
+WHERE prism_places.name = told.name
 """
 _TAKE = """
 SELECT id, topic, key, bytes, hops, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
@@ -193,16 +198,16 @@ class PostgresBackend:
         """Positions are ids. All of them, or none."""
         if self.holds_old_rows:
             return self._loop.run(self._publish_old(messages), timeout)
-        return self._loop.run(self._publish(_columns(self._rows, messages), ()), timeout)
+        return self._loop.run(self._publish(_columns(self._rows, messages)), timeout)
 
     @property
     def keeps_places(self) -> bool:
         """In a table of their own."""
         return True
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
         """One transaction."""
-        self._loop.run(self._publish(_columns(self._rows, messages), places), timeout)
+        return self._loop.run(self._publish_at(_columns(self._rows, messages), places), timeout)
 
     def next_of(self, place: Place, timeout: float) -> int:
         """Read its row."""
@@ -212,13 +217,21 @@ class PostgresBackend:
         async with self._publishing() as connection:
             return int(await connection.fetchval(_NEXT, _place_name(place)) or 0)
 
-    async def _publish(self, columns: tuple[list[Any], ...], places: Sequence[Place]) -> list[str]:
+    async def _publish(self, columns: tuple[list[Any], ...]) -> list[str]:
         async with self._publishing() as connection, connection.transaction():
             rows = await connection.fetch(_INSERT.format(table=self.table), *columns)
-            if places:
-                named = [_place_name(place) for place in places]
-                await connection.execute(_PLACE, named, [place.next for place in places])
             return [str(row["id"]) for row in rows]
+
+    async def _publish_at(self, columns: tuple[list[Any], ...], places: Sequence[Place]) -> dict[str, int]:
+        named = [_place_name(place) for place in places]
+        async with self._publishing() as connection, connection.transaction():
+            if places:
+                held = {row["name"]: int(row["next"]) for row in await connection.fetch(_HOLD, named)}
+                if any(held[name] != place.before for name, place in zip(named, places, strict=True)):
+                    return {place.lane: held[name] for name, place in zip(named, places, strict=True)}
+                await connection.execute(_PLACE, named, [place.next for place in places])
+            await connection.fetch(_INSERT.format(table=self.table), *columns)
+        return {}
 
     async def _publish_old(self, messages: Sequence[Outgoing]) -> list[str]:
         async with self._publishing() as connection:

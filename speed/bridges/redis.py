@@ -30,15 +30,25 @@ _ANSWER_SECONDS = 10.0
 _JOIN_SECONDS = 2.0
 _MAX_SEQUENCE = 1 << 20
 _PLACED = """
-for at = 2, #ARGV, 4 do
+local there, is_other = {}, false
+for at = 1, #KEYS do
+  there[at] = redis.call('GET', KEYS[at]) or '0'
+  is_other = is_other or tonumber(there[at]) ~= tonumber(string.sub(ARGV[2], 20 * at - 19, 20 * at))
+end
+if is_other then return there end
+for at = 3, #ARGV, 4 do
   local fields = {'envelope', ARGV[at + 1]}
   if ARGV[at + 2] ~= '' then fields[3], fields[4] = 'key', string.sub(ARGV[at + 2], 2) end
   if ARGV[at + 3] ~= '' then fields[#fields + 1] = 'hops' fields[#fields + 1] = ARGV[at + 3] end
   redis.call('XADD', ARGV[at], '*', unpack(fields))
 end
 for at = 1, #KEYS do redis.call('SET', KEYS[at], string.sub(ARGV[1], 20 * at - 19, 20 * at)) end
+return {}
 """
-"""A script ends at the first command that fails, so a place is never kept without the messages before it."""
+"""A script ends at the first command that fails, so a place is never kept without the messages before it.
+
+What an attempt before it did, whose answer was lost, it finds in the places: however late the server ran that.
+"""
 _GONE = ("NOGROUP", "UNBLOCKED", "no such key", "ERR no such key")
 _CREDENTIALS = frozenset({"WRONGPASS", "NOAUTH", "NOPERM", "DENIED"})
 
@@ -142,18 +152,22 @@ class RedisBackend(TakesAll):
         """Channels keep nothing."""
         return bool(self.has_groups)
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
         """One script, which the server keeps whole or not at all. Should a command of it fail, those before it hold."""
-        words: list[Any] = ["".join(f"{place.next:020d}" for place in places)]
+        words: list[Any] = [
+            "".join(f"{place.next:020d}" for place in places),
+            "".join(f"{place.before:020d}" for place in places),
+        ]
         for one in messages:
             words += (one.topic, one.envelope, "" if one.key is None else f"+{one.key}", one.hops)
         keys = [_place_key(place) for place in places]
         try:
             with asking():
-                _tried(lambda: self.client().eval(_PLACED, len(keys), *keys, *words), timeout)
+                there = _tried(lambda: self.client().eval(_PLACED, len(keys), *keys, *words), timeout)
         except BackendRefusedError:
             self.forget()
             raise
+        return {place.lane: int(number) for place, number in zip(places, there, strict=False)}
 
     def next_of(self, place: Place, timeout: float) -> int:
         """Read its key."""
@@ -223,7 +237,10 @@ class RedisSubscription:
         self._start = "$" if start == "latest" else "0"
         self._name = group if alone else f"{os.getpid()}-{os.urandom(6).hex()}"
         self._left: dict[str, str] = {}
-        """Of one that is alone: streams in which a life before it may have left something, and behind what."""
+        """Streams in which there may be something that this consumer was given and does not have, and behind what:
+        of one that is alone what a life before it had, and of all what an answer held that was lost."""
+        self._held: set[tuple[str, str]] = set()
+        """What was handed out and is not acknowledged."""
         self._is_alone = alone
         self._streams: dict[str, str] = {}
         """Those that have the group; read as XREADGROUP wants them."""
@@ -247,17 +264,18 @@ class RedisSubscription:
                     found = self._come(client, most, deadline - monotonic())
                     if found or monotonic() >= deadline:
                         return found
-        except BackendRefusedError:
-            self._backend.forget()
+        except BackendError as error:
+            self._left = dict.fromkeys(self._streams, "0")
+            if isinstance(error, BackendRefusedError):
+                self._backend.forget()
             raise
 
     def _come(self, client: Any, most: int, seconds: float) -> list[Delivered]:
         """A stream that was removed meanwhile is made again."""
         try:
             self._prepare(client)
-            if self._is_alone:
-                return self._own(client, most) or self._new(client, most, seconds)
-            return self._claimed(client, most) or self._new(client, most, seconds)
+            claimed = [] if self._is_alone else self._claimed(client, most)
+            return claimed or self._own(client, most) or self._new(client, most, seconds)
         except exceptions.ResponseError as error:
             if not str(error).startswith(_GONE):
                 raise
@@ -291,7 +309,7 @@ class RedisSubscription:
             self._left[stream] = "0"
 
     def _own(self, client: Any, most: int) -> list[Delivered]:
-        """What a life before this one was given and did not acknowledge, before anything new."""
+        """What was given and neither handed out in this life nor acknowledged, before anything new."""
         while self._left:
             stream, behind = next(iter(self._left.items()))
             answer = client.xreadgroup(self._group, self._name, {stream: behind}, count=most)
@@ -300,7 +318,9 @@ class RedisSubscription:
                 del self._left[stream]
                 continue
             self._left[stream] = entries[-1][0].decode()
-            return [self._delivered(stream.encode(), entry, 2) for entry in entries if entry[1]]
+            lost = [entry for entry in entries if entry[1] and (stream, entry[0].decode()) not in self._held]
+            if lost:
+                return [self._delivered(stream.encode(), entry, 2) for entry in lost]
         return []
 
     def _new(self, client: Any, most: int, seconds: float) -> list[Delivered]:
@@ -342,6 +362,7 @@ class RedisSubscription:
     def _delivered(self, stream: bytes, entry: tuple[bytes, Any], deliveries: int) -> Delivered:
         one = delivered_of(stream, entry, deliveries)
         self._positions[one.topic] = one.position
+        self._held.add(one.handle)
         return one
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
@@ -354,6 +375,7 @@ class RedisSubscription:
             asked.xack(stream, self._group, *places)
         with asking():
             asked.execute()
+        self._held.difference_update(one.handle for one in delivered)
 
     def positions(self) -> dict[str, str]:
         """The last entry that came, by stream; the server knows which of those before are acknowledged."""

@@ -12,6 +12,7 @@ from speed.bridges.address import parse_address
 from speed.bridges.backend import Delivered, Outgoing, Place, TakesAll
 from speed.bridges.bridge import BATCH_BYTES, Load
 from speed.bridges.ends import BackendHops, BackendSink, BackendSource
+from speed.bridges.errors import BackendAwayError
 from speed.bridges.route import Route, read_hops
 from speed.wire.message import encode_message
 from speed.wire.message.splice import has_token, with_security
@@ -76,10 +77,18 @@ class PlacingMemory(MemoryBackend):
     def __init__(self) -> None:
         super().__init__()
         self.places: dict[tuple[str, str], int] = {}
+        self.is_cut = False
+        """Whether answers are lost."""
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> None:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
+        there = {one.lane: self.next_of(one, timeout) for one in places}
+        if any(there[one.lane] != one.before for one in places):
+            return there
         self.published += messages
         self.places.update({(one.bridge, one.lane): one.next for one in places})
+        if self.is_cut:
+            raise BackendAwayError("the answer is lost")
+        return {}
 
     def next_of(self, place: Place, timeout: float) -> int:
         return self.places.get((place.bridge, place.lane), 0)
@@ -217,6 +226,40 @@ def test_places_are_kept_with_the_messages_before_them() -> None:
     assert backend.places == {("b", "lane"): 2, ("b", "other"): 7}
     assert sink.next_of("lane", "orders") == 2
     assert sink.next_of("new", "orders") == 0
+
+
+def test_what_was_kept_without_an_answer_is_not_published_again() -> None:
+    """B-14."""
+    backend = PlacingMemory()
+    sink = BackendSink(backend, ADDRESS, "b")
+    sink.publish([load_of(1)])
+    backend.is_cut = True
+    with pytest.raises(BackendAwayError):
+        sink.publish([load_of(2), load_of(3), load_of(7, lane="other")])
+    backend.is_cut = False
+    assert sink.publish([load_of(2)]) == 1  # tried again with one message
+    assert sink.publish([load_of(3), load_of(4), load_of(7, lane="other"), load_of(8, lane="other")]) == 2
+    assert len(backend.published) == 6
+    assert backend.places == {("b", "lane"): 4, ("b", "other"): 8}
+
+
+def test_a_heir_takes_the_places_over() -> None:
+    """B-14."""
+    backend = PlacingMemory()
+    BackendSink(backend, ADDRESS, "b").publish([load_of(1), load_of(2)])
+    heir = BackendSink(backend, ADDRESS, "b")
+    assert heir.publish([load_of(1), load_of(2), load_of(3)]) == 2
+    assert len(backend.published) == 3
+
+
+def test_who_seeks_back_gets_all_again() -> None:
+    """B-14: the bridge's subscription is the position."""
+    backend = PlacingMemory()
+    sink = BackendSink(backend, ADDRESS, "b")
+    sink.publish([load_of(1), load_of(2)])
+    assert sink.publish([load_of(1)]) == 0
+    assert sink.publish([load_of(2)]) == 0
+    assert len(backend.published) == 4
 
 
 def test_a_backend_says_what_it_can_never_take() -> None:

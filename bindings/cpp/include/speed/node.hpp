@@ -228,6 +228,9 @@ class Node {
   // In their order, up to 64 or 64 KiB and one in a write with one ring; `ack` is refused. On an error the messages of
   // that write and those after it were not accepted, except those that a StorageError counts.
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
+  // Many payloads as one message, with one id, one acknowledgement and one handling; Message::payloads gives them. As of
+  // `send`, and BatchError.
+  std::string send_batch(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
   void on_message(MessageHandler handler);  // on the workers, in order for each sender; ConfigurationError: has one
   // The next message, null after the timeout; finishes the one returned before.
   std::optional<Message> receive(std::optional<Seconds> timeout = std::nullopt);

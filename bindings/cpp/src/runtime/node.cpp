@@ -100,7 +100,7 @@ Map discover(Runtime& node, const std::string& target, const char* operation, Se
 }
 
 // Sends the messages in `encoded`, which end at `ends`.
-void send_batch(Runtime& node, const std::string& target, const wire::Buffer& encoded,
+void write_together(Runtime& node, const std::string& target, const wire::Buffer& encoded,
                 const std::vector<std::size_t>& ends, double deadline) {
   std::vector<ByteView> payloads;
   std::size_t start = 0;
@@ -111,10 +111,24 @@ void send_batch(Runtime& node, const std::string& target, const wire::Buffer& en
   node.links.granted(target)->send({EnvelopeType::message, 0, payloads, deadline});
 }
 
+Value copy_of(const wire::Buffer& message) { return Bytes(message.view().begin(), message.view().end()); }
+
 Value encoded(Runtime& node, const Value& payload, const wire::MessageFields& fields, const SendOptions& options) {
   wire::Buffer buffer;
   node.encode(payload, fields, options.protection, buffer);
-  return Bytes(buffer.view().begin(), buffer.view().end());
+  return copy_of(buffer);
+}
+
+wire::Batch batch_of(const std::vector<Value>& payloads) {
+  wire::Batch batch;
+  for (const Value& payload : payloads) batch.add(payload);
+  return batch;
+}
+
+wire::Buffer message_of(Runtime& node, wire::Batch batch, const wire::MessageFields& fields, const SendOptions& options) {
+  wire::Buffer message;
+  node.encode(wire::batch_type, std::move(batch).take(), fields, options.protection, message);
+  return message;
 }
 
 // Some in a question to the gateway.
@@ -266,6 +280,18 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
   return fields.message_id;
 }
 
+std::string Node::send_batch(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
+  Runtime& node = open();
+  const wire::MessageFields fields = node.fields_of(options);
+  const wire::Buffer message = message_of(node, batch_of(payloads), fields, options);
+  if (is_remote(target)) {
+    runtime::across::send(node, target, {copy_of(message)}, options);
+  } else {
+    node.send_message(target, segment::MemorySource(message.view()), options, {}, {});
+  }
+  return fields.message_id;
+}
+
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
   if (is_remote(target)) throw NotAvailableError("what no envelope holds does not cross hosts: send it in parts");
@@ -296,7 +322,7 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
     node.encode(payload, fields, options.protection, encoded);
     ends.push_back(encoded.size());
     if (!runtime::is_full(ends.size(), encoded.size()) && &payload != &payloads.back()) continue;
-    send_batch(node, target, encoded, ends, deadline);
+    write_together(node, target, encoded, ends, deadline);
     encoded.clear();
     ends.clear();
   }
@@ -314,9 +340,7 @@ std::optional<Message> Node::receive(std::optional<Seconds> timeout) {
 namespace {
 
 wire::Buffer event_of(Runtime& node, wire::Batch batch, const SendOptions& options) {
-  wire::Buffer event;
-  node.encode(wire::batch_type, std::move(batch).take(), node.fields_of(options), options.protection, event);
-  return event;
+  return message_of(node, std::move(batch), node.fields_of(options), options);
 }
 
 // One after the other, within one timeout for all.
@@ -346,10 +370,8 @@ Published Node::publish(const std::string& topic, const Value& payload, SendOpti
 Published Node::publish_batch(const std::string& topic, const std::vector<Value>& payloads, SendOptions options) {
   Runtime& node = open();
   wire::check_topic(topic);
-  wire::Batch batch;
-  for (const Value& payload : payloads) batch.add(payload);
   options.topic = topic;
-  const wire::Buffer event = event_of(node, std::move(batch), options);
+  const wire::Buffer event = event_of(node, batch_of(payloads), options);
   return runtime::Publishing(node, topic, event.view(), options).publish();
 }
 

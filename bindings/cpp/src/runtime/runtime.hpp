@@ -37,6 +37,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 
+  // A whole message, in segments if no envelope holds it.
+  bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+                    const Progress& progress, const IsInterrupted& interrupted);
   // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time, Interrupted
   // when `interrupted`, which is asked now and then.
   NodeInfo wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted = {});
@@ -70,10 +73,6 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void say_leave();
   void forget();
   void let_go();  // of what the program registered: it may hold this node
-  // A whole message, in segments if no envelope holds it.
-  bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                    const Progress& progress, const IsInterrupted& interrupted);
-
   wire::Block<10> random_bytes();
 
   const fs::ForkMark fork_mark_;
