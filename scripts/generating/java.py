@@ -11,9 +11,9 @@ from typing import Any
 from scripts.generating import places
 from scripts.generating.kinds import WIDTH, Kind, Tree
 
-ABSENT = frozenset({"ForkedNode", "Journal", "Token", "Schema", "Away", "Pulsar", "Backend"})
+ABSENT = frozenset({"ForkedNode", "Journal", "Token", "Away", "Pulsar", "Backend"})
 """What no Java program meets: a JVM does not fork; Java has no journal and no client of Pulsar or of backends, and
-verifies no tokens or schemas."""
+verifies no tokens."""
 BY_HAND = frozenset({"Speed", "Call", "Wire", "Storage", "SegmentStore"})
 """Classes with behaviour of their own, each a file beside these."""
 NAMES = {"Signature": "BadSignatureException", "Clearance": "NotClearedException"}

@@ -295,12 +295,12 @@ public final class Message {
     }
 
     /**
-     * Whether the publisher says that it holds personal data.
+     * Whether it holds personal data: the publisher says so, or a schema of this node does.
      *
-     * @return false if it does not say
+     * @return false if neither says it
      */
     public boolean containsPii() {
-        return view.security().containsPii();
+        return opened != null ? opened.containsPii() : view.security().containsPii();
     }
 
     /**

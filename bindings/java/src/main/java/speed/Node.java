@@ -9,6 +9,8 @@ import java.util.function.Consumer;
 import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
+import speed.message.AuditLog;
+import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.segment.SegmentLimits;
 import speed.wire.Given;
@@ -220,6 +222,24 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return the absolute path of the root
          */
         Path makeRoot(Path root, Path key);
+
+        /**
+         * Opens a file for audit lines, for {@link AuditFile}.
+         *
+         * @param path the file
+         * @param maxBytes beyond which it gets another name
+         * @param kept how many of those there are
+         * @return the open log
+         */
+        AuditLog openAudit(Path path, long maxBytes, int kept);
+
+        /**
+         * Reads a set of keys, for {@link KeySet}.
+         *
+         * @param uri where it is
+         * @return the keys
+         */
+        List<MessageKey> readKeys(String uri);
     }
 
     /** The settings of a node, checked by {@link #open}. Not thread-safe. */

@@ -21,7 +21,8 @@
  * │       BadSignatureException UnsignedException UntrustedException EncryptionException NoRecipientKeyException
  * │       NotEncryptedException CompressionException AlgorithmException (WeakAlgorithmException
  * │       UnknownAlgorithmException NotAvailableException) MessageKeyException (KeyUnavailableException
- * │       KeyRefusedException KeyExhaustedException) NotClearedException NamespaceException BatchException
+ * │       KeyRefusedException KeyExhaustedException) SchemaException NotClearedException NamespaceException
+ * │       BatchException
  * └── WireException
  * </pre>
  */

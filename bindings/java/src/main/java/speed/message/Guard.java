@@ -1,7 +1,10 @@
 package speed.message;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
+import speed.errors.MessageException;
 import speed.errors.NotAvailableException;
 import speed.errors.WireException;
 import speed.wire.Content;
@@ -15,17 +18,31 @@ import speed.wire.Security;
 @SuppressWarnings("exports") // some methods are for the node alone
 public final class Guard {
     private final MessageSecurity security;
+    private final String name;
+    private final KnownSchemas schemas;
     private final TrustedKeys trusted;
     private final Map<String, MessageKey> keys = new HashMap<>();
     private final KeyUses uses = new KeyUses(Algorithm.MAX_KEY_USES);
 
     /**
-     * For one node.
+     * For none by name.
      *
      * @param security its settings
      */
     public Guard(MessageSecurity security) {
+        this(security, "");
+    }
+
+    /**
+     * For one node.
+     *
+     * @param security its settings
+     * @param name the node's, for an audit
+     */
+    public Guard(MessageSecurity security, String name) {
         this.security = security;
+        this.name = name;
+        schemas = new KnownSchemas(security.schemas());
         trusted = new TrustedKeys(security.trusted());
         security.trusted().forEach(key -> keys.put(key.id(), key));
         security.keys().forEach(key -> keys.put(key.id(), key));
@@ -41,16 +58,35 @@ public final class Guard {
      * @param asked what is to be done to it; the node's defaults hold where it says nothing
      * @param schema of its payload
      * @return the message
-     * @throws speed.errors.MessageException for keys, algorithms and classification that cannot be
+     * @throws MessageException for keys, algorithms, classification and payloads that cannot be
+     * @throws speed.errors.StorageException when its audit cannot be written
      */
     public byte[] write(MessageDraft draft, Object payload, Protection asked, SchemaReference schema) {
         if (!protects(asked, schema)) {
             return draft.encode(payload);
         }
         Protection protection = asked.or(security.defaults());
+        Content content = Content.of(payload);
+        Trail trail = Trail.ofSent(security.audit(), draft, protection.level());
+        try {
+            PayloadSchema known = schemas.of(schema);
+            Schema described = known == null ? schema.described()
+                    : schema.described(known.hash(), known.deprecatedIn(content.typeName(), content.data()));
+            Protection full = known != null && known.marksPersonalData() ? protection.withPii() : protection;
+            byte[] message = written(draft, content, full, described, trail);
+            trail.sent(full);
+            return message;
+        } catch (MessageException refused) {
+            trail.refused(refused);
+            throw refused;
+        }
+    }
+
+    private byte[] written(MessageDraft draft, Content plain, Protection protection, Schema described, Trail trail) {
+        keysOf(protection).forEach(uses::count);
+        trail.beginsSending(protection);
         check(protection, draft);
-        Schema described = schema.described();
-        Content content = compressed(Content.of(payload), protection.compression());
+        Content content = compressed(plain, protection.compression());
         Security said = said(draft, protection);
         if (protection.isEncrypting()) {
             PayloadContext context = PayloadContext.of(draft, content, described, protection);
@@ -75,16 +111,17 @@ public final class Guard {
     private void check(Protection protection, MessageDraft draft) {
         Sensitivity.checkEncrypted(Sensitivity.checkLevel(protection.level(), "classification"),
                 protection.isEncrypting());
-        protection.recipients().forEach(key -> use(key, draft));
         if (protection.signer() != null) {
-            use(Signing.check(protection.signer()), draft);
+            Signing.check(protection.signer());
         }
+        keysOf(protection).forEach(key -> {
+            key.algorithm().allowedBy(security.fipsMode());
+            key.checkUse(draft.namespace(), draft.topic(), draft.publishedAtMs());
+        });
     }
 
-    private void use(MessageKey key, MessageDraft draft) {
-        key.algorithm().allowedBy(security.fipsMode());
-        key.checkUse(draft.namespace(), draft.topic(), draft.publishedAtMs());
-        uses.count(key);
+    private static List<MessageKey> keysOf(Protection protection) {
+        return Stream.concat(protection.recipients().stream(), Stream.ofNullable(protection.signer())).toList();
     }
 
     /** A payload of nothing is left alone. */
@@ -105,23 +142,77 @@ public final class Guard {
     // --- receiving ---
 
     /**
-     * A received message, checked in such an order that nothing is decrypted for who is not trusted.
+     * As {@link #open(MessageView, long, String)}, of a message that no node sent.
      *
      * @param received as it came
      * @param nowMs Unix ms of this node's clock
      * @return the message as a handler may have it
-     * @throws speed.errors.MessageException when it is refused
-     * @throws WireException when its time is ahead of this clock
      */
     public OpenedMessage open(MessageView received, long nowMs) {
-        MessageView view = whole(received);
+        return open(received, nowMs, "");
+    }
+
+    /**
+     * A received message, checked in such an order that nothing is decrypted for who is not trusted.
+     *
+     * @param received as it came
+     * @param nowMs Unix ms of this node's clock
+     * @param source the node that sent it, for an audit
+     * @return the message as a handler may have it
+     * @throws MessageException when it is refused
+     * @throws WireException when its time is ahead of this clock
+     * @throws speed.errors.StorageException when its audit cannot be written: it is to be judged later
+     * @throws java.io.UncheckedIOException when its schema cannot be reached: it is to be judged later
+     */
+    public OpenedMessage open(MessageView received, long nowMs, String source) {
+        Trail trail = Trail.ofReceived(security.audit(), received, source, name);
+        try {
+            return opened(whole(received), nowMs, trail);
+        } catch (MessageException | WireException refused) {
+            trail.refused(refused);
+            throw refused;
+        }
+    }
+
+    private OpenedMessage opened(MessageView view, long nowMs, Trail trail) {
+        MessageKey signer = verified(view, trail);
+        PayloadSchema schema = admitted(view, nowMs);
+        OpenedMessage opened = opened(view, signer, trail);
+        if (schema != null) {
+            opened = held(opened, schema);
+        }
+        if (opened.containsPii() || Sensitivity.isRestricted(view.security().classification())) {
+            trail.accessed(opened.containsPii());
+        }
+        return opened;
+    }
+
+    private MessageKey verified(MessageView view, Trail trail) {
+        trail.beginsVerifying(view.security());
         checkSignatureAlgorithm(view.security(), security.fipsMode());
         MessageKey signer = trusted.check(view, security.policy(), security.fipsMode());
+        if (signer == null) {
+            trail.ends();
+        } else {
+            trail.done(signer);
+        }
+        return signer;
+    }
+
+    /** Its schema, if that is here, once time, sensitivity and hash are as they must be. */
+    private PayloadSchema admitted(MessageView view, long nowMs) {
         checkTime(view, nowMs);
         String classification = view.security().classification();
         Sensitivity.checkEncrypted(classification, view.isEncrypted());
         Sensitivity.checkClearance(classification, security.clearance());
-        return opened(view, signer);
+        return schemas.of(view.schema());
+    }
+
+    /** What the schema says of personal data counts, whatever the publisher says. */
+    private static OpenedMessage held(OpenedMessage opened, PayloadSchema schema) {
+        checkHoldable(opened.view());
+        schema.deprecatedIn(opened.view().contentType(), opened.payloadBytes());
+        return schema.marksPersonalData() ? opened.withPii() : opened;
     }
 
     /** Who looks at no signature refuses what it says of itself as well. */
@@ -135,7 +226,7 @@ public final class Guard {
      * What also a node asks that verifies and decrypts nothing.
      *
      * @param view as it came
-     * @throws speed.errors.MessageException when it is refused
+     * @throws MessageException when it is refused
      */
     public static void checkUnopened(MessageView view) {
         Security said = view.security();
@@ -146,11 +237,12 @@ public final class Guard {
         }
     }
 
-    private OpenedMessage opened(MessageView view, MessageKey signer) {
+    private OpenedMessage opened(MessageView view, MessageKey signer, Trail trail) {
         boolean isCompressed = Compression.isRead(view.contentEncoding());
         if (!view.isEncrypted() && !isCompressed) {
-            return new OpenedMessage(view, null, signer, null);
+            return new OpenedMessage(view, null, signer, null, view.security().containsPii());
         }
+        trail.beginsOpening(view.security().encryption());
         byte[] plain;
         MessageKey opener = null;
         if (view.isEncrypted()) {
@@ -163,7 +255,12 @@ public final class Guard {
         if (isCompressed) {
             plain = Compression.decompress(view.contentEncoding(), plain, view.uncompressedBytes());
         }
-        return new OpenedMessage(view, plain, signer, opener);
+        if (opener == null) {
+            trail.ends();
+        } else {
+            trail.done(opener);
+        }
+        return new OpenedMessage(view, plain, signer, opener, view.security().containsPii());
     }
 
     /** What lies in the store is brought into memory if it claims to be protected: all of it counts. */
@@ -172,10 +269,14 @@ public final class Guard {
         if (view.isHeld() || !claims && security.policy() != SignaturePolicy.REQUIRE) {
             return view;
         }
+        checkHoldable(view);
+        return MessageView.of(view.bytes());
+    }
+
+    private static void checkHoldable(MessageView view) {
         if (view.size() > Limits.MAX_PAYLOAD_BYTES) {
             throw tooLarge();
         }
-        return MessageView.of(view.bytes());
     }
 
     private void checkTime(MessageView view, long nowMs) {

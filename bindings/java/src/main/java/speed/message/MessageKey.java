@@ -74,12 +74,16 @@ public final class MessageKey {
      * The keys of a set.
      *
      * @param json one record, or a list of them
-     * @return the keys, at least one
+     * @return the keys, at least one, each with an id of its own
      * @throws KeyRefusedException for anything else
      * @throws speed.errors.AlgorithmException for an algorithm that is weak, unknown, or not available here
      */
     public static List<MessageKey> parseAll(String json) {
-        return KeyRecord.parse(json).stream().map(MessageKey::new).toList();
+        List<MessageKey> keys = KeyRecord.parse(json).stream().map(MessageKey::new).toList();
+        if (keys.stream().map(MessageKey::id).distinct().count() != keys.size()) {
+            throw new KeyRefusedException("a key id stands twice in a key set");
+        }
+        return keys;
     }
 
     /**

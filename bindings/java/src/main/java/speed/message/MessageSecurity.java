@@ -15,6 +15,8 @@ import speed.errors.ConfigurationException;
  * @param clearance the highest classification that is received, or null for all
  * @param fipsMode which algorithms are allowed
  * @param futureToleranceMs how far ahead of this clock a publisher's may be, with a policy other than off
+ * @param schemas those of payloads, or null for none
+ * @param audit is told what is done with keys, and who is handed what is sensitive; null for nobody
  */
 public record MessageSecurity(
         List<MessageKey> keys,
@@ -24,10 +26,12 @@ public record MessageSecurity(
         String publisherTeam,
         String clearance,
         FipsMode fipsMode,
-        long futureToleranceMs) {
+        long futureToleranceMs,
+        Schemas schemas,
+        AuditLog audit) {
     /** Does nothing, believes nothing, opens what no key is needed for. */
     public static final MessageSecurity NONE = new MessageSecurity(List.of(), SignaturePolicy.OFF, List.of(),
-            Protection.NONE, null, null, FipsMode.OFF, Algorithm.FUTURE_TOLERANCE_MS);
+            Protection.NONE, null, null, FipsMode.OFF, Algorithm.FUTURE_TOLERANCE_MS, null, null);
 
     /**
      * Checks what belongs together.
@@ -60,7 +64,8 @@ public record MessageSecurity(
     public MessageSecurity withKeys(MessageKey... more) {
         List<MessageKey> all = new ArrayList<>(keys);
         all.addAll(List.of(more));
-        return new MessageSecurity(all, policy, trusted, defaults, publisherTeam, clearance, fipsMode, futureToleranceMs);
+        return new MessageSecurity(all, policy, trusted, defaults, publisherTeam, clearance, fipsMode,
+                futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -73,7 +78,7 @@ public record MessageSecurity(
      */
     public MessageSecurity withPolicy(SignaturePolicy newPolicy, MessageKey... publishers) {
         return new MessageSecurity(keys, newPolicy, List.of(publishers), defaults, publisherTeam, clearance, fipsMode,
-                futureToleranceMs);
+                futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -83,7 +88,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withDefaults(Protection usual) {
-        return new MessageSecurity(keys, policy, trusted, usual, publisherTeam, clearance, fipsMode, futureToleranceMs);
+        return new MessageSecurity(keys, policy, trusted, usual, publisherTeam, clearance, fipsMode,
+                futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -93,7 +99,8 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withPublisherTeam(String team) {
-        return new MessageSecurity(keys, policy, trusted, defaults, team, clearance, fipsMode, futureToleranceMs);
+        return new MessageSecurity(keys, policy, trusted, defaults, team, clearance, fipsMode,
+                futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -104,7 +111,8 @@ public record MessageSecurity(
      * @throws ConfigurationException for another text
      */
     public MessageSecurity withClearance(String level) {
-        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, level, fipsMode, futureToleranceMs);
+        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, level, fipsMode,
+                futureToleranceMs, schemas, audit);
     }
 
     /**
@@ -114,6 +122,31 @@ public record MessageSecurity(
      * @return such settings
      */
     public MessageSecurity withFipsMode(FipsMode mode) {
-        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, mode, futureToleranceMs);
+        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, mode,
+                futureToleranceMs, schemas, audit);
+    }
+
+    /**
+     * Holds payloads to schemas: what is received under a name and version that they have, and what is sent with such a
+     * reference ({@link SchemaReference}); hash, deprecated fields and the mark of personal data come from them then.
+     *
+     * @param known where they are found
+     * @return such settings
+     */
+    public MessageSecurity withSchemas(Schemas known) {
+        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, fipsMode,
+                futureToleranceMs, known, audit);
+    }
+
+    /**
+     * Tells what is done with keys, what is refused, and who is handed what is sensitive. What cannot be told is not
+     * done: nothing is sent, and what was received waits.
+     *
+     * @param log is told; the program closes it, after its nodes
+     * @return such settings
+     */
+    public MessageSecurity withAudit(AuditLog log) {
+        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, fipsMode,
+                futureToleranceMs, schemas, log);
     }
 }

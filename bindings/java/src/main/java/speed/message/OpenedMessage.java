@@ -11,9 +11,10 @@ import speed.wire.MessageView;
  * @param plain its payload decrypted and decompressed, null where it was neither
  * @param signer the key that signed it, or null
  * @param opener the key that opened it, or null
+ * @param containsPii whether it holds personal data: its publisher says so, or its schema
  */
 @SuppressWarnings("exports") // some methods are for the node alone
-public record OpenedMessage(MessageView view, byte[] plain, MessageKey signer, MessageKey opener) {
+public record OpenedMessage(MessageView view, byte[] plain, MessageKey signer, MessageKey opener, boolean containsPii) {
     /**
      * The payload as the publisher had it.
      *
@@ -38,6 +39,10 @@ public record OpenedMessage(MessageView view, byte[] plain, MessageKey signer, M
             throw new WireException("BAD_MESSAGE", "content_encoding: is " + encoding + "; read the payload's bytes");
         }
         return Content.decode(view.contentType(), view.typeUrl(), plain, 0, plain.length);
+    }
+
+    OpenedMessage withPii() {
+        return new OpenedMessage(view, plain, signer, opener, true);
     }
 
     @Override

@@ -29,11 +29,18 @@ public record SchemaReference(String name, String version, String format, String
      * @return such a reference
      */
     public static SchemaReference of(String name, String version, String format, byte[] file) {
-        String hash = "sha256:" + HexFormat.of().formatHex(Hashes.sha256(file));
-        return new SchemaReference(name, version, format, "", hash, "");
+        return new SchemaReference(name, version, format, "", hashOf(file), "");
+    }
+
+    static String hashOf(byte[] file) {
+        return "sha256:" + HexFormat.of().formatHex(Hashes.sha256(file));
     }
 
     Schema described() {
-        return new Schema(url, version, format, hash, name, compatibility, List.of());
+        return described(hash, List.of());
+    }
+
+    Schema described(String knownHash, List<String> deprecated) {
+        return new Schema(url, version, format, knownHash, name, compatibility, deprecated);
     }
 }

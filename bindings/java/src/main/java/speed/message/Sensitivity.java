@@ -38,6 +38,11 @@ final class Sensitivity {
         }
     }
 
+    /** Whether it is of the highest class: who is handed it is written down. */
+    static boolean isRestricted(String classification) {
+        return rank(classification) == LEVELS.size() - 1;
+    }
+
     private static int rank(String classification) {
         if (classification == null || classification.isEmpty()) {
             return INTERNAL;

@@ -149,6 +149,10 @@ final class Arrival implements Job {
         finished = action;
     }
 
+    boolean isFinished() {
+        return done.get();
+    }
+
     /** It is done with, and never delivered again. */
     void finish() {
         if (done.compareAndSet(false, true)) {

@@ -230,8 +230,10 @@ final class Delivery implements Arrival.Handler {
                 context.checkOpen();
                 return null;
             }
-            Message message = fetched((Arrival) work.item, work, deadline);
-            if (message != null) {
+            Arrival arrival = (Arrival) work.item;
+            Message message = fetched(arrival, work, deadline);
+            boolean waits = message == null && !arrival.isFinished();
+            if (message != null || waits && System.nanoTime() - deadline >= 0) {
                 return message;
             }
         }

@@ -1,11 +1,16 @@
 package speed.runtime;
 
 import java.nio.file.Path;
+import java.util.List;
 import speed.Node;
 import speed.Options;
+import speed.fs.AuditLines;
 import speed.fs.KeyFiles;
+import speed.fs.KeySets;
 import speed.fs.NewRoot;
 import speed.fs.Posix;
+import speed.message.AuditLog;
+import speed.message.MessageKey;
 
 /** Starts the nodes of this library: what {@link Node.Builder#open} finds. */
 public final class NodeEngine implements Node.Engine {
@@ -24,6 +29,16 @@ public final class NodeEngine implements Node.Engine {
         String place = absolute(root != null ? root.toString() : KeyFiles.defaultRoot());
         NewRoot.make(place, absolute(key != null ? key.toString() : KeyFiles.defaultKey(place)));
         return Path.of(place);
+    }
+
+    @Override
+    public AuditLog openAudit(Path path, long maxBytes, int kept) {
+        return new AuditLines(absolute(path.toString()), maxBytes, kept);
+    }
+
+    @Override
+    public List<MessageKey> readKeys(String uri) {
+        return KeySets.read(uri);
     }
 
     private static String absolute(String path) {

@@ -1,9 +1,11 @@
 package speed.runtime;
 
+import java.io.UncheckedIOException;
 import speed.Message;
 import speed.SendOptions;
 import speed.core.Log;
 import speed.errors.MessageException;
+import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.message.Guard;
 import speed.message.MessageSecurity;
@@ -20,9 +22,9 @@ final class Protected {
     private final boolean opens;
     private final SomeLines lines;
 
-    Protected(MessageSecurity security, SomeLines lines) {
+    Protected(String name, MessageSecurity security, SomeLines lines) {
         this.lines = lines;
-        guard = new Guard(security == null ? MessageSecurity.NONE : security);
+        guard = new Guard(security == null ? MessageSecurity.NONE : security, name);
         opens = security != null;
     }
 
@@ -36,7 +38,10 @@ final class Protected {
         return guard.protects(options.protection(), options.schema());
     }
 
-    /** A message as a handler may have it; WireException with the code of the refusal for others. */
+    /**
+     * A message as a handler may have it; WireException with the code of the refusal for others, with KEY_UNAVAILABLE
+     * for those that cannot be judged, or told to the audit, now.
+     */
     Message open(Message message) {
         try {
             return looked(message);
@@ -46,12 +51,15 @@ final class Protected {
         } catch (WireException refused) {
             lines.warn(LOG, "a message of {} was refused: {}", message.source(), refused.getMessage());
             throw refused;
+        } catch (StorageException | UncheckedIOException away) {
+            lines.warn(LOG, "a message of {} waits: {}", message.source(), away.getMessage());
+            throw new WireException("KEY_UNAVAILABLE", away.getMessage());
         }
     }
 
     private Message looked(Message message) {
         if (opens) {
-            return message.opened(guard.open(message.view(), System.currentTimeMillis()));
+            return message.opened(guard.open(message.view(), System.currentTimeMillis(), message.source()));
         }
         Guard.checkUnopened(message.view());
         return message;

@@ -88,7 +88,7 @@ final class Runtime {
         SomeLines lines = new SomeLines();
         Links links = new Links(context);
         Serving serving = new Serving(context, pool, new Answers(context, links, pool));
-        Protected messages = new Protected(context.options.security(), lines);
+        Protected messages = new Protected(context.name(), context.options.security(), lines);
         DeadLetterBox letters = new DeadLetterBox(context);
         Failures failures = new Failures(context, pool, letters, lines);
         parts = new Parts(context, links, new Calls(context, links, pool, futures), serving,

@@ -22,7 +22,7 @@ import speed.wire.Security;
 /** M-24, M-28: what a node refuses that has no settings. */
 class ProtectedTest {
     private static final Schema NO_SCHEMA = new Schema("", "", "", "", "", "", List.of());
-    private final Protected node = new Protected(null, new SomeLines());
+    private final Protected node = new Protected("node", null, new SomeLines());
 
     private static Message message(byte[] data) {
         return new Message(MessageView.of(data), "billing", 1, false, () -> { });
