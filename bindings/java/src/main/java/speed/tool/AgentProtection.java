@@ -1,19 +1,27 @@
 package speed.tool;
 
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import speed.AuditFile;
 import speed.Message;
 import speed.Node;
 import speed.SendOptions;
+import speed.errors.SchemaException;
+import speed.message.AuditLog;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
+import speed.message.PayloadSchema;
 import speed.message.Protection;
+import speed.message.SchemaReference;
+import speed.message.Schemas;
 import speed.message.SignaturePolicy;
 import speed.tool.Operation.Fields;
 
@@ -22,6 +30,7 @@ final class AgentProtection {
     private final Arguments arguments;
     private final BlockingQueue<Message> handled = new LinkedBlockingQueue<>();
     private Node node;
+    private AuditLog log;
 
     AgentProtection(Arguments arguments) {
         this.arguments = arguments;
@@ -29,8 +38,7 @@ final class AgentProtection {
 
     void addTo(Map<String, Operation> table) {
         table.put("protect", this::protect);
-        table.put("protected_send", fields -> node.send(fields.text("target"), fields.get("payload"),
-                SendOptions.DEFAULT.withAcknowledgement().withTimeout(fields.seconds("timeout", 5))));
+        table.put("protected_send", fields -> node.send(fields.text("target"), fields.get("payload"), options(fields)));
         table.put("protected_receive", fields ->
                 shown(handled.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
         table.put("unprotect", fields -> {
@@ -41,9 +49,43 @@ final class AgentProtection {
 
     private Object protect(Fields fields) {
         close();
-        node = arguments.builder(fields.text("name")).allow(fields.texts("allow")).security(security(fields)).open();
+        MessageSecurity security = security(fields);
+        if (fields.get("audit") != null) {
+            log = AuditFile.open(Path.of(fields.text("audit")));
+            security = security.withAudit(log);
+        }
+        if (fields.get("schemas") != null) {
+            security = security.withSchemas(schemas((Map<?, ?>) fields.get("schemas")));
+        }
+        node = arguments.builder(fields.text("name")).allow(fields.texts("allow")).security(security).open();
         node.onMessage(handled::add);
         return node.generation();
+    }
+
+    /** Schemas by {@code NAME/VERSION}; each says how it judges every payload. */
+    private static Schemas schemas(Map<?, ?> known) {
+        return (name, version) -> Optional.ofNullable((Map<?, ?>) known.get(name + "/" + version)).map(
+                said -> new PayloadSchema((String) said.get("hash"), Boolean.TRUE.equals(said.get("personal")),
+                        (type, payload) -> judged(said)));
+    }
+
+    private static List<String> judged(Map<?, ?> said) {
+        if (said.get("misfit") instanceof String why) {
+            throw new SchemaException(why);
+        }
+        return ((List<?>) said.get("deprecated")).stream().map(String.class::cast).toList();
+    }
+
+    private static SendOptions options(Fields fields) {
+        SendOptions options = SendOptions.DEFAULT.withAcknowledgement().withTimeout(fields.seconds("timeout", 5));
+        if (fields.get("classification") != null) {
+            options = options.withProtection(Protection.NONE.classified(fields.text("classification")));
+        }
+        if (fields.get("schema") instanceof List<?> named) {
+            options = options.withSchema(new SchemaReference((String) named.get(0), (String) named.get(1), "json-schema",
+                    "", "", ""));
+        }
+        return options;
     }
 
     private static MessageSecurity security(Fields fields) {
@@ -72,6 +114,7 @@ final class AgentProtection {
         shown.put("source", message.source());
         shown.put("signedBy", message.signedBy());
         shown.put("openedBy", message.openedBy());
+        shown.put("personal", message.containsPii());
         return shown;
     }
 
@@ -79,6 +122,10 @@ final class AgentProtection {
         if (node != null) {
             node.close();
             node = null;
+        }
+        if (log != null) {
+            log.close();
+            log = null;
         }
     }
 }

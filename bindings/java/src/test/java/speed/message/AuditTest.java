@@ -3,6 +3,7 @@ package speed.message;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static speed.message.Written.AT_MS;
 import static speed.message.Written.VALUE;
 import static speed.message.Written.message;
@@ -174,10 +175,8 @@ class AuditTest {
 
     @Test
     void aClassThatNobodyKnowsCountsAsRestricted() {
-        open(audited.withKeys(reader), message(VALUE, Protection.NONE.encryptTo(reader).classified("restricted")));
-        assertEquals("restricted", lines.last("classification"));
-        assertEquals(true, Sensitivity.isRestricted("cosmic"));
-        assertEquals(false, Sensitivity.isRestricted(""));
+        assertTrue(Sensitivity.isRestricted("cosmic"));
+        assertFalse(Sensitivity.isRestricted(""));
     }
 
     @Test

@@ -110,7 +110,9 @@ class MessageKeysTest {
             assertThrows(KeyRefusedException.class, () -> MessageKey.parseAll(text), text);
         }
         assertThrows(KeyRefusedException.class, () -> MessageKey.parse("[" + SOUND + "," + SOUND + "]"));
-        assertEquals(2, MessageKey.parseAll("[" + SOUND + "," + SOUND + "]").size());
+        assertThrows(KeyRefusedException.class, () -> MessageKey.parseAll("[" + SOUND + "," + SOUND + "]"));
+        String another = MessageKey.generate("other", Algorithm.AES_256_GCM).toJson();
+        assertEquals(2, MessageKey.parseAll("[" + SOUND + "," + another + "]").size());
     }
 
     @Test
