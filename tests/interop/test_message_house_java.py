@@ -60,8 +60,8 @@ class House:
     def python(self, *keys: MessageKey, **settings: Any) -> speed.Node:
         """Open the node in Python."""
         store = KeyStore({key.id: key for key in (self.signer, *keys)})
-        settings = {"keys": store, "policy": "verify", "trusted": (self.signer.id,)} | settings
-        security = MessageSecurity(audit=AuditLog(str(self.of_python)), **settings)
+        usual: dict[str, Any] = {"keys": store, "policy": "verify", "trusted": (self.signer.id,)}
+        security = MessageSecurity(audit=AuditLog(str(self.of_python)), **usual | settings)
         self._node = speed.Node(PYTHON, root=self._root, key=f"{self._root}/speed.key", allow=[JAVA], security=security)
         self._node.on_message(self.heard.put)
         return self._node
