@@ -44,6 +44,8 @@ public record MessageSecurity(
      * @param clearance the highest classification that is received, or null for all
      * @param fipsMode which algorithms are allowed
      * @param futureToleranceMs how far ahead of this clock a publisher's may be
+     * @param schemas those of payloads, or null for none
+     * @param audit is told what is done with keys, and who is handed what is sensitive; null for nobody
      * @throws ConfigurationException for a policy without trusted keys, or a clearance that is none
      */
     public MessageSecurity {
