@@ -5,6 +5,11 @@ import java.util.Optional;
 /**
  * Where a node's program has its schemas of payloads: in memory, in a directory, in a registry. Asked for each message
  * that names one, from several threads at once: remember what you found.
+ *
+ * <pre>{@code
+ * Map<String, PayloadSchema> known = Map.of("order/v1", PayloadSchema.of(file, true, validator::deprecatedFields));
+ * MessageSecurity.NONE.withSchemas((name, version) -> Optional.ofNullable(known.get(name + "/" + version)));
+ * }</pre>
  */
 @FunctionalInterface
 public interface Schemas {
