@@ -238,29 +238,26 @@ public final class Guard {
     }
 
     private OpenedMessage opened(MessageView view, MessageKey signer, Trail trail) {
-        boolean isCompressed = Compression.isRead(view.contentEncoding());
-        if (!view.isEncrypted() && !isCompressed) {
-            return new OpenedMessage(view, null, signer, null, view.security().containsPii());
+        boolean isPersonal = view.security().containsPii();
+        if (!view.isEncrypted() && !Compression.isRead(view.contentEncoding())) {
+            return new OpenedMessage(view, null, signer, null, isPersonal);
         }
         trail.beginsOpening(view.security().encryption());
-        byte[] plain;
-        MessageKey opener = null;
-        if (view.isEncrypted()) {
-            Decryption.Opened opened = Decryption.open(view, keys::get, security.fipsMode());
-            plain = opened.payload();
-            opener = opened.key();
-        } else {
-            plain = view.payloadBytes();
-        }
-        if (isCompressed) {
-            plain = Compression.decompress(view.contentEncoding(), plain, view.uncompressedBytes());
-        }
-        if (opener == null) {
+        Decryption.Opened opened = view.isEncrypted() ? Decryption.open(view, keys::get, security.fipsMode())
+                : new Decryption.Opened(view.payloadBytes(), null);
+        byte[] plain = decompressed(view, opened.payload());
+        if (opened.key() == null) {
             trail.ends();
         } else {
-            trail.done(opener);
+            trail.done(opened.key());
         }
-        return new OpenedMessage(view, plain, signer, opener, view.security().containsPii());
+        return new OpenedMessage(view, plain, signer, opened.key(), isPersonal);
+    }
+
+    /** What is in an encoding that is not read here stays as it is. */
+    private static byte[] decompressed(MessageView view, byte[] plain) {
+        String encoding = view.contentEncoding();
+        return Compression.isRead(encoding) ? Compression.decompress(encoding, plain, view.uncompressedBytes()) : plain;
     }
 
     /** What lies in the store is brought into memory if it claims to be protected: all of it counts. */
