@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +18,8 @@ from speed.wire.message import MessageView
 
 MAX_BYTES = 16 << 20
 KEPT = 4
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NONE = -1
 
 
 _MAX_TEXT = 128
@@ -40,7 +43,10 @@ class AuditLog:
     ) -> None:
         self._path, self._max_bytes, self._kept, self._clock = os.fspath(path), max_bytes, kept, clock
         self._lock = threading.Lock()
-        self._fd = self._open()
+        self._is_closed = self._is_cut = False
+        self._fd = _NONE
+        with self._telling():
+            self._fd = self._open()
 
     def write(
         self,
@@ -71,23 +77,36 @@ class AuditLog:
         }
         nodes = {name: node[:128] for name, node in (("source", source), ("reader", reader)) if node}
         line = json.dumps({**told, **nodes, **about}).encode()
-        with self._lock:
-            try:
-                if os.fstat(self._fd).st_size + len(line) >= self._max_bytes:
-                    self._rotate()
-                os.write(self._fd, line + b"\n")
-            except OSError as error:
-                raise self._failed(error) from None
+        with self._lock, self._telling():
+            self._append(line + b"\n")
 
     def close(self) -> None:
+        """No line can be written after this. Again: nothing."""
         with self._lock:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            self._is_closed = True
+            self._leave()
+
+    def _append(self, line: bytes) -> None:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "it is closed")
+        if self._fd == _NONE:  # the last rotation failed half way
+            self._fd = self._open()
+        if os.fstat(self._fd).st_size + len(line) > self._max_bytes:
+            self._rotate()
+        whole = b"\n" + line if self._is_cut else line  # what was cut off stands alone
+        written = os.write(self._fd, whole)
+        if written < len(whole):
+            self._is_cut = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._is_cut = False
+
+    def _leave(self) -> None:
+        fd, self._fd = self._fd, _NONE
+        if fd != _NONE:
+            os.close(fd)
 
     def _rotate(self) -> None:
-        os.close(self._fd)
-        self._fd = -1
+        self._leave()
         for number in range(self._kept - 1, 0, -1):
             if os.path.lexists(f"{self._path}.{number}"):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
@@ -95,13 +114,19 @@ class AuditLog:
         self._fd = self._open()
 
     def _open(self) -> int:
-        try:
-            return os.open(self._path, _FLAGS, 0o600)
-        except OSError as error:
-            raise self._failed(error) from None
+        fd = os.open(self._path, _FLAGS, 0o600)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return fd
 
-    def _failed(self, error: OSError) -> StorageError:
-        return StorageError(f"the audit log {self._path} cannot be written: {error.strerror}; nothing was done")
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            text = f"the audit log {self._path} cannot be written: {error.strerror}; nothing was done"
+            raise StorageError(text) from None
 
     def __repr__(self) -> str:
         return f"<AuditLog {self._path}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
 import time
 from pathlib import Path
@@ -77,10 +78,40 @@ def test_an_audit_log_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     log.close()
     with pytest.raises(StorageError, match="nothing was done"):
         log.write("sign", "ok", algorithm="", key_id="", message_id="")
-    if os.path.exists("/dev/full"):
-        full = AuditLog("/dev/full", max_bytes=1 << 30)
+    log.close()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_an_audit_log_is_a_regular_file_and_nothing_else_is_waited_for(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "audit.log")
+    with pytest.raises(StorageError, match="nothing was done"):
+        AuditLog(str(tmp_path / "audit.log"))
+
+
+def test_a_line_that_is_cut_off_by_a_full_disk_stands_alone(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.log"))
+    log.write("sign", "ok", message_id="first")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "audit.log").stat().st_size + 10, before[1]))
+    try:
         with pytest.raises(StorageError, match="nothing was done"):
-            full.write("sign", "ok", algorithm="", key_id="", message_id="")
+            log.write("sign", "ok", message_id="second")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    log.write("sign", "ok", message_id="third")
+    first, cut, third = (tmp_path / "audit.log").read_text().splitlines()
+    assert (json.loads(first)["message_id"], len(cut), json.loads(third)["message_id"]) == ("first", 10, "third")
+
+
+def test_an_audit_log_goes_on_once_it_can_be_rotated_again(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.log"), max_bytes=300, kept=1)
+    log.write("sign", "ok", message_id="m" * 100)
+    (tmp_path / "audit.log.1").mkdir()
+    with pytest.raises(StorageError, match="nothing was done"):
+        log.write("sign", "ok", message_id="n" * 100)
+    (tmp_path / "audit.log.1").rmdir()
+    log.write("sign", "ok", message_id="o" * 100)
+    assert lines(tmp_path / "audit.log")[-1]["message_id"] == "o" * 100
 
 
 def test_a_token_becomes_an_identity_and_is_gone() -> None:
