@@ -10,9 +10,8 @@ from typing import Any
 from scripts.generating import places
 from scripts.generating.kinds import WIDTH, Kind, Tree
 
-ABSENT = frozenset({"Journal", "Token", "Schema", "Away", "Pulsar", "Backend"})
-"""What no C++ program meets: C++ has no journal and no client of Pulsar or of backends, and verifies no tokens or
-schemas."""
+ABSENT = frozenset({"Journal", "Token", "Away", "Pulsar", "Backend"})
+"""What no C++ program meets: C++ has no journal and no client of Pulsar or of backends, and verifies no tokens."""
 BY_HAND = frozenset({"Speed", "Call", "Wire", "Storage"})
 """Classes with behaviour of their own, written in the same header."""
 TYPES = {

@@ -13,6 +13,32 @@ speed::SignaturePolicy policy_of(const std::string& name) {
   return policies.at(name);
 }
 
+// A schema that a test describes: `misfit` is what no payload fits for.
+speed::PayloadSchema schema_of(const Json& said) {
+  speed::PayloadSchema schema{said.at("hash").get<std::string>(), said.at("personal").get<bool>(), {}};
+  schema.check = [said](std::string_view, speed::ByteView) {
+    if (!said.at("misfit").is_null()) throw speed::SchemaError(said["misfit"].get<std::string>());
+    return said.at("deprecated").get<Names>();
+  };
+  return schema;
+}
+
+speed::Schemas schemas_of(const Json& said) {
+  return [said](std::string_view name, std::string_view version) -> std::optional<speed::PayloadSchema> {
+    const auto found = said.find(std::string(name) + "/" + std::string(version));
+    if (found == said.end()) return std::nullopt;
+    return schema_of(*found);
+  };
+}
+
+speed::Classification classification_of(const std::string& name) {
+  static const std::map<std::string, speed::Classification> levels{{"public", speed::Classification::public_},
+                                                                   {"internal", speed::Classification::internal},
+                                                                   {"confidential", speed::Classification::confidential},
+                                                                   {"restricted", speed::Classification::restricted}};
+  return levels.at(name);
+}
+
 speed::MessageSecurity security_of(const Json& command) {
   speed::MessageSecurity security;
   std::vector<speed::MessageKey> keys;
@@ -23,6 +49,8 @@ speed::MessageSecurity security_of(const Json& command) {
   security.encrypt_to = command.at("encrypt_to").get<Names>();
   security.compression = command.at("compression").get<std::string>();
   if (!command.at("sign_with").is_null()) security.sign_with = command["sign_with"].get<std::string>();
+  if (command.contains("audit")) security.audit = std::make_shared<speed::AuditLog>(command["audit"].get<std::string>());
+  if (command.contains("schemas")) security.schemas = schemas_of(command["schemas"]);
   return security;
 }
 
@@ -36,7 +64,8 @@ ProtectedNode::ProtectedNode(const Json& command, speed::NodeOptions options) {
     Json told{{"payload", agent::json_of(message.payload())},
               {"source", message.source()},
               {"signedBy", text_or_null(message.signed_by())},
-              {"openedBy", text_or_null(message.opened_by())}};
+              {"openedBy", text_or_null(message.opened_by())},
+              {"personal", message.contains_pii()}};
     const std::lock_guard guard(lock_);
     handled_.push_back(std::move(told));
     changed_.notify_all();
@@ -47,6 +76,13 @@ Json ProtectedNode::send(const Json& command) {
   speed::SendOptions options;
   options.ack = true;
   options.timeout = speed::Seconds(command.at("timeout").get<double>());
+  if (command.contains("classification")) {
+    options.protection.classification = classification_of(command["classification"].get<std::string>());
+  }
+  if (command.contains("schema")) {
+    const Names said = command["schema"].get<Names>();
+    options.protection.schema = {.name = said.at(0), .version = said.at(1)};
+  }
   return node_->send(command.at("target").get<std::string>(), value_of(command.at("payload")), options);
 }
 

@@ -52,7 +52,7 @@ class Message {
   std::optional<std::string> signed_by() const;  // the trusted key whose signature holds
   std::optional<std::string> opened_by() const;  // the key that the payload was encrypted for
   std::string data_classification() const;       // empty means internal
-  bool contains_pii() const;
+  bool contains_pii() const;  // its publisher says so, or a schema of this node
   std::optional<std::string> traceparent() const;   // W3C; null when absent or not valid
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;

@@ -12,6 +12,7 @@
 // │       WeakAlgorithmError UnknownAlgorithmError NotAvailableError
 // ├── MessageKeyError
 // │       KeyUnavailableError KeyRefusedError KeyExhaustedError
+// ├── SchemaError
 // ├── ClearanceError
 // ├── NamespaceError
 // └── BatchError
@@ -128,6 +129,12 @@ class KeyRefusedError : public MessageKeyError {
 class KeyExhaustedError : public MessageKeyError {
  public:
   explicit KeyExhaustedError(const std::string& message) : MessageKeyError("KEY_EXHAUSTED", message) {}
+};
+
+// A schema is missing, is another one, or the payload does not fit it.
+class SchemaError : public MessageError {
+ public:
+  explicit SchemaError(const std::string& message) : MessageError("BAD_SCHEMA", message) {}
 };
 
 // The message is classified above the reader's clearance.

@@ -47,6 +47,14 @@ class MessageKey {
   std::shared_ptr<const State> state_;
 };
 
+// The keys of one set, read now: one record as `to_json` writes it, or a list of them.
+//   security.keys->put("own", speed::read_key_set("file:///etc/speed/orders.json"));
+// file:///path is a file of this user or root that nobody else may write and, with secrets in it, nobody else may read;
+// env://NAME is a variable of this process. ConfigurationError for another URI, KeyUnavailableError when there is no such
+// file or variable, KeyRefusedError for a file that others can reach or that is none, and for what is no set;
+// WeakAlgorithmError, UnknownAlgorithmError, NotAvailableError.
+std::vector<MessageKey> read_key_set(std::string_view uri);
+
 // The keys of a node: sets by name. A set holds the keys of one holder, which follow each other (rotation).
 // Threads: all methods may be called from any thread.
 class KeyStore {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "speed/access_policy.hpp"
+#include "speed/audit_log.hpp"
 #include "speed/column.hpp"
 #include "speed/conversion.hpp"
 #include "speed/error.hpp"

@@ -37,7 +37,7 @@ Described describe(std::string_view media_type, const MessageFields& fields, con
           {},
           wire::content_encoding_text(fields.content_encoding, {}),
           fields.uncompressed_bytes,
-          {},
+          fields.schema ? fields.schema->hash : std::string(),
           fields.data_classification,
           wire::view(aad)};
 }
@@ -45,12 +45,20 @@ Described describe(std::string_view media_type, const MessageFields& fields, con
 // M-16.
 void check_size(std::size_t size) {
   if (size <= wire::limits::max_payload_bytes) return;
-  throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+  throw NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts");
+}
+
+// What cannot be read does not fit. What the schema says of personal data counts, whatever the publisher says (M-29).
+void hold(const PayloadSchema& schema, const wire::MessageView& view, Opened& opened) {
+  if (opened.is_encoded) throw SchemaError("content_encoding: is not read here, so that nobody can tell what it holds");
+  deprecated_in(schema, view.content_type(), opened.plain ? opened.plain->view() : view.payload_bytes());
+  opened.marks_personal_data = schema.marks_personal_data;
 }
 
 }  // namespace
 
-Guard::Guard(MessageSecurity security) : security_(std::move(security)) {
+Guard::Guard(MessageSecurity security, std::string name)
+    : security_(std::move(security)), schemas_(security_.schemas), name_(std::move(name)) {
   encoding_of(security_.compression);
   if (security_.keys == nullptr) throw ConfigurationError("message security needs a KeyStore: give `keys`");
   if (security_.policy != SignaturePolicy::off && security_.trusted.empty()) {
@@ -60,7 +68,7 @@ Guard::Guard(MessageSecurity security) : security_(std::move(security)) {
 
 bool Guard::protects(const Protection& asked) const {
   return asked.sign_with || asked.encrypt_to || asked.compression || asked.classification || asked.contains_pii ||
-         asked.direct || !asked.aad.empty() || security_.sign_with || !security_.encrypt_to.empty() ||
+         asked.direct || !asked.aad.empty() || asked.schema || security_.sign_with || !security_.encrypt_to.empty() ||
          security_.compression != "none" || security_.publisher_team;
 }
 
@@ -98,12 +106,44 @@ void Guard::write(const Value& payload, MessageFields fields, const Protection& 
   write(wire::media_type_of(payload), std::move(content), std::move(fields), asked, out);
 }
 
-// Compresses, encrypts, signs (M-25).
+// A refusal is told, and so is each use of a key, before anything comes of it (M-31).
 void Guard::write(std::string_view media_type, Buffer content, MessageFields fields, const Protection& asked,
                   Buffer& out) const {
-  const Keys keys = keys_for(fields, asked);
-  fields.publisher_team = security_.publisher_team;
+  Trail trail(security_.audit.get(), fields, asked.classification ? name_of(*asked.classification) : "");
+  try {
+    write_told(media_type, std::move(content), fields, asked, out, trail);
+  } catch (const MessageError& error) {
+    trail.refused(error.code());
+    throw;
+  }
+}
+
+void Guard::write_told(std::string_view media_type, Buffer content, MessageFields& fields, const Protection& asked,
+                       Buffer& out, Trail& trail) const {
   fields.contains_pii = asked.contains_pii;
+  fields.publisher_team = security_.publisher_team;
+  if (fields.schema) describe_schema(media_type, content.view(), fields);
+  const Keys keys = keys_for(fields, asked);
+  trail.begins_sending(keys.encrypt_to, keys.sign_with);
+  Buffer written;
+  protect(media_type, std::move(content), fields, keys, asked, written);
+  const Bytes with_signature = keys.sign_with ? sign(written.view(), *keys.sign_with) : Bytes();
+  trail.sent(keys.encrypt_to, keys.sign_with);
+  out.append(keys.sign_with ? ByteView(with_signature) : written.view());
+}
+
+// What the schema says counts, whatever the program says (M-29).
+void Guard::describe_schema(std::string_view media_type, ByteView content, MessageFields& fields) const {
+  const std::optional<PayloadSchema> known = schemas_.of(*fields.schema);
+  if (!known) return;
+  fields.schema->hash = known->hash;
+  fields.schema->deprecated_fields_used = deprecated_in(*known, media_type, content);
+  fields.contains_pii |= known->marks_personal_data;
+}
+
+// Compresses, encrypts, and says who will sign (M-25).
+void Guard::protect(std::string_view media_type, Buffer content, MessageFields& fields, const Keys& keys,
+                    const Protection& asked, Buffer& out) const {
   if (asked.classification) fields.data_classification = name_of(*asked.classification);
   check_sensitivity(fields.data_classification, !keys.encrypt_to.empty());
   check_size(content.size());
@@ -113,11 +153,8 @@ void Guard::write(std::string_view media_type, Buffer content, MessageFields fie
     fields.signature_algorithm = keys.sign_with->algorithm();
     fields.signature_key_id = keys.sign_with->id();
   }
-  Buffer written;
-  wire::encode_message(media_type, content.view(), fields, written);
-  check_size(written.size() + longest_signature_record);
-  if (!keys.sign_with) return out.append(written.view());
-  out.append(sign(written.view(), *keys.sign_with));
+  wire::encode_message(media_type, content.view(), fields, out);
+  check_size(out.size() + longest_signature_record);
 }
 
 TrustedKeys Guard::trusted() const {
@@ -130,22 +167,68 @@ TrustedKeys Guard::trusted() const {
 
 bool Guard::looks_at(const wire::MessageView& view) const {
   return view.security().signatures > 0 || view.is_encrypted() || view.content_encoding() != "none" ||
-         security_.policy == SignaturePolicy::require;
+         security_.policy == SignaturePolicy::require || schemas_.may_have(view.schema());
 }
 
-Opened Guard::open(const wire::MessageView& view, std::int64_t now_ms) const {
+void Guard::tell_refused(const wire::MessageView& view, std::string_view source, const MessageError& error) const {
+  Trail(security_.audit.get(), view, source, name_).refused(error.code());
+}
+
+Opened Guard::open(const wire::MessageView& view, std::int64_t now_ms, std::string_view source) const {
+  Trail trail(security_.audit.get(), view, source, name_);
+  try {
+    return opened(view, now_ms, trail);
+  } catch (const KeyUnavailableError&) {  // not refused: it is judged later
+    throw;
+  } catch (const MessageError& error) {
+    trail.refused(error.code());
+    throw;
+  } catch (const WireError& error) {
+    trail.refused(error.reason());
+    throw;
+  }
+}
+
+Opened Guard::opened(const wire::MessageView& view, std::int64_t now_ms, Trail& trail) const {
   Opened opened;
+  opened.signed_by = verified(view, trail);
+  const std::optional<PayloadSchema> schema = admitted(view, now_ms);
+  open_payload(view, opened, trail);
+  if (schema) hold(*schema, view, opened);
+  const bool contains_pii = view.security().contains_pii || opened.marks_personal_data;
+  if (contains_pii || is_restricted(view.security().data_classification)) trail.accessed(contains_pii);
+  return opened;
+}
+
+std::optional<std::string> Guard::verified(const wire::MessageView& view, Trail& trail) const {
+  trail.begins_verifying(view.security());
   check_signature_algorithm(view, security_.fips_mode);
+  std::optional<MessageKey> key;
   if (security_.policy != SignaturePolicy::off) {
-    const std::optional<MessageKey> key = verify(view, trusted(), security_.policy, security_.fips_mode);
-    if (key) opened.signed_by = key->id();
-    if (view.published_at_ms() - now_ms > security_.future_tolerance_ms) {
-      throw WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock");
-    }
+    key = verify(view, trusted(), security_.policy, security_.fips_mode);
+  }
+  if (!key) {
+    trail.ends();
+    return std::nullopt;
+  }
+  trail.done(key->id());
+  return key->id();
+}
+
+// Its schema, if that is here, once time, sensitivity and hash are as they must be.
+std::optional<PayloadSchema> Guard::admitted(const wire::MessageView& view, std::int64_t now_ms) const {
+  const bool is_ahead = view.published_at_ms() - now_ms > security_.future_tolerance_ms;
+  if (security_.policy != SignaturePolicy::off && is_ahead) {
+    throw WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock");
   }
   const std::string_view classification = view.security().data_classification;
   check_sensitivity(classification, view.is_encrypted());
   check_clearance(classification, security_.clearance);
+  return schemas_.of(view.schema());
+}
+
+void Guard::open_payload(const wire::MessageView& view, Opened& opened, Trail& trail) const {
+  trail.begins_opening(view.security());
   ByteView payload = view.payload_bytes();
   if (view.is_encrypted()) {
     const auto find = [&](std::string_view id) { return security_.keys->find(id); };
@@ -154,11 +237,12 @@ Opened Guard::open(const wire::MessageView& view, std::int64_t now_ms) const {
   }
   const std::string encoding = view.content_encoding();
   opened.is_encoded = encoding != "none" && !is_read(encoding);
-  if (encoding == "none" || opened.is_encoded) return opened;
-  Buffer plain;
-  decompress(encoding, payload, view.uncompressed_bytes(), plain);
-  opened.plain = std::move(plain);
-  return opened;
+  if (encoding != "none" && !opened.is_encoded) {
+    Buffer plain;
+    decompress(encoding, payload, view.uncompressed_bytes(), plain);
+    opened.plain = std::move(plain);
+  }
+  opened.opened_by ? trail.done(*opened.opened_by) : trail.ends();
 }
 
 }  // namespace speed::message

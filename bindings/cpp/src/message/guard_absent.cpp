@@ -16,7 +16,7 @@ namespace {
 
 }  // namespace
 
-Guard::Guard(MessageSecurity /*security*/) { refuse(); }
+Guard::Guard(MessageSecurity /*security*/, std::string /*name*/) : schemas_({}) { refuse(); }
 
 bool Guard::protects(const Protection& /*asked*/) const { return false; }
 
@@ -32,7 +32,14 @@ void Guard::write(std::string_view /*media_type*/, wire::Buffer /*content*/, wir
 
 bool Guard::looks_at(const wire::MessageView& /*view*/) const { return false; }
 
-Opened Guard::open(const wire::MessageView& /*view*/, std::int64_t /*now_ms*/) const { refuse(); }
+Opened Guard::open(const wire::MessageView& /*view*/, std::int64_t /*now_ms*/, std::string_view /*source*/) const {
+  refuse();
+}
+
+void Guard::tell_refused(const wire::MessageView& /*view*/, std::string_view /*source*/,
+                         const MessageError& /*error*/) const {
+  refuse();
+}
 
 }  // namespace message
 

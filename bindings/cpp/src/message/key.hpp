@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "message/algorithms.hpp"
 #include "message/ml_kem.hpp"
@@ -30,6 +31,9 @@ namespace message {
 
 // Checks everything (M-26) and has the library look at the bytes. KeyRefusedError, AlgorithmError.
 MessageKey make_key(MessageKey::State state);
+
+// The keys of one set, as a JSON record or a list of them. KeyRefusedError, AlgorithmError.
+std::vector<MessageKey> parse_key_set(std::string_view json);
 
 // Refuses a use outside the key's bounds: KeyRefusedError.
 void check_use(const MessageKey& key, std::string_view name_space, std::string_view topic, std::int64_t at_ms);

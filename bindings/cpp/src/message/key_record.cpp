@@ -1,6 +1,7 @@
 // A key written as one JSON object (M-26).
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "message/key.hpp"
 #include "speed/message_error.hpp"
@@ -14,7 +15,8 @@ namespace {
 using message::Secret;
 using wire::Json;
 
-constexpr std::size_t max_depth = 2;
+constexpr std::size_t max_depth = 2;  // of one record
+constexpr std::size_t max_set_keys = 64;
 constexpr std::array<std::string_view, 9> fields{"id",     "algorithm",  "secret",        "public",      "namespaces",
                                                  "topics", "publishers", "not_before_ms", "not_after_ms"};
 
@@ -70,19 +72,41 @@ KeyBounds bounds_of(const std::string& id, const Json& record) {
   return bounds;
 }
 
+MessageKey key_of(const Json& record) {
+  for (const auto& [field, value] : record.items()) {
+    if (std::ranges::find(fields, field) == fields.end()) throw KeyRefusedError("a key has no field '" + field + "'");
+  }
+  const std::string id = text_of(record, "id");
+  if (!message::is_key_id(id)) return message::make_key({id});  // refuses
+  const Secret known = bytes_of(id, record, "public");
+  return message::make_key({id, &message::algorithm_of(text_of(record, "algorithm")), bytes_of(id, record, "secret"),
+                            Bytes(known.view().begin(), known.view().end()), bounds_of(id, record)});
+}
+
+bool has_twins(const std::vector<MessageKey>& keys) {
+  std::set<std::string_view> ids;
+  return !std::ranges::all_of(keys, [&](const MessageKey& key) { return ids.insert(key.id()).second; });
+}
+
 }  // namespace
+
+std::vector<MessageKey> message::parse_key_set(std::string_view json) {
+  const std::optional<Json> found = wire::parse_json(json, max_depth + 1);
+  if (!found) throw KeyRefusedError("is not JSON");
+  const Json records = found->is_array() ? *found : Json::array({*found});
+  const bool is_set = !records.empty() && records.size() <= max_set_keys &&
+                      std::ranges::all_of(records, [](const Json& one) { return one.is_object(); });
+  if (!is_set) throw KeyRefusedError("is no record nor a list of 1 to " + std::to_string(max_set_keys));
+  std::vector<MessageKey> keys;
+  for (const Json& record : records) keys.push_back(key_of(record));
+  if (has_twins(keys)) throw KeyRefusedError("a key id stands there twice");
+  return keys;
+}
 
 MessageKey MessageKey::parse(std::string_view json) {
   const std::optional<Json> record = wire::parse_json(json, max_depth);
   if (!record || !record->is_object()) throw KeyRefusedError("a key is one JSON object: `id`, `algorithm`, its bytes");
-  for (const auto& [field, value] : record->items()) {
-    if (std::ranges::find(fields, field) == fields.end()) throw KeyRefusedError("a key has no field '" + field + "'");
-  }
-  const std::string id = text_of(*record, "id");
-  if (!message::is_key_id(id)) return message::make_key({id});  // refuses
-  const Secret known = bytes_of(id, *record, "public");
-  return message::make_key({id, &message::algorithm_of(text_of(*record, "algorithm")), bytes_of(id, *record, "secret"),
-                            Bytes(known.view().begin(), known.view().end()), bounds_of(id, *record)});
+  return key_of(*record);
 }
 
 std::string MessageKey::to_json() const {

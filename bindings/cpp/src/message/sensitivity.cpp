@@ -20,6 +20,8 @@ Classification level_of(std::string_view classification) {
 
 std::string_view name_of(Classification level) { return names[static_cast<std::size_t>(level)]; }
 
+bool is_restricted(std::string_view classification) { return level_of(classification) == Classification::restricted; }
+
 void check_sensitivity(std::string_view classification, bool is_encrypted) {
   const Classification level = level_of(classification);
   if (level < Classification::confidential || is_encrypted) return;

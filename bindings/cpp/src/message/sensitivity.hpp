@@ -8,6 +8,9 @@ namespace speed::message {
 
 std::string_view name_of(Classification level);
 
+// Of the highest level: who is handed it is written down (M-31).
+bool is_restricted(std::string_view classification);
+
 // NotEncryptedError for a confidential or restricted message in the clear; both sides ask this.
 void check_sensitivity(std::string_view classification, bool is_encrypted);
 

@@ -63,7 +63,9 @@ std::string Message::data_classification() const {
   return std::string(state_->view.security().data_classification);
 }
 
-bool Message::contains_pii() const { return state_->view.security().contains_pii; }
+bool Message::contains_pii() const {
+  return state_->opened.marks_personal_data || state_->view.security().contains_pii;
+}
 std::optional<std::string> Message::traceparent() const { return state_->view.traceparent(); }
 std::map<std::string, std::string> Message::labels() const { return state_->view.labels(); }
 std::map<std::string, std::string> Message::baggage() const { return state_->view.baggage(); }

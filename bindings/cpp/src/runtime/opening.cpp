@@ -12,14 +12,16 @@ namespace {
 
 constexpr double quiet_seconds = 60;  // between two lines about messages that nobody gets
 
-// What is signed or encrypted is the whole message, wherever its payload lies (M-16).
+// What is signed, encrypted or held to a schema is the whole message, wherever its payload lies (M-16).
 message::Opened open_large(const message::Guard& guard, const Message::State& message) {
-  if (!guard.looks_at(message.view)) return guard.open(message.view, fs::unix_ms());
+  if (!guard.looks_at(message.view)) return guard.open(message.view, fs::unix_ms(), message.source());
   if (message.large->size() > wire::limits::max_payload_bytes) {
-    throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+    const NotAvailableError error("what no envelope holds is neither signed, encrypted nor described: send it in parts");
+    guard.tell_refused(message.view, message.source(), error);
+    throw error;
   }
   const ByteView whole = message.large->bytes();
-  return guard.open(wire::MessageView(Bytes(whole.begin(), whole.end())), fs::unix_ms());
+  return guard.open(wire::MessageView(Bytes(whole.begin(), whole.end())), fs::unix_ms(), message.source());
 }
 
 bool refuse(Context& context, const Replies& replies, Message::State& message, std::string_view code,
@@ -29,6 +31,11 @@ bool refuse(Context& context, const Replies& replies, Message::State& message, s
   if (message.wants_answer.exchange(false)) replies.refuse(message, code, text);
   message.done();
   return false;
+}
+
+[[noreturn]] void wait(Context& context, const Message::State& message, const char* why) {
+  context.log.rarely(LogLevel::warning, "speed.messages", "trust", "a message of '" + message.source() + "' waits: " + why);
+  throw Unavailable(why);
 }
 
 // Behind a busy handler, or while nothing took it (M-7). For a dead letter somebody asked for another try.
@@ -66,11 +73,15 @@ bool open_message(Context& context, const Replies& replies, Message::State& mess
   if (expired(context, replies, message) || is_of_others(context, replies, message)) return false;
   if (context.guard == nullptr) return true;
   try {
-    message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms())
+    message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms(), message.source())
                                               : open_large(*context.guard, message);
     return true;
   } catch (const KeyUnavailableError& error) {
     throw Unavailable(error.what());
+  } catch (const message::SchemasAway& error) {
+    wait(context, message, error.what());
+  } catch (const StorageError& error) {  // what must be audited does not happen unseen (M-31)
+    wait(context, message, error.what());
   } catch (const MessageError& error) {
     return refuse(context, replies, message, "INVALID_ARGUMENTS", std::string(error.code()) + ": " + error.what());
   } catch (const WireError& error) {  // its text begins with the code

@@ -30,6 +30,10 @@ constexpr rlim_t most_open_files = 8192;  // for lanes and links, however many t
 
 std::int64_t to_ms(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
 
+wire::SchemaFields schema_fields(const SchemaReference& schema) {
+  return {schema.url, schema.version, schema.format, schema.hash, schema.name, schema.compatibility, {}};
+}
+
 void check(const std::string& name, const NodeOptions& options) {
   wire::check_node_name(name);
   if (options.workers < 1 || options.workers > max_workers) {
@@ -94,7 +98,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.segment_limits = options.segment_limits;
   context.on_error = options.on_error;
   context.max_deliveries = options.max_deliveries;
-  if (options.security) context.guard = std::make_unique<message::Guard>(*options.security);
+  if (options.security) context.guard = std::make_unique<message::Guard>(*options.security, name);
   context.policy.allow(wire::local_grants(options.allow));
   fs::check_root(context.root);  // before the key: why that is out of reach is told by the root
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
@@ -362,7 +366,7 @@ Sent Runtime::send_large(const std::string& target, const segment::Source& paylo
                                   const SendOptions& options, const Progress& progress, const IsInterrupted& interrupted) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
     if (payload.size() > wire::limits::max_payload_bytes) {
-      throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+      throw NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts");
     }
     Sent sent = send(target, all_of(payload), options, interrupted);
     if (progress) progress(payload.size(), payload.size());
@@ -431,6 +435,7 @@ wire::MessageFields Runtime::fields_of(const SendOptions& options) {
   fields.traceparent = options.traceparent ? options.traceparent : current_traceparent;
   fields.labels = options.labels;
   fields.baggage = options.baggage;
+  if (options.protection.schema) fields.schema = schema_fields(*options.protection.schema);
   fields.extensions = options.extensions;
   return fields;
 }

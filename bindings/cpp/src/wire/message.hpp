@@ -26,6 +26,17 @@ struct EncryptionFields {
   std::vector<Recipient> recipients;
 };
 
+// What a writer says of its payload's schema; what is empty is not written.
+struct SchemaFields {
+  std::string url;
+  std::string version;
+  std::string format;
+  std::string hash;
+  std::string name;
+  std::string compatibility_mode;
+  std::vector<std::string> deprecated_fields_used;
+};
+
 // What a writer says beside the payload; absent fields are not written (M-6).
 struct MessageFields {
   std::string message_id;
@@ -48,6 +59,7 @@ struct MessageFields {
   std::optional<std::string> traceparent;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> baggage;
+  std::optional<SchemaFields> schema;
   std::map<std::string, Bytes> extensions;
 };
 

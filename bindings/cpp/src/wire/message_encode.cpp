@@ -154,10 +154,26 @@ void put_observability(const MessageFields& fields, Writer& out) {
   });
 }
 
+void put_schema(const SchemaFields& schema, Writer& out) {
+  out.record(4, [&](auto& sink) {
+    const auto put = [&](std::uint64_t field, const std::string& text) {
+      if (!text.empty()) sink.text(field, text);
+    };
+    put(1, schema.url);
+    put(2, schema.version);
+    put(3, schema.format);
+    put(4, schema.hash);
+    put(5, schema.name);
+    put(6, schema.compatibility_mode);
+    for (const std::string& name : schema.deprecated_fields_used) sink.text(7, name);
+  });
+}
+
 void put_head(std::string_view media_type, const MessageFields& fields, Writer& out) {
   put_metadata(media_type, fields, out);
   put_security(fields, out);
   put_observability(fields, out);
+  if (fields.schema) put_schema(*fields.schema, out);
   for (const auto& [key, bytes] : fields.extensions) out.record(97, bytes_pair(key, bytes));
 }
 
