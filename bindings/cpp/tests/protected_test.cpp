@@ -1,5 +1,7 @@
-// Nodes that sign, encrypt and check their messages (M-17, M-18, M-25).
+// Nodes that sign, encrypt, check and tell of their messages (M-17, M-18, M-25, M-29, M-31).
 #include <gtest/gtest.h>
+
+#include <fstream>
 
 #include "fabric.hpp"
 
@@ -219,6 +221,195 @@ TEST_F(Protected, a_signed_message_in_segments_is_verified_whole_m_16) {
   ASSERT_TRUE(message);
   EXPECT_EQ(message->signed_by(), "billing-1");
   EXPECT_EQ(message->payload(), large);
+}
+
+// --- audit lines and schemas ---
+
+class Housed : public Protected {
+ protected:
+  std::vector<std::string> operations() const {
+    std::vector<std::string> operations;
+    std::ifstream file(path_);
+    for (std::string line; std::getline(file, line);) {
+      operations.push_back(nlohmann::json::parse(line).at("operation").get<std::string>());
+    }
+    return operations;
+  }
+
+  void audit() { reader_.audit = std::make_shared<AuditLog>(path_); }
+
+  // Each line goes into a file of its own, as long as the one before can get another name.
+  std::shared_ptr<AuditLog> fragile() const { return std::make_shared<AuditLog>(path_, 1, 1); }
+  void block_audit() const { std::filesystem::create_directories(path_ + ".1/taken"); }
+  void free_audit() const { std::filesystem::remove_all(path_ + ".1"); }
+
+  static Schemas having(const PayloadSchema& schema) {
+    return [schema](std::string_view, std::string_view) { return std::optional(schema); };
+  }
+
+  static PayloadSchema marking() {
+    return {"sha256:0f", true, [](std::string_view, ByteView) { return std::vector<std::string>{"card"}; }};
+  }
+
+  static SendOptions of_order() {
+    SendOptions options;
+    options.protection.schema = {.name = "order", .version = "v1"};
+    return options;
+  }
+
+  static SendOptions personal() {
+    SendOptions options;
+    options.protection.contains_pii = true;
+    return options;
+  }
+
+  const std::string path_ = root_.path + "/audit.jsonl";
+};
+
+TEST_F(Housed, each_message_with_personal_data_is_told_before_a_program_has_it_m_31) {
+  audit();
+  open();
+  billing_->send("analytics", order(), personal());
+  ASSERT_TRUE(analytics_->receive(Seconds(20)));
+  EXPECT_EQ(operations(), std::vector<std::string>{"access"});
+  std::atomic<std::size_t> told = 0;
+  analytics_->on_message([&](Message&) { told = operations().size(); });
+  billing_->send("analytics", order(), personal());
+  EXPECT_TRUE(test::eventually([&] { return told == 2; }));
+}
+
+TEST_F(Housed, each_message_of_a_batch_is_told_before_its_handler_has_it_m_31) {
+  audit();
+  open();
+  std::atomic<std::size_t> seen = 0;
+  std::atomic<bool> was_told = true;
+  analytics_->on_batch({}, [&](std::vector<Message>& messages) {
+    seen += messages.size();
+    was_told = was_told && operations().size() >= seen;
+    return Node::Refusals();
+  });
+  for (int number = 0; number < 2; ++number) billing_->send("analytics", order(), personal());
+  EXPECT_TRUE(test::eventually([&] { return seen == 2; }));
+  EXPECT_TRUE(was_told);
+}
+
+TEST_F(Housed, what_cannot_be_told_waits_for_receive_m_31) {
+  reader_.audit = fragile();
+  open();
+  block_audit();
+  billing_->send("analytics", order(), personal());
+  EXPECT_FALSE(analytics_->receive(Seconds(0.3)));
+  free_audit();
+  EXPECT_TRUE(analytics_->receive(Seconds(20)));
+}
+
+TEST_F(Housed, what_cannot_be_told_waits_for_its_handler_m_31) {
+  reader_.audit = fragile();
+  open();
+  block_audit();
+  std::atomic<int> handled = 0;
+  analytics_->on_message([&](Message&) { ++handled; });
+  billing_->send("analytics", order(), personal());
+  EXPECT_TRUE(test::eventually([&] { return test::counter(*analytics_, "messages_waiting_for_trust") > 0; }));
+  EXPECT_EQ(handled, 0);
+  free_audit();
+  EXPECT_TRUE(test::eventually([&] { return handled == 1; }));
+}
+
+TEST_F(Housed, what_cannot_be_told_is_not_sent_m_31) {
+  sign();
+  writer_.audit = fragile();
+  open();
+  block_audit();
+  EXPECT_THROW(billing_->send("analytics", order()), StorageError);
+  EXPECT_THROW(billing_->send_all("analytics", {order(), order()}), StorageError);
+  EXPECT_FALSE(analytics_->receive(Seconds(0.2)));
+}
+
+TEST_F(Housed, a_payload_that_does_not_fit_is_refused_and_its_sender_is_told_m_29) {
+  PayloadSchema schema = marking();
+  schema.check = [](std::string_view, ByteView) -> std::vector<std::string> { throw SchemaError("amount: is missing"); };
+  reader_.schemas = having(schema);
+  open();
+  std::atomic<int> handled = 0;
+  analytics_->on_message([&](Message&) { ++handled; });
+  SendOptions options = of_order();
+  options.protection.schema->hash = schema.hash;
+  options.ack = true;
+  options.timeout = Seconds(20);
+  try {
+    billing_->send("analytics", order(), options);
+    FAIL();
+  } catch (const InvalidArgumentsError& error) {
+    EXPECT_NE(std::string(error.what()).find("BAD_SCHEMA: amount: is missing"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(handled, 0);
+}
+
+TEST_F(Housed, a_node_goes_on_after_a_check_that_throws_what_it_may_not_m_29) {
+  PayloadSchema schema = marking();
+  schema.check = [](std::string_view, ByteView) -> std::vector<std::string> { throw 7; };
+  reader_.schemas = having(schema);
+  open();
+  SendOptions options = of_order();
+  options.protection.schema->hash = schema.hash;
+  billing_->send("analytics", "refused", options);
+  billing_->send("analytics", "next");
+  EXPECT_EQ(analytics_->receive(Seconds(20))->payload(), Value("next"));
+}
+
+TEST_F(Housed, a_message_waits_while_its_schema_cannot_be_reached_m_29) {
+  const auto is_away = std::make_shared<std::atomic<bool>>(true);
+  reader_.schemas = [is_away](std::string_view, std::string_view) {
+    if (*is_away) throw std::system_error(ETIMEDOUT, std::generic_category());
+    return std::optional(marking());
+  };
+  writer_.schemas = having(marking());
+  open();
+  billing_->send("analytics", order(), of_order());
+  EXPECT_FALSE(analytics_->receive(Seconds(0.3)));
+  *is_away = false;
+  EXPECT_TRUE(analytics_->receive(Seconds(20)));
+}
+
+TEST_F(Housed, what_a_schema_of_the_reader_marks_is_personal_whatever_the_publisher_says_m_29) {
+  reader_.schemas = having(marking());
+  open();
+  SendOptions options = of_order();
+  options.protection.schema->hash = marking().hash;
+  billing_->send("analytics", order(), options);
+  EXPECT_TRUE(analytics_->receive(Seconds(20))->contains_pii());
+}
+
+TEST_F(Housed, a_message_in_segments_is_held_to_its_schema_whole_m_16_m_29) {
+  const auto size = std::make_shared<std::atomic<std::size_t>>(0);
+  PayloadSchema schema = marking();
+  schema.check = [size](std::string_view, ByteView payload) {
+    *size = payload.size();
+    return std::vector<std::string>();
+  };
+  reader_.schemas = having(schema);
+  open();
+  billing_->segment("analytics", 4 << 20);
+  SendOptions options = of_order();
+  options.protection.schema->hash = schema.hash;
+  options.timeout = Seconds(60);
+  billing_->send("analytics", Bytes(20 << 20, std::byte{7}), options);
+  ASSERT_TRUE(analytics_->receive(Seconds(60)));
+  EXPECT_EQ(*size, std::size_t{20 << 20});
+}
+
+TEST_F(Housed, a_node_without_settings_names_schemas_as_well_m_29) {
+  reader_.schemas = [](std::string_view name, std::string_view version) -> std::optional<PayloadSchema> {
+    throw SchemaError(std::string(name) + " " + std::string(version));
+  };
+  open();
+  Node plain("plain", root_.options({"analytics"}));
+  analytics_->allow({"plain"});
+  plain.wait_for("analytics", Seconds(20));
+  plain.send("analytics", "refused", of_order());
+  plain.send("analytics", "next");
+  EXPECT_EQ(analytics_->receive(Seconds(20))->payload(), Value("next"));
 }
 
 }  // namespace
