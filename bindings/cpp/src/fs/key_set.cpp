@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include "fs/files.hpp"
@@ -78,10 +79,13 @@ Keys of_variable(const std::string& name) {
   return parsed(text, "env://" + name);
 }
 
-std::optional<char> from_hex(std::string_view digits) {
+// What two hex digits stand for.
+std::optional<char> escaped(std::string_view digits) {
+  unsigned char byte = 0;
   if (digits.size() < 2) return std::nullopt;
-  const std::optional<Bytes> byte = wire::from_hex(digits.substr(0, 2));
-  return byte ? std::optional(std::to_integer<char>((*byte)[0])) : std::nullopt;
+  const char* const end = digits.data() + 2;
+  if (std::from_chars(digits.data(), end, byte, 16).ptr != end) return std::nullopt;
+  return static_cast<char>(byte);
 }
 
 // Null for what is no absolute path, or ends in the middle of a `%2F`.
@@ -89,7 +93,7 @@ std::optional<std::string> path_of(std::string_view text) {
   if (!text.starts_with('/') || text.find_first_of("?#") != std::string_view::npos) return std::nullopt;
   std::string path;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::optional<char> c = text[at] == '%' ? from_hex(text.substr(at + 1)) : std::optional(text[at]);
+    const std::optional<char> c = text[at] == '%' ? escaped(text.substr(at + 1)) : std::optional(text[at]);
     if (!c || *c == '\0') return std::nullopt;
     path += *c;
     if (text[at] == '%') at += 2;
