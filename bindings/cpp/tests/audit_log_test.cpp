@@ -87,7 +87,7 @@ TEST_F(AuditFile, lines_of_several_threads_stand_whole_beside_each_other) {
 }
 
 TEST_F(AuditFile, a_link_is_refused) {
-  std::ofstream(root_.path + "/elsewhere");
+  std::ofstream(root_.path + "/elsewhere").close();
   files::create_symlink(root_.path + "/elsewhere", path_);
   EXPECT_NE(problem().find("nothing was done"), std::string::npos);
 }
