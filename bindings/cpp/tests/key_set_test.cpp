@@ -9,11 +9,9 @@
 namespace speed {
 namespace {
 
-constexpr mode_t own = 0600;
-
 class KeySet : public testing::Test {
  protected:
-  std::string put(const std::string& text, mode_t mode = own) const {
+  std::string put(const std::string& text, mode_t mode = 0600) const {
     std::ofstream(path_) << text;
     chmod(path_.c_str(), mode);
     return "file://" + path_;
