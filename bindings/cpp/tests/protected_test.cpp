@@ -4,6 +4,8 @@
 #include <fstream>
 
 #include "fabric.hpp"
+#include "speed/embedding.hpp"
+#include "wire/message.hpp"
 
 namespace speed {
 namespace {
@@ -410,6 +412,40 @@ TEST_F(Housed, a_node_without_settings_names_schemas_as_well_m_29) {
   plain.send("analytics", "refused", of_order());
   plain.send("analytics", "next");
   EXPECT_EQ(analytics_->receive(Seconds(20))->payload(), Value("next"));
+}
+
+// A node without settings for security, beside one that hands on bytes as they are.
+class Unguarded : public testing::Test {
+ protected:
+  TestRoot root_;
+  Node analytics_{"analytics", root_.options({"billing"})};
+  EmbeddedNode billing_{"billing", root_.options({"analytics"})};
+};
+
+TEST_F(Unguarded, what_is_confidential_and_came_in_the_clear_is_refused_m_28) {
+  wire::MessageFields fields;
+  fields.message_id = "m-1";
+  fields.published_at_ms = 1;
+  fields.data_classification = "confidential";
+  wire::Buffer message;
+  wire::encode_message(order(), fields, message);
+  const std::vector<ByteView> messages{message.view()};
+  analytics_.on_message([](Message&) {});
+  try {
+    billing_.forward("analytics", messages, false, true, Seconds(20), [] { return false; });
+    FAIL() << "it was taken";
+  } catch (const InvalidArgumentsError& error) {
+    EXPECT_NE(std::string(error.what()).find("NOT_ENCRYPTED"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(Unguarded, what_is_to_be_protected_never_leaves_in_the_clear_m_28) {
+  SendOptions confidential;
+  confidential.protection.classification = Classification::confidential;
+  EXPECT_THROW(analytics_.send("billing", order(), confidential), NotEncryptedError);
+  SendOptions encrypted;
+  encrypted.protection.encrypt_to = {"billing"};
+  EXPECT_THROW(analytics_.send("billing", order(), encrypted), KeyUnavailableError);
 }
 
 }  // namespace

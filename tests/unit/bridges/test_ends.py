@@ -252,6 +252,17 @@ def test_a_heir_takes_the_places_over() -> None:
     assert len(backend.published) == 3
 
 
+def test_of_very_many_lanes_places_are_forgotten_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B-14."""
+    monkeypatch.setattr("speed.bridges.ends._MAX_KNOWN", 2)
+    backend = PlacingMemory()
+    sink = BackendSink(backend, ADDRESS, "b")
+    for lane in ("x", "y", "z", "x"):
+        assert sink.publish([load_of(backend.places.get(("b", lane), 0) + 1, lane=lane)]) == 0
+    assert len(backend.published) == 4
+    assert backend.places == {("b", "x"): 2, ("b", "y"): 1, ("b", "z"): 1}
+
+
 def test_who_seeks_back_gets_all_again() -> None:
     """B-14: the bridge's subscription is the position."""
     backend = PlacingMemory()

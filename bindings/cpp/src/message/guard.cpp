@@ -66,10 +66,14 @@ Guard::Guard(MessageSecurity security, std::string name)
   }
 }
 
+void check_unopened(const wire::MessageView& view) {
+  check_signature_algorithm(view, FipsMode::off);
+  check_sensitivity(view.security().data_classification, view.is_encrypted());
+}
+
 bool Guard::protects(const Protection& asked) const {
-  return asked.sign_with || asked.encrypt_to || asked.compression || asked.classification || asked.contains_pii ||
-         asked.direct || !asked.aad.empty() || asked.schema || security_.sign_with || !security_.encrypt_to.empty() ||
-         security_.compression != "none" || security_.publisher_team;
+  return asks(asked) || security_.sign_with || !security_.encrypt_to.empty() || security_.compression != "none" ||
+         security_.publisher_team;
 }
 
 Guard::Keys Guard::keys_for(const MessageFields& fields, const Protection& asked) const {

@@ -20,6 +20,15 @@ struct Opened {
   bool marks_personal_data = false;  // a schema of this node does
 };
 
+// Whether something is asked for a message.
+inline bool asks(const Protection& asked) {
+  return asked.sign_with || asked.encrypt_to || asked.compression || asked.classification || asked.contains_pii ||
+         asked.direct || !asked.aad.empty() || asked.schema;
+}
+
+// What also a node without settings for security asks of what it receives (M-28). MessageError.
+void check_unopened(const wire::MessageView& view);
+
 class Guard {
  public:
   // `name` is the node's, for an audit. ConfigurationError for settings that cannot be.

@@ -102,6 +102,7 @@ struct Context {
   segment::Limits segment_limits;
   OnError on_error = OnError::dead_letter;
   unsigned max_deliveries = wire::limits::max_deliveries;
+  bool is_judge = true;  // of messages; else what embeds this node is
   std::unique_ptr<const message::Guard> guard;  // null: messages are handed out as they came
   AccessPolicy policy;
   Stats stats;

@@ -31,6 +31,7 @@ namespace {
 
 std::shared_ptr<Runtime> prepared(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks) {
   std::shared_ptr<Runtime> node = Runtime::make(name, options);
+  node->context.is_judge = false;  // nothing takes messages yet
   node->workers.at_each_tick(std::move(hooks.at_each_tick));
   node->workers.at_end(std::move(hooks.at_end));
   return node;
