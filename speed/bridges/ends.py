@@ -105,6 +105,8 @@ class BackendSink:
         self._hops = BackendHops(address)
         self._there: dict[str, int] = {}
         """What the places say, as far as that is known."""
+        self._kept: dict[str, int] = {}
+        """Up to where an attempt without an answer turned out to be kept, until what it held has gone by."""
         self.most = backend.most_at_once
 
     def is_behind(self, load: Load) -> bool:
@@ -124,7 +126,7 @@ class BackendSink:
         if self._placing is None:
             self._backend.publish(_messages(loads), PUBLISH_SECONDS)
             return 0
-        left = loads
+        left = self._not_kept(loads)
         while left:
             placed = left if self._placing.keeps_places else ()
             places = {load.lane: self._place(load) for load in placed if load.lane}
@@ -132,8 +134,15 @@ class BackendSink:
             self._remember(there or {lane: place.next for lane, place in places.items()})
             if not there:
                 break
-            left = [load for load in left if load.sequence > there.get(load.lane, -1)]
+            self._kept.update(there)
+            left = self._not_kept(left)
+        for load in loads:
+            if load.sequence >= self._kept.get(load.lane, load.sequence + 1):
+                del self._kept[load.lane]
         return len(loads) - len(left)
+
+    def _not_kept(self, loads: Sequence[Load]) -> Sequence[Load]:
+        return [load for load in loads if load.sequence > self._kept.get(load.lane, -1)] if self._kept else loads
 
     def _place(self, load: Load) -> Place:
         assert load.message is not None

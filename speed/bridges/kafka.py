@@ -52,6 +52,8 @@ class KafkaBackend(TakesAll):
         self._producer: Any = None
         self._is_transacting = False
         """Whether the producer's transactions have begun."""
+        self._is_certain = False
+        """Whether it is known what became of the transactions before."""
         self._is_quiet = False
         """Whether it tells of failures only."""
         self._refused: Any = None
@@ -101,17 +103,24 @@ class KafkaBackend(TakesAll):
             self._send_quietly(self._opened(quiet=True), messages, deadline)
             return {}
         with self._lock:
-            if not self._is_transacting:
-                there = self._begun_at(places, deadline)
+            self._begin_transacting(deadline)
+            if not self._is_certain:
+                there = {place.lane: self._next_of(place, max(0.1, deadline - monotonic())) for place in places}
+                self._is_certain = True
                 if any(there[place.lane] != place.before for place in places):
                     return there
             self._send_in_transaction(messages, places, deadline)
         return {}
 
     def next_of(self, place: Place, timeout: float) -> int:
-        """Ask for the offset of its group. Of lanes that have one topic only the last is known."""
+        """Ask for the offset of its group. Of lanes that have one topic only the last is known.
+
+        It is told once the transaction of a producer before this one has ended, which this one sees to.
+        """
+        deadline = monotonic() + timeout
         with self._lock:
-            return self._next_of(place, timeout)
+            self._begin_transacting(deadline)
+            return self._next_of(place, max(0.1, deadline - monotonic()))
 
     def _next_of(self, place: Place, timeout: float) -> int:
         """``_lock`` is held."""
@@ -221,13 +230,13 @@ class KafkaBackend(TakesAll):
 
     def _forget_producer(self) -> Any:
         """The one there was."""
-        producer, self._producer, self._is_transacting = self._producer, None, False
+        producer, self._producer = self._producer, None
+        self._is_transacting = self._is_certain = False
         return producer
 
     def _send_in_transaction(self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float) -> list[str]:
         """All or none; ``_lock`` is held."""
-        if not self._is_transacting:
-            self._begin_transacting(deadline)
+        self._begin_transacting(deadline)
         producer = self._producer
         try:
             producer.begin_transaction()
@@ -247,6 +256,8 @@ class KafkaBackend(TakesAll):
 
     def _begin_transacting(self, deadline: float) -> None:
         """End the transaction of a producer before this one, which may take Kafka longer than one attempt."""
+        if self._is_transacting:
+            return
         if self._producer is None:
             self._producer = kafka.Producer(self._producing(quiet=False))
         try:
@@ -256,15 +267,6 @@ class KafkaBackend(TakesAll):
                 self._drop(self._producer)
             raise error_of(error.args[0]) from None
         self._is_transacting = True
-
-    def _begun_at(self, places: Sequence[Place], deadline: float) -> dict[str, int]:
-        """What is there, by lane, once no transaction before this producer's is under way."""
-        self._begin_transacting(deadline)
-        try:
-            return {place.lane: self._next_of(place, max(0.1, deadline - monotonic())) for place in places}
-        except BackendError:
-            self._forget_producer()  # so that it is asked again before anything is sent
-            raise
 
     def _send_offset(self, producer: Any, at: Any, group: Any) -> None:
         """librdkafka may wait for a lost coordinator for ever, whatever time it is given: then its producer is left."""

@@ -235,12 +235,27 @@ def test_what_was_kept_without_an_answer_is_not_published_again() -> None:
     sink.publish([load_of(1)])
     backend.is_cut = True
     with pytest.raises(BackendAwayError):
-        sink.publish([load_of(2), load_of(3), load_of(7, lane="other")])
+        sink.publish([load_of(2), load_of(3), load_of(4), load_of(7, lane="other")])
     backend.is_cut = False
     assert sink.publish([load_of(2)]) == 1  # tried again with one message
-    assert sink.publish([load_of(3), load_of(4), load_of(7, lane="other"), load_of(8, lane="other")]) == 2
-    assert len(backend.published) == 6
-    assert backend.places == {("b", "lane"): 4, ("b", "other"): 8}
+    assert sink.publish([load_of(3)]) == 1
+    assert sink.publish([load_of(4), load_of(5), load_of(7, lane="other"), load_of(8, lane="other")]) == 2
+    assert sink.publish([load_of(6)]) == 0
+    assert len(backend.published) == 8
+    assert backend.places == {("b", "lane"): 6, ("b", "other"): 8}
+
+
+def test_it_is_not_published_again_either_while_the_backend_is_away_once_more() -> None:
+    """B-14."""
+    backend = PlacingMemory()
+    sink = BackendSink(backend, ADDRESS, "b")
+    backend.is_cut = True
+    for part in ([load_of(1), load_of(2)], [load_of(1), load_of(2), load_of(3)]):
+        with pytest.raises(BackendAwayError):
+            sink.publish(part)
+    backend.is_cut = False
+    assert sink.publish([load_of(1), load_of(2), load_of(3), load_of(4)]) == 3
+    assert len(backend.published) == 4
 
 
 def test_a_heir_takes_the_places_over() -> None:
@@ -268,9 +283,14 @@ def test_who_seeks_back_gets_all_again() -> None:
     backend = PlacingMemory()
     sink = BackendSink(backend, ADDRESS, "b")
     sink.publish([load_of(1), load_of(2)])
-    assert sink.publish([load_of(1)]) == 0
-    assert sink.publish([load_of(2)]) == 0
-    assert len(backend.published) == 4
+    backend.is_cut = True
+    with pytest.raises(BackendAwayError):
+        sink.publish([load_of(3), load_of(4)])
+    backend.is_cut = False
+    assert sink.publish([load_of(3), load_of(4)]) == 2
+    for number in (1, 2, 3, 4, 5):
+        assert sink.publish([load_of(number)]) == 0
+    assert len(backend.published) == 9
 
 
 def test_a_backend_says_what_it_can_never_take() -> None:
