@@ -54,8 +54,12 @@ TEST_F(PublishBatch, many_payloads_are_one_event_m_30) {
 
 TEST_F(PublishBatch, many_payloads_for_one_node_are_one_message_with_one_acknowledgement_m_30) {
   std::vector<std::pair<std::string, std::vector<Value>>> handled;
-  receiver_.on_message([&](Message& message) { handled.emplace_back(message.message_id(), message.payloads()); });
+  receiver_.on_message([&](Message& message) {
+    const std::lock_guard guard(lock_);
+    handled.emplace_back(message.message_id(), message.payloads());
+  });
   const std::string id = sender_.send_batch("receiver", {1, "two"}, {.timeout = Seconds(20), .ack = true});
+  const std::lock_guard guard(lock_);
   ASSERT_EQ(handled.size(), 1U);  // it was acknowledged when it was handled
   EXPECT_EQ(handled[0].first, id);
   EXPECT_EQ(handled[0].second, (std::vector<Value>{1, "two"}));
