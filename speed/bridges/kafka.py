@@ -89,6 +89,7 @@ class KafkaBackend(TakesAll):
         if not self._transaction:
             return self._send(self._opened(), messages, deadline)
         with self._lock:  # a producer has one transaction at a time
+            self._begin_transacting(deadline)
             return self._send_in_transaction(messages, (), deadline)
 
     @property
@@ -236,7 +237,6 @@ class KafkaBackend(TakesAll):
 
     def _send_in_transaction(self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float) -> list[str]:
         """All or none; ``_lock`` is held."""
-        self._begin_transacting(deadline)
         producer = self._producer
         try:
             producer.begin_transaction()
@@ -263,9 +263,10 @@ class KafkaBackend(TakesAll):
         try:
             self._producer.init_transactions(max(0.1, deadline - monotonic()))
         except kafka.KafkaException as error:
-            if not error.args[0].retriable():
-                self._drop(self._producer)
-            raise error_of(error.args[0]) from None
+            refused, self._refused = self._refused, None
+            if refused is not None or not error.args[0].retriable():
+                self._drop(self._producer)  # the next one reads the credentials again
+            raise error_of(refused or error.args[0]) from None
         self._is_transacting = True
 
     def _send_offset(self, producer: Any, at: Any, group: Any) -> None:

@@ -118,6 +118,7 @@ class AuditLog:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(errno.EINVAL, "it is no regular file")
+        self._is_cut = False
         return fd
 
     @contextmanager
