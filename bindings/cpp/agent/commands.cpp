@@ -151,6 +151,7 @@ Json Commands::receive(const Json& command) {
   in_hand_ = node_.receive(speed::Seconds(seconds(command, 5.0)));
   if (!in_hand_) return nullptr;
   return {{"payload", agent::json_of(in_hand_->payload())},
+          {"payloads", payloads_of(*in_hand_)},
           {"source", in_hand_->source()},
           {"redelivered", in_hand_->redelivered()},
           {"topic", in_hand_->topic()},

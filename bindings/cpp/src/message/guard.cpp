@@ -69,6 +69,7 @@ Guard::Guard(MessageSecurity security, std::string name)
 void check_unopened(const wire::MessageView& view) {
   check_signature_algorithm(view, FipsMode::off);
   check_sensitivity(view.security().data_classification, view.is_encrypted());
+  if (view.is_encrypted()) algorithm_of(view.security().encryption->algorithm);
 }
 
 bool Guard::protects(const Protection& asked) const {

@@ -26,7 +26,7 @@ inline bool asks(const Protection& asked) {
          asked.direct || !asked.aad.empty() || asked.schema;
 }
 
-// What also a node without settings for security asks of what it receives (M-28). MessageError.
+// What also a node without settings for security asks of what it receives (M-19, M-28). MessageError.
 void check_unopened(const wire::MessageView& view);
 
 class Guard {
