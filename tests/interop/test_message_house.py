@@ -27,7 +27,6 @@ from tests.interop.harness import Agent, until
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import Agents
 
-
 OTHER, PYTHON, WAIT = "house.other", "house.python", 20.0
 LANGUAGES = [one for one in CHOSEN if one != "python"]
 SCHEMA = json.dumps({"properties": {"sum": {"deprecated": True}}}).encode()
