@@ -33,6 +33,7 @@ FETCH_KILOBYTES = 16_384
 TEND_SECONDS = 0.5
 """How often the group is attended to while a program works on a message: it stays a member however long that takes."""
 _POLL_SECONDS = 0.1
+_BEGIN_SECONDS = 1.0
 _ANSWER_SECONDS = 10.0
 
 
@@ -260,13 +261,18 @@ class KafkaBackend(TakesAll):
             return
         if self._producer is None:
             self._producer = kafka.Producer(self._producing(quiet=False))
-        try:
-            self._producer.init_transactions(max(0.1, deadline - monotonic()))
-        except kafka.KafkaException as error:
-            refused, self._refused = self._refused, None
-            if refused is not None or not error.args[0].retriable():
-                self._drop(self._producer)  # the next one reads the credentials again
-            raise error_of(refused or error.args[0]) from None
+        while True:
+            try:
+                self._producer.init_transactions(_BEGIN_SECONDS)  # it goes on from call to call
+            except kafka.KafkaException as error:
+                self._producer.poll(0)  # tells of refused credentials, which a next producer reads again
+                if not error.args[0].retriable():
+                    self._drop(self._producer)
+                    raise error_of(error.args[0]) from None
+                if not self._goes_on(self._producer, deadline):
+                    raise error_of(error.args[0]) from None
+            else:
+                break
         self._is_transacting = True
 
     def _send_offset(self, producer: Any, at: Any, group: Any) -> None:

@@ -59,16 +59,17 @@ def test_who_has_another_is_refused_and_no_log_says_it(
     assert PASSWORD not in everything
 
 
-def test_a_password_that_is_corrected_is_read_again(bench_of: BenchOf, tmp_path: Any) -> None:
-    bench = bench_of("redis")
+@pytest.mark.parametrize(("name", "more"), [("redis", ""), ("kafka", ""), ("kafka", "&transactional_id=corrected")])
+def test_a_password_that_is_corrected_is_read_again(bench_of: BenchOf, tmp_path: Any, name: str, more: str) -> None:
+    bench = bench_of(name)
+    port = bench.server.secured if isinstance(bench.server, Kafka) else bench.server.port
     file = tmp_path / "password"
     file.write_text(WRONG)
-    address = f"redis://{USER}@127.0.0.1:{bench.server.port}?password_file={file}"
-    with speed.messages.connect(address) as connection:
+    with speed.messages.connect(f"{name}://{USER}@127.0.0.1:{port}?password_file={file}{more}") as connection:
         with pytest.raises(BackendRefusedError):
-            connection.publish(bench.topic, 1)
+            connection.publish(bench.topic, 1, timeout=WAIT_SECONDS)
         file.write_text(PASSWORD)
-        connection.publish(bench.topic, 1)
+        connection.publish(bench.topic, 1, timeout=WAIT_SECONDS)
 
 
 @pytest.mark.parametrize("name", ["redis", "postgres"])
