@@ -256,7 +256,8 @@ def test_listening_ends_after_a_silence(run: Command) -> None:
 def test_commands_of_one_user_reuse_their_names(run: Command, billing: speed.Node) -> None:
     """Every name leaves a claim for ever, so a name for each process would fill the registry."""
     for _ in range(3):
-        run("ping", "billing", "-n", "1")
+        pinged = run("ping", "billing", "-n", "1")
+        assert pinged.status == 0, pinged.err
     claimed = {names.parse_claim(file.name) for file in Path(names.claims_dir(str(run.root))).iterdir()}
     assert len([one for one in claimed if one and one[0].startswith("cli.")]) == 1
 
