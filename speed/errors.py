@@ -8,8 +8,8 @@ SpeedError
 ├── NodeStateError
 │       NodeClosedError ForkedNodeError
 ├── DeliveryError
-│       UnknownNodeError NodeLeftError (NodeLeavingError HostAwayError) InboxFullError StorageError PayloadTooLargeError
-│       UnserialisableError NotAcknowledgedError SegmentStoreError
+│       UnknownNodeError NodeStartingError NodeLeftError (NodeLeavingError NodeReplacedError HostAwayError)
+│       InboxFullError StorageError PayloadTooLargeError UnserialisableError NotAcknowledgedError SegmentStoreError
 ├── CallError
 │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError InternalError
 │       SegmentsLostError CallWithdrawnError ApplicationError
@@ -169,8 +169,17 @@ class UnknownNodeError(DeliveryError):
     code = "UNKNOWN_NODE"
 
 
+class NodeStartingError(DeliveryError):
+    """The node is starting and does not serve yet; nothing was written."""
+
+    code = "NODE_STARTING"
+
+
 class NodeLeftError(DeliveryError):
-    """The node left or died before it answered, or takes nothing more because it leaves."""
+    """The node left, died or was replaced before it answered, or takes nothing more because it leaves.
+
+    ``execution`` says whether a call had begun; that is final.
+    """
 
     code = "NODE_LEFT"
 
@@ -179,6 +188,12 @@ class NodeLeavingError(CallError, NodeLeftError):
     """The other node is leaving and took nothing more: the call never began."""
 
     code = "LEAVING"
+
+
+class NodeReplacedError(NodeLeftError):
+    """The call was for a process that another one has replaced, which does not begin it."""
+
+    code = "REPLACED"
 
 
 class HostAwayError(NodeLeftError):
@@ -321,6 +336,7 @@ CALL_ERRORS: dict[str, type[CallError]] = {
     "SEGMENTS_LOST": SegmentsLostError,
     "WITHDRAWN": CallWithdrawnError,
     "LEAVING": NodeLeavingError,
+    "REPLACED": NodeReplacedError,
 }
 """SPC error code -> exception raised on the caller's side."""
 

@@ -8,8 +8,8 @@
 // ├── NodeStateError
 // │       NodeClosedError ForkedNodeError
 // ├── DeliveryError
-// │       UnknownNodeError NodeLeftError (NodeLeavingError HostAwayError) InboxFullError StorageError
-// │       PayloadTooLargeError UnserialisableError NotAcknowledgedError SegmentStoreError
+// │       UnknownNodeError NodeStartingError NodeLeftError (NodeLeavingError NodeReplacedError HostAwayError)
+// │       InboxFullError StorageError PayloadTooLargeError UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError
 // │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError
 // │       InternalError SegmentsLostError CallWithdrawnError ApplicationError
@@ -184,7 +184,14 @@ class UnknownNodeError : public DeliveryError {
   explicit UnknownNodeError(const std::string& message) : DeliveryError("UNKNOWN_NODE", message) {}
 };
 
-// The node left or died before it answered, or takes nothing more because it leaves.
+// The node is starting and does not serve yet; nothing was written.
+class NodeStartingError : public DeliveryError {
+ public:
+  explicit NodeStartingError(const std::string& message) : DeliveryError("NODE_STARTING", message) {}
+};
+
+// The node left, died or was replaced before it answered, or takes nothing more because it leaves. `execution` says
+// whether a call had begun; that is final.
 class NodeLeftError : public DeliveryError {
  public:
   explicit NodeLeftError(const std::string& message) : DeliveryError("NODE_LEFT", message) {}
@@ -197,6 +204,12 @@ class NodeLeftError : public DeliveryError {
 class NodeLeavingError : public NodeLeftError {
  public:
   explicit NodeLeavingError(const std::string& message) : NodeLeftError("LEAVING", message) {}
+};
+
+// The call was for a process that another one has replaced, which does not begin it.
+class NodeReplacedError : public NodeLeftError {
+ public:
+  explicit NodeReplacedError(const std::string& message) : NodeLeftError("REPLACED", message) {}
 };
 
 // Another host cannot be reached, or was lost before it answered.

@@ -11,9 +11,9 @@
  * ├── NodeStateException
  * │       NodeClosedException
  * ├── DeliveryException
- * │       UnknownNodeException NodeLeftException (NodeLeavingException HostAwayException) InboxFullException
- * │       StorageException PayloadTooLargeException UnserialisableException NotAcknowledgedException
- * │       SegmentStoreException
+ * │       UnknownNodeException NodeStartingException NodeLeftException (NodeLeavingException NodeReplacedException
+ * │       HostAwayException) InboxFullException StorageException PayloadTooLargeException UnserialisableException
+ * │       NotAcknowledgedException SegmentStoreException
  * ├── CallException
  * │       ServiceNotFoundException AccessDeniedException InvalidArgumentsException ExecutionFailedException
  * │       CallTimeoutException InternalException SegmentsLostException CallWithdrawnException ApplicationException

@@ -48,6 +48,8 @@ public final class Limits {
     public static final int SLOT_PIECE_BYTES = 65_536;
     public static final int MAX_SLOTS = 16;
     public static final int MAX_UNFINISHED = 64;
+    public static final int MAX_STARTS = 4;
+    public static final int MAX_KEPT_REQUEST_BYTES = 67_108_864;
     public static final int MAX_UNFINISHED_BYTES = 134_217_728;
     public static final int MAX_IN_HAND = 16_384;
     public static final int MAX_DELIVERIES = 5;

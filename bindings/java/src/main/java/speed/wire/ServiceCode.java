@@ -18,7 +18,8 @@ public final class ServiceCode {
             "INTERNAL_ERROR",
             "SEGMENTS_LOST",
             "WITHDRAWN",
-            "LEAVING"
+            "LEAVING",
+            "REPLACED"
             // end of what is generated
     );
 
