@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests import spark_classes
+from tests import representative, spark_classes
 from tests.thorough import examples
 
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
@@ -48,8 +48,11 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest first, so that at the end no worker is alone with one of them."""
+    if representative.is_asked():
+        items[:], others = representative.chosen(items)
+        config.hook.pytest_deselected(items=others)
     items.sort(key=lambda item: "torture" not in item.path.parts)
 
 
