@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 VARIABLE = "SPEED_TESTS"
+WHOLE = "SPEED_WHOLE"
+"""Names a directory of tests of which all run nevertheless, because a change touches what they test."""
 PAIR = ("source", "target")
 
 
@@ -30,9 +32,10 @@ def is_asked() -> bool:
 
 def chosen(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """The tests that stand for all, and those they stand for, in the order that they had."""
-    left_out = {item for item in items if item.get_closest_marker("thorough")}
+    thinned = [item for item in items if not _is_whole(item)]
+    left_out = {item for item in thinned if item.get_closest_marker("thorough")}
     files: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
-    for item in items:
+    for item in thinned:
         files[str(item.path)][_test(item)].append(item)
     for tests in files.values():
         for choose in (_pairs, _rotated):
@@ -40,6 +43,10 @@ def chosen(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
             for number, same in enumerate(concerned):
                 left_out |= _left_out(same, number, choose(same[0]))
     return [one for one in items if one not in left_out], [one for one in items if one in left_out]
+
+
+def _is_whole(item: pytest.Item) -> bool:
+    return item.nodeid.startswith(os.environ.get(WHOLE) or "no directory")
 
 
 Key = Callable[[pytest.Item], Any]

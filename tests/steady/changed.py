@@ -1,8 +1,8 @@
 """What a change touches: ``python -m tests.steady.changed`` prints the areas, on one line, for .ci/run.
 
-A change is what differs from ``SPEED_BASE``, or from where the branch left ``origin/main``; on main itself, from the first
-parent of the last merge, or without merges from the commit before. Where that cannot be told, as in a checkout of one
-commit, it prints ``unknown``.
+A change is what differs from ``SPEED_BASE``, or from where the branch left ``origin/main``; on main itself, from the
+first parent of the last merge, or without merges from the commit before. Where that cannot be told, as in a checkout of
+one commit, it prints ``unknown``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "unknown"
 AREAS = {
     # The sanitizers.
-    "cpp": ("bindings/cpp/src/", "bindings/cpp/include/", "bindings/cpp/tests/", "bindings/cpp/CMakeLists", "scripts/cpp"),
+    "cpp": (
+        *(f"bindings/cpp/{part}" for part in ("src/", "include/", "tests/", "cmake/", "CMakeLists")),
+        "scripts/cpp",
+    ),
     # The fuzzer: what takes bytes of others.
     "decoders": (
         *(f"bindings/cpp/src/{part}/" for part in ("core", "message", "segment", "wire")),

@@ -33,7 +33,9 @@ class Item:
 def functions(number: int, values: Sequence[dict[str, Any]], *marks: Any) -> list[Item]:
     """As many functions with these parameters."""
     return [
-        Item(f"test_{test}", test, one, [mark.mark for mark in marks]) for one in values for test in range(1, number + 1)
+        Item(f"test_{test}", test, one, [mark.mark for mark in marks])
+        for one in values
+        for test in range(1, number + 1)
     ]
 
 
@@ -77,7 +79,9 @@ def test_where_there_is_one_language_it_speaks_to_itself() -> None:
 
 def test_values_that_take_turns_are_all_tried_by_the_tests_of_a_file() -> None:
     items = functions(3, [{"backend": name} for name in "abcdef"], pytest.mark.rotate("backend", 2))
-    assert [(one.nodeid[12:18], one.callspec.params["backend"]) for one in sorted(kept(items), key=Item.reportinfo)] == [
+    assert [
+        (one.nodeid[12:18], one.callspec.params["backend"]) for one in sorted(kept(items), key=Item.reportinfo)
+    ] == [
         ("test_1", "a"),
         ("test_1", "b"),
         ("test_2", "c"),
@@ -90,3 +94,9 @@ def test_values_that_take_turns_are_all_tried_by_the_tests_of_a_file() -> None:
 def test_what_is_more_of_the_same_is_for_a_whole_run() -> None:
     items = functions(1, [{}], pytest.mark.thorough)
     assert representative.chosen(items) == ([], items)  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_a_directory_that_a_change_touches_runs_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = functions(1, [{}], pytest.mark.thorough)
+    monkeypatch.setenv(representative.WHOLE, "test_it")
+    assert kept(items) == items

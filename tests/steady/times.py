@@ -1,14 +1,13 @@
-"""A pytest plugin that tells which tests took most: ``pytest -p tests.steady.times``, which tests.steady.run always does.
+"""A pytest plugin that tells which tests took most: ``pytest -p tests.steady.times``, as tests.steady.run does.
 
-A test that waits is told apart from one that works: beside the seconds that went by stand those of the processor, of the
-process of pytest and all below it, also of those that go on after the test. What a daemon does that left its parent is not
-seen. ``--times FILE`` keeps a line of each test, and the report names the ``SHOWN`` that took most of the processor.
+A test that waits is told apart from one that works: beside the seconds that went by stand those of the processor, of
+the process of pytest and all below it, also of those that go on after the test. What a daemon does that left its parent
+is not seen. ``--times FILE`` keeps a line of each test, and the report names the ``SHOWN`` that took most.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +47,11 @@ class Took:
 def table(tests: list[Took], shown: int = SHOWN) -> list[str]:
     """Those that took most of the processor, and what all took."""
     first = sorted(tests, key=lambda one: (-max(one.processor, 0), -one.seconds))[:shown]
-    lines = [f"{one.seconds:8.1f} s {one.processor:8.1f} s  {one.name}" for one in first if one.seconds >= LEAST_SECONDS]
-    whole = f"{sum(one.seconds for one in tests):8.1f} s {sum(one.processor for one in tests):8.1f} s  all {len(tests)} tests"
-    return [*lines, whole]
+    lines = [
+        f"{one.seconds:8.1f} s {one.processor:8.1f} s  {one.name}" for one in first if one.seconds >= LEAST_SECONDS
+    ]
+    seconds, processor = sum(one.seconds for one in tests), sum(one.processor for one in tests)
+    return [*lines, f"{seconds:8.1f} s {processor:8.1f} s  all"]
 
 
 def by_file(tests: list[Took]) -> list[Took]:
@@ -77,7 +78,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Begins before the fixtures, and ends after them."""
     item.stash[BEGAN] = spent()
     yield
-
 
 
 @pytest.hookimpl(hookwrapper=True)
