@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,11 +23,22 @@ VARIABLE = "SPEED_TESTS"
 WHOLE = "SPEED_WHOLE"
 """Names a directory of tests of which all run nevertheless, because a change touches what they test."""
 PAIR = ("source", "target")
+Case = TypeVar("Case")
 
 
 def is_asked() -> bool:
     """Whether a part is to stand for all."""
     return os.environ.get(VARIABLE) == "some"
+
+
+def some(cases: Sequence[Case], step: int = 7) -> Sequence[Case]:
+    """All cases, or each so many: with 7, of the bits of some bytes every place in a byte and nearly every byte."""
+    return cases[::step] if is_asked() else cases
+
+
+def fewer(whole: int, part: int) -> int:
+    """How many of a thing that is tried many times, such as kills."""
+    return part if is_asked() else whole
 
 
 def chosen(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
