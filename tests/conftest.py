@@ -19,21 +19,41 @@ settings.load_profile("untimed")
 spark_classes.use(os.environ)
 
 
+SHARED_AGENTS = frozenset(
+    f"test_{one}"
+    for one in (
+        "calls",
+        "fuzz",
+        "messages",
+        "protected",
+        "refusals",
+        "slots",
+        "topics",
+        "values",
+        "vectors",
+        "whose_fault",
+    )
+)
+
+
 def same_process(file: str) -> str | None:
     """Tests of files with the same answer run in one process, one after the other; None: wherever there is room.
 
-    A session of Spark takes seconds to start, and a process has one: tests on a local session share it. Those of
-    ``tests/unit`` are so short that to hand them out one by one costs more than they do.
+    A session of Spark takes seconds to start, and a process has one: tests on a local session share it. So do those
+    that speak to shared agents of all languages. Those of ``tests/unit`` are so short that to hand them out one by one
+    costs more than they do. The servers of ``tests/bridges`` are shared by all processes, but those that a test kills.
     """
     name = Path(file).stem
-    if Path(file).parts[:2] == ("tests", "unit"):
+    if Path(file).parts[:2] == ("tests", "bridges") and name.endswith("guide"):
+        return "pages whose programs name topics of their own in the servers that all share"
+    if Path(file).parts[:2] in (("tests", "unit"), ("tests", "bridges"), ("tests", "fs"), ("tests", "segment")):
         return file
     if name in ("test_readme", "test_spark_connect"):
         return "Spark started by others"
     if Path(file).parts[-3:-1] == ("tests", "pulsar"):
         return "one Pulsar"
-    if Path(file).parts[-3:-1] == ("tests", "bridges"):
-        return "one of each backend"
+    if Path(file).parts[:2] == ("tests", "interop") and name in SHARED_AGENTS:
+        return "agents of all languages"
     if not name.startswith("test_spark"):
         return None
     return "Spark on a cluster" if "cluster" in name else "Spark on this machine"
