@@ -100,7 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [known[name] for name in names]
     if options.mutate:
         return _mutate(chosen, options)
-    found = [_twice(scenario, options) if options.twice else _result(scenario, options) for scenario in chosen]
+    found = (
+        _side_by_side_each(chosen, options) if options.smoke else [_played(scenario, options) for scenario in chosen]
+    )
     if options.json:
         results.write_json(options.json, found)
     if options.write:
@@ -169,6 +171,18 @@ def _result(scenario: Scenario, options: argparse.Namespace) -> Result:
         machine=results.machine(),
         date=results.today(),
     )
+
+
+def _played(scenario: Scenario, options: argparse.Namespace) -> Result:
+    return _twice(scenario, options) if options.twice else _result(scenario, options)
+
+
+def _side_by_side_each(chosen: Sequence[Scenario], options: argparse.Namespace) -> list[Result]:
+    """Few rounds cannot be shared among processes, but scenarios can: most of them wait."""
+    alone = argparse.Namespace(**{**vars(options), "jobs": 1})
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=spawn, initializer=_watch_parent) as pool:
+        return list(pool.map(partial(_played, options=alone), chosen))
 
 
 def _usual_count(scenario: Scenario, options: argparse.Namespace) -> int:
