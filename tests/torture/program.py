@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [known[name] for name in names]
     if options.mutate:
         return _mutate(chosen, options)
-    found = (
+    found = _side_by_side_each(chosen, options) if options.smoke else [_played(each, options) for each in chosen]
         _side_by_side_each(chosen, options) if options.smoke else [_played(scenario, options) for scenario in chosen]
     )
     if options.json:
