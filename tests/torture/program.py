@@ -101,8 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.mutate:
         return _mutate(chosen, options)
     found = _side_by_side_each(chosen, options) if options.smoke else [_played(each, options) for each in chosen]
-        _side_by_side_each(chosen, options) if options.smoke else [_played(scenario, options) for scenario in chosen]
-    )
     if options.json:
         results.write_json(options.json, found)
     if options.write:
