@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests import spark_classes
+from tests import representative, spark_classes
 from tests.thorough import examples
 
 settings.register_profile("untimed", deadline=None, max_examples=examples(100))
@@ -19,21 +19,41 @@ settings.load_profile("untimed")
 spark_classes.use(os.environ)
 
 
+SHARED_AGENTS = frozenset(
+    f"test_{one}"
+    for one in (
+        "calls",
+        "fuzz",
+        "messages",
+        "protected",
+        "refusals",
+        "slots",
+        "topics",
+        "values",
+        "vectors",
+        "whose_fault",
+    )
+)
+
+
 def same_process(file: str) -> str | None:
     """Tests of files with the same answer run in one process, one after the other; None: wherever there is room.
 
-    A session of Spark takes seconds to start, and a process has one: tests on a local session share it. Those of
-    ``tests/unit`` are so short that to hand them out one by one costs more than they do.
+    A session of Spark takes seconds to start, and a process has one: tests on a local session share it. So do those
+    that speak to shared agents of all languages. Those of ``tests/unit`` are so short that to hand them out one by one
+    costs more than they do. The servers of ``tests/bridges`` are shared by all processes, but those that a test kills.
     """
     name = Path(file).stem
-    if Path(file).parts[:2] == ("tests", "unit"):
+    if Path(file).parts[:2] == ("tests", "bridges") and name.endswith("guide"):
+        return "pages whose programs name topics of their own in the servers that all share"
+    if Path(file).parts[:2] in (("tests", "unit"), ("tests", "bridges"), ("tests", "fs"), ("tests", "segment")):
         return file
     if name in ("test_readme", "test_spark_connect"):
         return "Spark started by others"
     if Path(file).parts[-3:-1] == ("tests", "pulsar"):
         return "one Pulsar"
-    if Path(file).parts[-3:-1] == ("tests", "bridges"):
-        return "one of each backend"
+    if Path(file).parts[:2] == ("tests", "interop") and name in SHARED_AGENTS:
+        return "agents of all languages"
     if not name.startswith("test_spark"):
         return None
     return "Spark on a cluster" if "cluster" in name else "Spark on this machine"
@@ -48,8 +68,11 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest first, so that at the end no worker is alone with one of them."""
+    if representative.is_asked():
+        items[:], others = representative.chosen(items)
+        config.hook.pytest_deselected(items=others)
     items.sort(key=lambda item: "torture" not in item.path.parts)
 
 

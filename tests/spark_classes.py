@@ -30,11 +30,17 @@ def archive() -> Path:
     return BUILD / f"spark-{version('pyspark')}.jsa"
 
 
+def options() -> str:
+    """What a JVM of Spark is started with: the archive, if it was made."""
+    # Another Java or class path cannot use it, and would say so in the output of a test.
+    kept = f" -XX:SharedArchiveFile={archive()} -Xshare:auto -Xlog:disable" if archive().exists() else ""
+    return QUICK + kept
+
+
 def use(environment: MutableMapping[str, str]) -> None:
     """Sessions that are started with ``environment`` begin with the archive, if it was made."""
     if archive().exists():
-        # Another Java or class path cannot use it, and would say so in the output of a test.
-        environment["SPARK_SUBMIT_OPTS"] = f"{QUICK} -XX:SharedArchiveFile={archive()} -Xshare:auto -Xlog:disable"
+        environment["SPARK_SUBMIT_OPTS"] = options()
 
 
 def make() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from scripts.servers import archives
 from scripts.servers.server import PASSWORD, ROOT, USER, Server
@@ -65,7 +67,7 @@ class Kafka(Server):
         )
         (self.directory / "server.properties").write_text(text)
         tool = [*self._java("-Xmx128m"), "kafka.tools.StorageTool"]
-        own_id = _told([*tool, "random-uuid"]).split()[-1]
+        own_id = "A" + urlsafe_b64encode(uuid4().bytes).decode()[1:22]  # as its tool makes them, but without a JVM
         _told([*tool, "format", "-t", own_id, "-c", str(self.directory / "server.properties")])
 
     def _java(self, *options: str) -> list[str]:

@@ -21,7 +21,7 @@ from tests.bridges.conftest import Bench
 from tests.bridges.raw import RawS3
 from tests.system.topics import TopicSite, until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.rotate("backend", 2)]
 BenchOf = Callable[[str], Bench]
 SiteOf = Callable[..., BridgedSite]
 KEEPING = pytest.mark.parametrize("backend", ["nats", "postgres", "redis", "s3", "kafka"], indirect=True)

@@ -23,6 +23,7 @@ def tried(*words: str) -> Any:
     return json.loads(done.stdout[done.stdout.index("{") :])
 
 
+@pytest.mark.thorough  # with fewer kills and writers, tests/bridges/test_migration.py
 def test_records_are_migrated_while_producers_write_and_the_migration_is_killed() -> None:
     told = tried("--count", "6000", "--kills", "1")
     assert (told["found"], told["lost"], told["twice_by_id"], told["twice_by_number"]) == (6000, 0, 0, 0)

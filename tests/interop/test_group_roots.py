@@ -8,13 +8,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from speed.fs.keyfile import write_key_file
+from speed.fs.keyfile import load_key_file, write_key_file
+from speed.fs.registry import Registry
 from speed.fs.root import prepare_root, share_root
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, ROOT, pairs
@@ -122,7 +122,8 @@ def test_what_an_ephemeral_node_left_is_cleaned_by_its_own_user_and_nobody_fails
     """R-29: the root is sticky, so that others cannot remove its directory."""
     members.start(language, ALICE, "m.worker", ephemeral="true").ready().kill()
     members.clean(BOB)
-    time.sleep(2.5)  # its lease ends, whoever looks
+    observer = Registry(members.root, load_key_file(f"{members.root}/speed.key"))
+    assert until(lambda: observer.live("m.worker") is None)  # its lease has ended, whoever looks
     members.clean(BOB)
     assert until(lambda: members.clean(ALICE) and not (Path(members.root) / "m.worker").exists(), 20)
     assert members.start(language, BOB, "m.worker").ready().generation > 1

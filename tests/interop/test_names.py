@@ -25,9 +25,10 @@ from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, LANGUAGES, pairs
 from tests.interop.pool import Agents
 from tests.interop.racing import race
+from tests.representative import fewer
 
-RACERS = int(os.environ.get("SPEED_RACERS", "64"))
-ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "60"))
+RACERS = int(os.environ.get("SPEED_RACERS") or fewer(64, 12))
+ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS") or fewer(60, 15))
 
 
 @pytest.fixture

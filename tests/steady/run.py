@@ -24,7 +24,7 @@ from tests.steady.outcomes import Tally
 
 ENGINE = "SPEED_ENGINE=python " if os.environ.get("SPEED_ENGINE") == "python" else ""
 MEASURED = ("coverage", "run", "--append", "-m", "pytest")
-ALWAYS = ("-p", "tests.steady.outcomes", "--timeout=300")
+ALWAYS = ("-p", "tests.steady.outcomes", "-p", "tests.steady.times", "--timeout=300")
 
 
 class Run:

@@ -13,14 +13,14 @@ from pathlib import Path
 from queue import Queue
 from typing import Any, NamedTuple
 
-from tests.spark_classes import QUICK
+from tests import spark_classes
 
 SOURCES = str(Path(__file__).resolve().parents[2])
 ADDRESS = "127.0.0.1"
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 ROWS_A_BATCH = 100
-JAVA = {"JAVA_TOOL_OPTIONS": QUICK}
+JAVA = {"JAVA_TOOL_OPTIONS": spark_classes.options()}
 
 
 class Place(NamedTuple):

@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 import speed
+from tests.representative import fewer
 
 Make = Callable[..., speed.Node]
 Start = Callable[..., Any]
 
-ROUNDS = 20
+ROUNDS = fewer(20, 8)
 GONE = (speed.UnknownNodeError, speed.NodeLeftError)
 
 # One process per script imports speed and forks the lives, so that they start quickly. Each line is one write(2),

@@ -115,7 +115,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made.stop()
 
 
-@pytest.fixture(scope="module", params=["client", "cluster"])
+@pytest.fixture(scope="module", params=[pytest.param("client", marks=pytest.mark.thorough), "cluster"])
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -13,6 +13,7 @@ import pytest
 
 import speed
 from speed.journal import Journal
+from tests.representative import fewer
 from tests.system.topics import CONFIG, TopicSite, until
 
 pytestmark = pytest.mark.system
@@ -152,7 +153,7 @@ def keep_compacting(site: TopicSite, ended: threading.Event) -> None:
 @pytest.mark.slow
 def test_kills_while_it_compacts_lose_no_present_value_and_nothing_unacknowledged(site: TopicSite) -> None:
     """SIGKILL at any moment of a rewriting; a subscription follows meanwhile."""
-    count, ended = 600, threading.Event()
+    count, ended = fewer(600, 240), threading.Event()
     with site.node() as node:
         consumer = node.topic("orders").consumer("audit", type="exclusive", start="earliest")
     upkeep = threading.Thread(target=keep_compacting, args=(site, ended))
@@ -185,7 +186,7 @@ def test_kills_while_it_compacts_lose_no_present_value_and_nothing_unacknowledge
 @pytest.mark.slow
 def test_kills_of_a_topic_that_nobody_consumes_lose_no_present_value(site: TopicSite) -> None:
     """Here most is removed while it is killed."""
-    count, ended = 600, threading.Event()
+    count, ended = fewer(600, 240), threading.Event()
     upkeep = threading.Thread(target=keep_compacting, args=(site, ended))
     upkeep.start()
     publisher = site.run(PUBLISHER, count, KEYS)

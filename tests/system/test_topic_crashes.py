@@ -16,6 +16,7 @@ import pytest
 
 import speed
 from speed.wire.topic import cursor_name
+from tests.representative import fewer
 from tests.system.topics import CONFIG, CONSUMER, PRODUCER, TopicSite, until
 
 pytestmark = pytest.mark.system
@@ -45,7 +46,7 @@ def kept(site: TopicSite) -> list[object]:
 
 @pytest.mark.slow
 def test_kills_of_speedd_lose_nothing_and_keep_nothing_twice(site: TopicSite) -> None:
-    count, published = 600, []
+    count, published = fewer(600, 300), []
     consumer = site.run(CONSUMER, "consumer.1")
     with site.node() as node:
         until(lambda: bool(node.topic("orders").describe()["subscriptions"]))

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [known[name] for name in names]
     if options.mutate:
         return _mutate(chosen, options)
-    found = [_twice(scenario, options) if options.twice else _result(scenario, options) for scenario in chosen]
+    found = _side_by_side_each(chosen, options) if options.smoke else [_played(each, options) for each in chosen]
     if options.json:
         results.write_json(options.json, found)
     if options.write:
@@ -114,6 +114,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="the scenarios and what they promise")
     parser.add_argument("--full", action="store_true", help="the counts of the published table; hours")
     parser.add_argument("--quick", action="store_true", help="small counts, minutes in all (the default)")
+    parser.add_argument("--smoke", action="store_true", help="no more than notice a broken promise")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--count", type=int, default=0, help="rounds of each scenario")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="share the rounds among N processes")
@@ -146,12 +147,13 @@ def _twice(scenario: Scenario, options: argparse.Namespace) -> Result:
 
 
 def _result(scenario: Scenario, options: argparse.Namespace) -> Result:
-    count = options.count or (scenario.full if options.full else scenario.quick)
+    count = options.count or _usual_count(scenario, options)
     print(f"{scenario.name}: {scenario.promise}\n  seed {options.seed}, {count:,} {scenario.unit}", flush=True)
     report, seconds = play(scenario, options.seed, count, ephemeral=options.ephemeral, jobs=options.jobs)
     verdict = "BROKEN" if report.failures else "kept"
     print(f"  {verdict}: {report.told()} in {seconds:.1f} s", flush=True)
-    size = f" --count {options.count}" if options.count else " --full" if options.full else ""
+    usual = " --full" if options.full else " --smoke" if options.smoke else ""
+    size = f" --count {options.count}" if options.count else usual
     size += " --ephemeral" if options.ephemeral else ""
     size += f" --jobs {options.jobs}" if options.jobs > 1 else ""
     return Result(
@@ -167,6 +169,24 @@ def _result(scenario: Scenario, options: argparse.Namespace) -> Result:
         machine=results.machine(),
         date=results.today(),
     )
+
+
+def _played(scenario: Scenario, options: argparse.Namespace) -> Result:
+    return _twice(scenario, options) if options.twice else _result(scenario, options)
+
+
+def _side_by_side_each(chosen: Sequence[Scenario], options: argparse.Namespace) -> list[Result]:
+    """Few rounds cannot be shared among processes, but scenarios can: most of them wait."""
+    alone = argparse.Namespace(**{**vars(options), "jobs": 1})
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=spawn, initializer=_watch_parent) as pool:
+        return list(pool.map(partial(_played, options=alone), chosen))
+
+
+def _usual_count(scenario: Scenario, options: argparse.Namespace) -> int:
+    if options.full:
+        return scenario.full
+    return min(scenario.tiny, scenario.quick) if options.smoke else scenario.quick
 
 
 def _mutate(chosen: Sequence[Scenario], options: argparse.Namespace) -> int:

@@ -166,7 +166,8 @@ def test_hops_that_cannot_be_read_are_none() -> None:
 
 def test_more_is_asked_for_as_long_as_messages_are_small() -> None:
     """B-11."""
-    backend = MemoryBackend(*[Delivered("orders.made", None, message(), str(number)) for number in range(5000)])
+    data = message()
+    backend = MemoryBackend(*[Delivered("orders.made", None, data, str(number)) for number in range(5000)])
     source = BackendSource(backend, ADDRESS, Route("orders.*"), "b", "earliest", 1 << 30)
     for _ in range(8):
         source.receive(2000, 0.0)

@@ -26,6 +26,7 @@ from speed.errors import (
     NotAcknowledgedError,
     UnknownNodeError,
 )
+from speed.hosts import acquaintance
 from speed.hosts.inward import Serving
 from speed.hosts.stand_ins import StandIns
 from speed.wire import spc
@@ -114,12 +115,13 @@ def test_a_late_question_is_answered_with_the_deadline_that_was_over(two: Two) -
     assert two.calls == []
 
 
-def test_an_answer_that_cannot_be_sent_is_counted(two: Two) -> None:
+def test_an_answer_that_cannot_be_sent_is_counted(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     future, go_on = held(two)
     two.broker.close()
     eventually(lambda: bool(two.b.gateway._broker.trouble))
     go_on.set()
     eventually(lambda: two.b.counter("hosts_answers_undelivered") == 1)
+    monkeypatch.setattr(acquaintance, "AWAY_SECONDS", 0.5)
     with pytest.raises(HostAwayError):
         future.result(WAIT_SECONDS)
 

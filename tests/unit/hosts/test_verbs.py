@@ -19,7 +19,7 @@ from speed.errors import (
     UnknownNodeError,
     WireError,
 )
-from speed.hosts import inward
+from speed.hosts import acquaintance, inward
 from speed.hosts.acquaintance import Acquaintance
 from speed.hosts.seal import LIFE_BYTES
 from speed.message.errors import NotAvailableError
@@ -163,12 +163,13 @@ def test_a_new_life_of_the_other_host_ends_what_waits_for_the_old_one(two: Two) 
     assert known.own_life != bytes(LIFE_BYTES)
 
 
-def test_a_host_that_does_not_answer_any_more_ends_what_waits_for_it(two: Two) -> None:
+def test_a_host_that_does_not_answer_any_more_ends_what_waits_for_it(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-7."""
     two.drop(EnvelopeType.SPC_REQUEST, 1000)
     future = two.analytics.submit("billing@hostb", "charge", {"amount": 1}, timeout=WAIT_SECONDS)
     eventually(lambda: two.a.link.under_way == 1)
     two.broker.change = lambda *_: []
+    monkeypatch.setattr(acquaintance, "AWAY_SECONDS", 0.5)
     with pytest.raises(HostAwayError, match="any more"):
         future.result(WAIT_SECONDS)
     with pytest.raises(HostAwayError) as caught:

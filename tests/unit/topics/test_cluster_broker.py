@@ -11,6 +11,7 @@ import pulsar
 import pytest
 
 from speed.errors import ConfigurationError, StorageError
+from speed.topics.cluster import broker as broker_module
 from speed.topics.cluster.broker import FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS, Broker, Cluster
 from speed.topics.cluster.messages import received
 from speed.topics.subscription import SubscriptionError
@@ -19,8 +20,9 @@ from speed.wire.value import pack
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     """Of a cluster that is not there."""
+    monkeypatch.setattr(broker_module, "OPERATION_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     broker = Broker(Cluster(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", token_file="/nowhere/token"))
