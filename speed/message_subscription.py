@@ -195,8 +195,11 @@ class Subscription:
         return None
 
     def _opened(self, delivered: Delivered) -> MessageView | None:
-        """What the program gets; None for what is expired, or of another topic or namespace. MessageError, WireError."""
+        """What the program gets; None for what is expired, of another topic or namespace. MessageError, WireError."""
         if len(delivered.envelope) > self._most:
+            if self._is_of_others(delivered):
+                self._count_others(1)
+                return None
             size = len(delivered.envelope)
             raise WireError("TOO_LARGE", f"{size} bytes, and max_message_bytes is {self._most}")
         view = self._view(delivered)

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from speed.bridges import open_backend
 from speed.bridges.address import Address, parse_address
-from speed.bridges.backend import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES, START, Health, Namespaces, Outgoing
+from speed.bridges.backend import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_MESSAGES,
+    MAX_MESSAGE_BYTES,
+    START,
+    Health,
+    Namespaces,
+    Outgoing,
+)
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.migrating import Judge
 from speed.core.arguments import number, text, texts

@@ -97,7 +97,7 @@ class Delivered:
 
 
 class Namespaces(NamedTuple):
-    """Whose messages a subscription takes: those of its ``own`` namespace, and of others. ``*`` is all of them (M-34)."""
+    """Whose messages a subscription takes: of its ``own`` namespace, and of ``others``; ``*`` is all of them (M-34)."""
 
     own: str = DEFAULT_NAMESPACE
     others: frozenset[str] = frozenset()

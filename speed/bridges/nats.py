@@ -17,7 +17,16 @@ from nats.js import api
 from nats.js import errors as js_errors
 
 from speed.bridges.address import Address
-from speed.bridges.backend import EVERY, MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Namespaces, Outgoing, TakesAll, too_large
+from speed.bridges.backend import (
+    EVERY,
+    MOST_AT_ONCE,
+    REFRESH_SECONDS,
+    Delivered,
+    Namespaces,
+    Outgoing,
+    TakesAll,
+    too_large,
+)
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.names import nats_durable, nats_filter, nats_stream, nats_subjects

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from speed.bridges.names import group_name
 from speed.messages import BackendRefusedError
 from tests.bridges.conftest import Bench, take
 
@@ -77,10 +76,3 @@ def test_what_another_namespace_published_is_counted_and_not_shown(bench: Bench)
     b.publish(bench.topic, "of b")
     assert take(of_b, 1) == ["of b"]
     assert (of_b.others, refused) == (1, [])
-
-
-def test_groups_of_two_namespaces_never_meet() -> None:
-    """B-2."""
-    names = [("g", "default"), ("a.g", "default"), ("g", "a"), ("g", "a."), ("g", "a=2E"), ("g", "a+b"), ("b", "a")]
-    assert len({group_name(*one) for one in names}) == len(names)
-    assert [group_name("g", one) for one in ("default", "a", "a.b", "é")] == ["g", "a+g", "a=2Eb+g", "=C3=A9+g"]
