@@ -116,8 +116,7 @@ class Guard:
 
         Raises MessageError, WireError, UnserialisableError, ConfigurationError, StorageError (audit).
         """
-        trail = Trail(self.security.audit, "send", metadata["message_id"], metadata.get("publisher_id") or "")
-        trail.says(topic=metadata["topic"], namespace=metadata["namespace"], classification=options.classification)
+        trail = self._trail_of(options, metadata)
         content = payload if type(payload) is Content else encode_content(payload, options.content_type)
         try:
             schema, described = self._schema(options, content, metadata)
@@ -133,6 +132,15 @@ class Guard:
                 metadata.get("publisher_id") or "", "", described, described.get("deprecated_fields_used", ())
             )
         return data
+
+    def _trail_of(self, options: PublishOptions, metadata: Mapping[str, Any]) -> Trail:
+        trail = Trail(self.security.audit, "send", metadata["message_id"], metadata.get("publisher_id") or "")
+        trail.says(topic=metadata["topic"], namespace=metadata["namespace"], classification=options.classification)
+        return trail
+
+    def tell_not_written(self, error: MessageError, options: PublishOptions, metadata: Mapping[str, Any]) -> None:
+        """For the audit: a message that is refused before anything of it is looked at. StorageError."""
+        self._trail_of(options, metadata).refused(error)
 
     def _protection(
         self, options: PublishOptions, schema: RegisteredSchema | None, metadata: dict[str, Any]
