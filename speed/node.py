@@ -439,8 +439,8 @@ class Node:
         With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf
         class, a dataclass, a class with ``model_validate``, or a plain type such as ``list[int]``. What is none is
         refused before the handler; a type that cannot be checked is a ConfigurationError here. Of a batch the handler
-        gets one message for each payload, unless one of them is none.
-        Publishers must be allowed as for messages. The subscription is published before this returns.
+        gets each payload as a message, if all are such. Publishers must be allowed as for messages. The subscription
+        is published before this returns.
         """
         kind = type_or_handler
         if handler is None and kind is not None and not is_type(kind):
