@@ -438,9 +438,8 @@ class Node:
 
         With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf
         class, a dataclass, a class with ``model_validate``, or a plain type such as ``list[int]``. What is none is
-        refused before the handler; a type that cannot be checked is a ConfigurationError here. Of a batch the handler
-        gets each payload as a message, if all are such. Publishers must be allowed as for messages. The subscription
-        is published before this returns.
+        refused before the handler; a type that cannot be checked is a ConfigurationError here. Of a batch each payload
+        is a message, if all are such. Publishers must be allowed. The subscription is published before this returns.
         """
         kind = type_or_handler
         if handler is None and kind is not None and not is_type(kind):
