@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from speed.bridges.backend import MAX_HELD_MESSAGES, BackendSubscription, Delivered
 from speed.bridges.errors import BackendAwayError, BackendError
 from speed.core.log import logger
 from speed.errors import SpeedError, StorageError, WireError
 from speed.message.errors import KeyUnavailableError, MessageError
-from speed.opening import check_unopened
+from speed.opening import opened_unguarded
 from speed.runtime.message import Message
 from speed.runtime.options import in_seconds
 from speed.trust.schemas import SchemasAwayError
@@ -26,6 +26,7 @@ from speed.wire.message.reader import MessageReader
 from speed.wire.names import matches
 
 if TYPE_CHECKING:
+    from speed.bridges.backend import Namespaces, SharedSubscription
     from speed.bridges.migrating import Judge
     from speed.trust.security import Guard
 
@@ -106,12 +107,14 @@ class Subscription:
         refused: how many were no messages, or were refused.
         expired: how many were older than their time to live.
         beside: how many were in the old form beside their envelopes, which come by themselves.
+        others: how many were of a namespace that is not taken here; in a queue of SQS, each time they were seen.
     """
 
     def __init__(
         self,
         backend: BackendSubscription,
         pattern: str,
+        namespaces: Namespaces,
         guard: Guard | None,
         prefetch: int,
         max_message_bytes: int,
@@ -119,9 +122,10 @@ class Subscription:
         judge: Judge | None = None,
     ) -> None:
         self._backend, self._pattern, self._guard = backend, pattern, guard
+        self._namespaces = namespaces
         self._prefetch, self._most, self._on_refused = prefetch, max_message_bytes, on_refused
         self._judge = judge
-        self.refused = self.expired = self.beside = 0
+        self.refused = self.expired = self.beside = self.others = 0
         self._lock = threading.Lock()
         """Of the backend's subscription."""
         self._reader = MessageReader()
@@ -191,8 +195,11 @@ class Subscription:
         return None
 
     def _opened(self, delivered: Delivered) -> MessageView | None:
-        """What the program gets; None for what is expired, or of another topic. MessageError, WireError."""
+        """What the program gets; None for what is expired, of another topic or namespace. MessageError, WireError."""
         if len(delivered.envelope) > self._most:
+            if self._is_of_others(delivered):
+                self._count_others(1)
+                return None
             size = len(delivered.envelope)
             raise WireError("TOO_LARGE", f"{size} bytes, and max_message_bytes is {self._most}")
         view = self._view(delivered)
@@ -201,14 +208,15 @@ class Subscription:
             return None
         if not delivered.topic and not matches(self._pattern, view.topic):
             return None
+        if not self._namespaces.take(view.namespace):
+            self._count_others(1)
+            return None
         if view.is_expired(time.time_ns() // 1_000_000):
             self.expired += 1
             return None
         if self._guard is not None:
             return self._guard.open(view, view.publisher_id or "")
-        if not view.says_only_publisher:  # most messages do
-            check_unopened(view)
-        return view
+        return opened_unguarded(view)
 
     def _view(self, delivered: Delivered) -> MessageView | None:
         """The message, also of an old form if those are read; None for one that lies beside its envelope."""
@@ -231,6 +239,28 @@ class Subscription:
             self._on_refused(Refused(delivered.topic, delivered.position, delivered.envelope, code, error))
         self._finish(delivered)
 
+    def _count_others(self, number: int) -> None:
+        """Messages of namespaces that are not taken here: others get them."""
+        if number and not self.others:
+            log.warning("messages in %s are of other namespaces: they are passed over, and counted", self._pattern)
+        self.others += number
+
+    def _left(self, found: list[Delivered]) -> list[Delivered]:
+        """Those to be looked at; ``_lock`` is held. Who shares the group with others leaves them theirs at once."""
+        if not hasattr(self._backend, "leave"):
+            return found
+        others = [one for one in found if self._is_of_others(one)]
+        if others:
+            cast("SharedSubscription", self._backend).leave(others)
+            self._count_others(len(others))
+        return [one for one in found if one not in others]
+
+    def _is_of_others(self, delivered: Delivered) -> bool:
+        try:
+            return not self._namespaces.take(self._reader.read(delivered.envelope).namespace)
+        except WireError:
+            return False
+
     def _fetch(self, seconds: float) -> None:
         """Ask for more; a backend that is away is left alone for a while."""
         room = MAX_HELD_MESSAGES - self._held
@@ -240,7 +270,7 @@ class Subscription:
             with self._lock:
                 self._check_open()
                 self._flush()
-                found = self._backend.receive(min(self._prefetch, room), seconds)
+                found = self._left(self._backend.receive(min(self._prefetch, room), seconds))
                 self._held += len(found)
         except BackendAwayError as error:
             self._wait_out(error, seconds)

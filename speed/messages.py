@@ -18,16 +18,24 @@ from typing import TYPE_CHECKING, Any
 
 from speed.bridges import open_backend
 from speed.bridges.address import Address, parse_address
-from speed.bridges.backend import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES, START, Health, Outgoing
+from speed.bridges.backend import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_MESSAGES,
+    MAX_MESSAGE_BYTES,
+    START,
+    Health,
+    Namespaces,
+    Outgoing,
+)
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.migrating import Judge
-from speed.core.arguments import number, text
+from speed.core.arguments import number, text, texts
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
 from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS
 from speed.message.taken_over import old_form
 from speed.message_subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
 from speed.protected import Written, write
-from speed.runtime.options import in_seconds
+from speed.runtime.options import check_namespace, in_seconds
 from speed.runtime.tracing import with_trace
 from speed.trust.security import Guard, MessageSecurity
 from speed.wire.limits import MAX_TOPIC_KEY_BYTES
@@ -45,6 +53,7 @@ def connect(
     *,
     name: str = "",
     namespace: str = "default",
+    accept_namespaces: Iterable[str] = (),
     security: MessageSecurity | None = None,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> Connection:
@@ -55,7 +64,9 @@ def connect(
             ``s3://bucket?endpoint=https://host`` or ``sqs://queue?region=eu-west-1``. With ``user:password@`` before
             the host, or ``?password_file=PATH``; ``?tls=true`` encrypts, ``&trusted=PATH`` names certificates to trust.
         name: of the publisher, as a node's; without one its messages name none.
-        namespace: written into the metadata of messages.
+        namespace: written into the metadata of messages; those of others are not handed out here. A group is one of
+            its namespace: groups of one name in two of them do not share their messages.
+        accept_namespaces: further ones whose messages are; ``"*"`` for all.
         security: how messages are signed, encrypted and checked; without it none is.
         max_message_bytes: bound of a whole message, published or received.
 
@@ -67,8 +78,12 @@ def connect(
     most = int(number("max_message_bytes", max_message_bytes))
     if most < 1024:
         raise ConfigurationError(f"max_message_bytes is {most}; use 1024 or more")
+    accepted = texts("accept_namespaces", accept_namespaces)
+    for one in (namespace, *accepted):
+        check_namespace(one)
     parsed = parse_address(text("address", address))
-    return Connection(parsed, open_backend(parsed, most), name, namespace, security, most)
+    taken = Namespaces(namespace, frozenset(accepted))
+    return Connection(parsed, open_backend(parsed, most), name, taken, security, most)
 
 
 class Connection:
@@ -79,12 +94,12 @@ class Connection:
         address: Address,
         backend: Backend,
         name: str,
-        namespace: str,
+        namespaces: Namespaces,
         security: MessageSecurity | None,
         max_message_bytes: int,
     ) -> None:
         self._address, self._backend = address, backend
-        self._name, self._namespace, self._most = name, namespace, max_message_bytes
+        self._name, self._namespaces, self._most = name, namespaces, max_message_bytes
         self._security = security
         self._guard = Guard(security or MessageSecurity())
         self._ids = _GrowingIds()
@@ -166,7 +181,7 @@ class Connection:
             payload,
             options,
             {**told, "topic": topic},
-            namespace=self._namespace,
+            namespace=self._namespaces.own,
             publisher_id=self._name or None,
             make_id=self._ids.make,
         )
@@ -216,9 +231,10 @@ class Connection:
         if not 0 < most <= MAX_BATCH_MESSAGES:
             raise ConfigurationError(f"prefetch is {most}; use 1 to {MAX_BATCH_MESSAGES}")
         guard = None if self._security is None else self._guard
-        backend = self._open().subscribe(pattern, group, start)
-        judge = Judge(self._address.backend, frozenset(FORMS), self._namespace, self._most) if old_forms else None
-        return Subscription(backend, pattern, guard, most, self._most, on_refused, judge)
+        taken = self._namespaces
+        backend = self._open().subscribe(pattern, group, start, namespaces=taken)
+        judge = Judge(self._address.backend, frozenset(FORMS), taken.own, self._most) if old_forms else None
+        return Subscription(backend, pattern, taken, guard, most, self._most, on_refused, judge)
 
     # --- the rest ---
 

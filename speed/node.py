@@ -23,7 +23,7 @@ from speed.runtime.options import ON_FULL, Options, in_seconds
 from speed.runtime.published import publish_each
 from speed.runtime.receiving import Receiving
 from speed.runtime.tracing import with_trace
-from speed.wire.content import Content
+from speed.wire.content import Content, is_protobuf
 from speed.wire.entry import Entry
 from speed.wire.hosts import local_grants
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
@@ -438,8 +438,8 @@ class Node:
 
         With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf
         class, a dataclass, a class with ``model_validate``, or a plain type such as ``list[int]``. What is none is
-        refused before the handler; a type that cannot be checked is a ConfigurationError here.
-        Publishers must be allowed as for messages. The subscription is published before this returns.
+        refused before the handler; a type that cannot be checked is a ConfigurationError here. Of a batch each payload
+        is a message, if all are such. Publishers must be allowed. The subscription is published before this returns.
         """
         kind = type_or_handler
         if handler is None and kind is not None and not is_type(kind):
@@ -573,7 +573,8 @@ class Node:
         if options is not None:
             metadata = {**options.metadata(), **metadata}
         told = with_trace(metadata, None if options is None else options.trace_context)
-        if type(payload) is Content or (options is not None and not options.is_plain):
+        is_plain = type(payload) is not Content and (options is None or options.is_plain)
+        if not is_plain or (self.engine == "native" and is_protobuf(payload)):  # the core knows no classes of Python
             return told, self._guarded or self._make_protected()
         if self._guarded is not None and self._guarded.protects:
             return told, self._guarded

@@ -13,6 +13,7 @@ from speed.engine import Engine
 from speed.errors import SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
 from speed.runtime.said import Said
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from speed.runtime.batches import BatchHandler  # it imports the Python engine, which the native one does without
@@ -113,10 +114,30 @@ class Opening:
 
     def _look(self, message: Message) -> MessageView:
         """What the program is handed; MessageError, WireError."""
-        view = message.metadata
-        if not view.says_only_publisher:  # most messages do
-            check_unopened(view)
-        return view
+        return opened_unguarded(message.metadata)
+
+
+def opened_unguarded(view: MessageView) -> MessageView:
+    """What a program gets without settings for security: no key is used, and what is compressed alone is read (M-9).
+
+    MessageError for what every reader refuses.
+    """
+    if not view.says_only_publisher:  # most messages do
+        check_unopened(view)
+    return view if view.content_encoding == "none" else _decompressed(view)
+
+
+def _decompressed(view: MessageView) -> MessageView:
+    from speed.message.compression import is_read
+    from speed.message.opened import open_view, whole
+
+    if view.is_encrypted or view.size > MAX_PAYLOAD_BYTES or not is_read(view.content_encoding):
+        return view  # its payload raises, and says why
+    return open_view(whole(view), _no_key)
+
+
+def _no_key(_: str) -> None:
+    """Nothing is decrypted."""
 
 
 def check_unopened(view: MessageView) -> None:

@@ -55,8 +55,6 @@ def write(
 
     ``make_id`` makes its id of the time; without it, it is random.
     """
-    if is_large(payload):
-        raise NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts")
     asked = options or _NO_OPTIONS
     unknown = metadata.keys() - MESSAGE_OPTIONS
     if unknown:
@@ -71,6 +69,10 @@ def write(
         "published_at_ms": now,
         "publisher_id": publisher_id,
     }
+    if is_large(payload):
+        error = NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts")
+        guard.tell_not_written(error, asked, told)
+        raise error
     if asked.is_plain and not guard.security.protects:  # most are: no part of the guard has anything to do
         data = encode_message(payload, **told)
     else:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any
 
 from speed.core.hints import Hint, compile_hint, describe
 from speed.errors import ConfigurationError, WireError
+from speed.message.errors import MessageError
 from speed.runtime.message import Message
+from speed.wire.content import BATCH_TYPE
 
 Handler = Callable[[Message], object]
 Convert = Callable[[Any], Any]
@@ -25,34 +28,74 @@ class TypedMessage(Message):
         """The object."""
         return self._value
 
+    @property
+    def payloads(self) -> list[Any]:
+        """The same in a list: a batch is handed out one payload at a time."""
+        return [self._value]
+
 
 def typed(kind: Any, handler: Handler) -> Handler:
     """``handler`` for messages with a payload of ``kind``; WireError(BAD_MESSAGE) for others, before it is called.
 
-    Raises ConfigurationError for a type that payloads cannot become, or a field whose hint nobody can check.
+    Of a batch it is called for each payload, in their order, once all of them are of ``kind``. Raises
+    ConfigurationError for a type that payloads cannot become, or a field whose hint nobody can check.
     """
     convert = _converter(kind)
 
     def handle(message: Message) -> object:
-        return handler(_converted(message, kind, convert))
+        if message.metadata.content_type != BATCH_TYPE:
+            return handler(_made(message, _converted(message.payload, kind, convert), message.done))
+        return _handled_each(handler, _parts(message, kind, convert))
 
     return handle
 
 
-def _converted(message: Message, kind: Any, convert: Convert) -> TypedMessage:
+def _handled_each(handler: Handler, parts: Sequence[TypedMessage]) -> object:
+    """Call ``handler`` for one after the other; what it returns to be awaited is awaited before the next."""
+    for number, part in enumerate(parts, 1):
+        result = handler(part)
+        if type(result) is CoroutineType:
+            return _awaited_each(result, handler, parts[number:])
+    return None
+
+
+async def _awaited_each(first: Any, handler: Any, rest: Sequence[TypedMessage]) -> None:
+    await first
+    for part in rest:
+        await handler(part)
+
+
+def _parts(message: Message, kind: Any, convert: Convert) -> list[TypedMessage]:
+    """A message for each payload of a batch; the last one finishes it."""
     try:
-        value = convert(message.payload)
+        values = [_converted(payload, kind, convert) for payload in message.payloads]
+    except MessageError as error:
+        raise WireError(error.code, str(error)) from None
+    parts = [_made(message, value, _finish_nothing) for value in values[:-1]]
+    return [*parts, *(_made(message, value, message.done) for value in values[-1:])]
+
+
+def _finish_nothing() -> None:
+    """There are payloads behind it."""
+
+
+def _converted(payload: Any, kind: Any, convert: Convert) -> Any:
+    try:
+        return convert(payload)
     except WireError:
         raise
     except Exception as error:  # what a program's own class raises for values that it does not take
         raise WireError("BAD_MESSAGE", f"payload: is no {describe(kind)} ({type(error).__name__})") from None
+
+
+def _made(message: Message, value: Any, finish: Callable[[], None]) -> TypedMessage:
     made = TypedMessage(
         message.metadata,
         source=message.source,
         sequence=message.sequence,
         timestamp_ms=message.timestamp_ms,
         redelivered=message.redelivered,
-        finish=message.done,
+        finish=finish,
         deliveries=message.deliveries,
     )
     made._value = value

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from speed.bridges.names import group_name
 from speed.errors import PayloadTooLargeError
-from speed.wire.message import MessageView
+from speed.wire.message import DEFAULT_NAMESPACE, MessageView
 from speed.wire.message.splice import without_token
 
 if TYPE_CHECKING:
@@ -95,6 +96,30 @@ class Delivered:
     hops: str = ""
 
 
+class Namespaces(NamedTuple):
+    """Whose messages a subscription takes: of its ``own`` namespace, and of ``others``; ``*`` is all of them (M-34)."""
+
+    own: str = DEFAULT_NAMESPACE
+    others: frozenset[str] = frozenset()
+
+    def take(self, namespace: str) -> bool:
+        """Whether messages of it are taken."""
+        return namespace == self.own or namespace in self.others or _ALL in self.others
+
+    def group(self, group: str) -> str:
+        """What the group is called in the backend (B-2)."""
+        return group_name(group, self.own)
+
+    @property
+    def listed(self) -> list[str] | None:
+        """Those that are taken, its own first; None for all."""
+        return None if _ALL in self.others else [self.own, *sorted(self.others)]
+
+
+_ALL = "*"
+EVERY = Namespaces(others=frozenset([_ALL]))
+
+
 class Place(NamedTuple):
     """How far ``bridge`` has come in a lane of its source: ``next`` is the number that comes next.
 
@@ -132,6 +157,13 @@ class BackendSubscription(Protocol):
         """Leave the group; what is held comes again, to others at once."""
 
 
+class SharedSubscription(BackendSubscription, Protocol):
+    """One whose group is shared by several namespaces."""
+
+    def leave(self, delivered: Sequence[Delivered]) -> None:
+        """They are of another namespace: who takes that gets them."""
+
+
 class Backend(Protocol):
     """Thread-safe."""
 
@@ -153,8 +185,13 @@ class Backend(Protocol):
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Their positions, once all are confirmed, within ``timeout`` seconds."""
 
-    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> BackendSubscription:
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
+    ) -> BackendSubscription:
         """Join ``group``; it is made at ``start`` if it is not there. Connects when first asked for messages.
+
+        Messages of other namespaces than ``namespaces`` may come as well. Each namespace has the group for itself, so
+        they may be acknowledged; a SharedSubscription leaves them.
 
         ``alone``: it is the one member, ever: what it held when it was killed comes first, in its order (B-14).
         """
@@ -197,4 +234,16 @@ def too_large(limit: str) -> PayloadTooLargeError:
     return PayloadTooLargeError(f"the message is larger than the backend takes: raise {limit}, or send less")
 
 
-__all__ = ["Backend", "BackendSubscription", "Delivered", "Health", "Outgoing", "Place", "PlacingBackend", "TakesAll"]
+__all__ = [
+    "EVERY",
+    "Backend",
+    "BackendSubscription",
+    "Delivered",
+    "Health",
+    "Namespaces",
+    "Outgoing",
+    "Place",
+    "PlacingBackend",
+    "SharedSubscription",
+    "TakesAll",
+]

@@ -17,7 +17,7 @@ import confluent_kafka as kafka
 from confluent_kafka.admin import AdminClient
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll
+from speed.bridges.backend import EVERY, MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Namespaces, Outgoing, Place, TakesAll
 from speed.bridges.errors import BackendAwayError, BackendError
 from speed.bridges.kafka_errors import AUTHENTICATION, AWAY, CODES, LOST, NOT_THERE, error_of
 from speed.bridges.kafka_records import delivered_of, hops_of, value_and_headers
@@ -306,10 +306,12 @@ class KafkaBackend(TakesAll):
 
     # --- the rest ---
 
-    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> KafkaSubscription:
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
+    ) -> KafkaSubscription:
         """Join when first asked for messages."""
         lease = float(self._address.options["lease_seconds"])
-        return KafkaSubscription(self, pattern, group, start, lease, alone=alone)
+        return KafkaSubscription(self, pattern, namespaces.group(group), start, lease, alone=alone)
 
     def topic_ids(self, name: str) -> str:
         """What tells a topic of Kafka from one of its name that was removed before."""

@@ -8,6 +8,7 @@ from hashlib import sha256
 from urllib.parse import quote, unquote
 
 from speed.errors import InvalidNameError
+from speed.wire.message import DEFAULT_NAMESPACE
 from speed.wire.names import check_topic
 
 MAX_KAFKA_TOPIC = 249
@@ -82,6 +83,16 @@ def nats_durable(group: str, pattern: str) -> str:
     """The consumer of JetStream that keeps the position of a group in a pattern."""
     name = f"{group}+{pattern}".translate(_NATS)
     return name if len(name) <= MAX_NATS_DURABLE else f"{name[: MAX_NATS_DURABLE - _HEX - 1]}+{_hash(name)}"
+
+
+def group_name(group: str, namespace: str) -> str:
+    """What a group of a namespace is called: the groups of two namespaces do not share their messages."""
+    return group if namespace == DEFAULT_NAMESPACE else f"{_plain(namespace)}+{group}"
+
+
+def _plain(text: str) -> str:
+    """Letters, digits, ``_`` and ``-`` as they are, and ``=`` with two digits for every other byte."""
+    return quote(text, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "=")
 
 
 def header_text(text: str) -> str:

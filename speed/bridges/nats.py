@@ -17,7 +17,16 @@ from nats.js import api
 from nats.js import errors as js_errors
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, TakesAll, too_large
+from speed.bridges.backend import (
+    EVERY,
+    MOST_AT_ONCE,
+    REFRESH_SECONDS,
+    Delivered,
+    Namespaces,
+    Outgoing,
+    TakesAll,
+    too_large,
+)
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.names import nats_durable, nats_filter, nats_stream, nats_subjects
@@ -251,10 +260,12 @@ class NatsBackend(TakesAll):
         answer = await self._client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=_ANSWER_SECONDS)
         return str(json.loads(answer.data).get("created", ""))
 
-    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> NatsSubscription:
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
+    ) -> NatsSubscription:
         """Join when first asked for messages."""
         lease = float(self._address.options["lease_seconds"])
-        return NatsSubscription(self, self._loop, pattern, group, start, lease, alone=alone)
+        return NatsSubscription(self, self._loop, pattern, namespaces.group(group), start, lease, alone=alone)
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""

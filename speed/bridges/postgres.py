@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, Delivered, Outgoing, Place
+from speed.bridges.backend import EVERY, MOST_AT_ONCE, Delivered, Namespaces, Outgoing, Place
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.loop import Loop
 from speed.bridges.old_rows import PAGE as OLD_PAGE
@@ -65,7 +65,7 @@ WHERE prism_places.name = told.name
 _TAKE = """
 SELECT id, topic, key, bytes, hops, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
 WHERE NOT COALESCE(consumed, FALSE) AND ($1 = '*' OR topic = $1 OR starts_with(topic, $2)) AND id <> ALL($3::bigint[])
-ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
+AND {of_namespaces} ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
 """
 _PAGE = """
 SELECT id, topic, key, bytes, hops, CASE WHEN bytes IS NULL THEN envelope::text END AS envelope FROM {table}
@@ -77,7 +77,11 @@ _GROUP = """
 INSERT INTO prism_groups (table_name, consumer_group) VALUES ($1, $2)
 ON CONFLICT (table_name) DO UPDATE SET table_name = EXCLUDED.table_name RETURNING consumer_group, xmax = 0
 """
-_SKIP = "UPDATE {table} SET consumed = TRUE WHERE NOT COALESCE(consumed, FALSE)"
+_SKIP = "UPDATE {table} SET consumed = TRUE WHERE NOT COALESCE(consumed, FALSE) AND {of_namespaces}"
+_OF_NAMESPACES = """
+({at}::text[] IS NULL OR COALESCE(envelope->'metadata'->>'namespace', ({at}::text[])[1]) = ANY({at}::text[]))
+"""
+"""What names no namespace is no message: the first who comes refuses it."""
 
 
 def _error(error: BaseException) -> Exception:
@@ -238,12 +242,12 @@ class PostgresBackend:
             return await insert_rows(connection, self.table, messages)
 
     def subscribe(
-        self, pattern: str, group: str, start: str, *, alone: bool = False
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
     ) -> PostgresSubscription | OldRowsSubscription:
         """Join when first asked for messages. Of a table in the old form all is read that the group has not taken."""
         if self.holds_old_rows:
-            return OldRowsSubscription(self, self._loop, pattern, group)
-        return PostgresSubscription(self, self._loop, pattern, group, start)
+            return OldRowsSubscription(self, self._loop, pattern, namespaces.group(group))
+        return PostgresSubscription(self, self._loop, pattern, group, start, namespaces)
 
     def page(self, pattern: str, after: int, most: int) -> list[Delivered]:
         """Rows of ids above ``after``, consumed or not; nothing is locked."""
@@ -307,8 +311,10 @@ def _place_name(place: Place) -> str:
 class PostgresSubscription:
     """Rows that nobody has and nobody consumed, held by a transaction until all of them are acknowledged."""
 
-    def __init__(self, backend: PostgresBackend, loop: Loop, pattern: str, group: str, start: str) -> None:
-        self._backend, self._loop = backend, loop
+    def __init__(
+        self, backend: PostgresBackend, loop: Loop, pattern: str, group: str, start: str, namespaces: Namespaces
+    ) -> None:
+        self._backend, self._loop, self._namespaces = backend, loop, namespaces
         self._pattern, self._group, self._start = pattern, group, start
         self._connection: Any = None
         self._something: asyncio.Event | None = None
@@ -359,21 +365,29 @@ class PostgresSubscription:
         """Be of the table's one group, or make it. A new one that begins at the end passes over what is there."""
         table = self._backend.table
         async with connection.transaction():
-            group, is_new = await connection.fetchrow(_GROUP, table, self._group)
+            group, is_new = await connection.fetchrow(_GROUP, self._namespaces.group(table), self._group)
             if group != self._group:
                 raise BackendRefusedError(
                     f"the messages of table {table} are consumed by another group: use its name, or another ?table="
                 )
             if is_new and self._start == "latest":
-                await connection.execute(_SKIP.format(table=table))
+                skip = _SKIP.format(table=table, of_namespaces=_OF_NAMESPACES.format(at="$1"))
+                await connection.execute(skip, self._listed())
+
+    def _listed(self) -> list[str] | None:
+        """As JSONB has them, which knows no zero characters."""
+        listed = self._namespaces.listed
+        return None if listed is None else [one.replace("\0", "\ufffd") for one in listed]
 
     async def _taken(self, connection: Any, most: int) -> list[Delivered]:
         """Rows, locked. The transaction is begun with the first, and ended at once if there are none."""
         if self._transaction is None:
             self._transaction = connection.transaction()
             await self._transaction.start()
-        take, prefix = _TAKE.format(table=self._backend.table), prefix_of(self._pattern)
-        rows = await connection.fetch(take, self._pattern, prefix, sorted(self._held), most)
+        of_namespaces = _OF_NAMESPACES.format(at="$5")
+        take = _TAKE.format(table=self._backend.table, of_namespaces=of_namespaces)
+        named = self._pattern, prefix_of(self._pattern), sorted(self._held)
+        rows = await connection.fetch(take, *named, most, self._listed())
         if not rows and not self._held:
             await self._commit()
         self._held.update(row["id"] for row in rows)

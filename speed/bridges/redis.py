@@ -14,7 +14,17 @@ import redis
 from redis import exceptions
 
 from speed.bridges.address import Address
-from speed.bridges.backend import MOST_AT_ONCE, REFRESH_SECONDS, Delivered, Outgoing, Place, TakesAll, too_large
+from speed.bridges.backend import (
+    EVERY,
+    MOST_AT_ONCE,
+    REFRESH_SECONDS,
+    Delivered,
+    Namespaces,
+    Outgoing,
+    Place,
+    TakesAll,
+    too_large,
+)
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.tls import UNTRUSTED, is_untrusted
 from speed.core.log import logger
@@ -175,13 +185,13 @@ class RedisBackend(TakesAll):
             return int(_tried(lambda: self.client().get(_place_key(place)), timeout) or 0)
 
     def subscribe(
-        self, pattern: str, group: str, start: str, *, alone: bool = False
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
     ) -> RedisSubscription | RedisListener:
         """Join when first asked for messages."""
         if not self.has_groups:
             return RedisListener(self, pattern)
         lease = float(self._address.options["lease_seconds"])
-        return RedisSubscription(self, pattern, group, start, lease, alone=alone)
+        return RedisSubscription(self, pattern, namespaces.group(group), start, lease, alone=alone)
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""

@@ -22,7 +22,7 @@ from botocore import exceptions
 
 from speed.bridges import aws
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing
+from speed.bridges.backend import EVERY, Delivered, Namespaces, Outgoing
 from speed.bridges.errors import BackendAwayError, BackendError, BackendRefusedError
 from speed.bridges.names import EVENTS, MANIFESTS, header_text, s3_day, s3_key, s3_manifest, s3_parts, text_of_header
 from speed.bridges.s3_manifests import (
@@ -137,10 +137,12 @@ class S3Backend:
             client.put_object(Bucket=self.bucket, Key=key, Body=data, ContentType="application/json")
         return key
 
-    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> S3Subscription:
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
+    ) -> S3Subscription:
         """Join when first asked for messages."""
         kind = ManifestSubscription if self._address.options["manifests"] else S3Subscription
-        return kind(self, pattern, group, start, self._max_bytes)
+        return kind(self, pattern, namespaces.group(group), start, self._max_bytes)
 
     def ping(self, timeout: float) -> None:
         """Ask whether the bucket is there."""

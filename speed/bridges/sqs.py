@@ -16,10 +16,11 @@ from typing import Any
 
 from speed.bridges import aws
 from speed.bridges.address import Address
-from speed.bridges.backend import Delivered, Outgoing, TakesAll, too_large
+from speed.bridges.backend import EVERY, Delivered, Namespaces, Outgoing, TakesAll, too_large
 from speed.bridges.errors import BackendAwayError, BackendRefusedError
-from speed.bridges.names import header_text, text_of_header
+from speed.bridges.names import group_name, header_text, text_of_header
 from speed.core.log import logger
+from speed.wire.message import MessageView
 from speed.wire.names import matches
 
 log = logger("speed.bridges")
@@ -103,8 +104,13 @@ class SqsBackend(TakesAll):
         """What a queue that keeps order by key asks for."""
         if not self.queue.endswith(".fifo"):
             return {}
-        group = message.message_id if message.key is None else message.key
+        group = message.message_id if message.key is None else self._key_of(message)
         return {"MessageGroupId": _id(group), "MessageDeduplicationId": _id(message.message_id)}
+
+    @staticmethod
+    def _key_of(message: Outgoing) -> str:
+        """Of its namespace: what another namespace has not taken yet holds nothing up."""
+        return group_name(message.key or "", MessageView(message.envelope).namespace)
 
     def _put_aside(self, message: Outgoing) -> str:
         """A long message as an object; returns its key."""
@@ -120,7 +126,9 @@ class SqsBackend(TakesAll):
 
     # --- consuming ---
 
-    def subscribe(self, pattern: str, group: str, start: str, *, alone: bool = False) -> SqsSubscription:
+    def subscribe(
+        self, pattern: str, group: str, start: str, *, alone: bool = False, namespaces: Namespaces = EVERY
+    ) -> SqsSubscription:
         """Join when first asked for messages."""
         return SqsSubscription(self, pattern, group, start, int(self._address.options["lease_seconds"]))
 
@@ -278,6 +286,12 @@ class SqsSubscription:
         with self._lock:
             for receipt in receipts:
                 self._held.pop(receipt, None)
+
+    def leave(self, delivered: Sequence[Delivered]) -> None:
+        """Members of the group in other namespaces get them once their lease ends, as what no pattern covers."""
+        with self._lock:
+            for one in delivered:
+                self._held.pop(one.handle, None)
 
     def _delete(self, receipts: Sequence[str]) -> None:
         client, url = self._backend.client(), self._backend.url()

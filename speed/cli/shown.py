@@ -33,11 +33,11 @@ def registry_of(directory: str | None) -> SchemaRegistry | None:
 def shown_payload(view: MessageView, schemas: SchemaRegistry | None = None) -> Any:
     """The payload's value, masked as its sensitivity asks; a text in the place of what cannot be read here."""
     security = view.security
-    if view.is_encrypted:
+    if view.is_encrypted and view.opened_by is None:
         ids = ", ".join(one.key_id for one in security.encryption.recipients) or security.encryption.key_id
         return f"<{len(view.payload_bytes)} bytes, encrypted for {ids}>"
-    if view.content_encoding != "none":
-        return f"<{len(view.payload_bytes)} bytes of {view.content_encoding}>"
+    if view.payload_encoding != "none":
+        return f"<{len(view.payload_bytes)} bytes of {view.payload_encoding}>"
     try:
         return _seen(view, schemas) if security.contains_pii or schemas is not None else _value(view)
     except (MessageError, WireError) as error:

@@ -7,26 +7,44 @@ from typing import Any
 from speed.errors import WireError
 from speed.message.compression import decompress, is_read
 from speed.message.encryption import FindKey, decrypt
+from speed.message.errors import NotAvailableError
 from speed.message.keys import MessageKey
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 
 
 class OpenedView(MessageView):
-    """The view of a message whose payload was opened; all else is as it was received.
+    """The view of a message that was looked at, its payload opened where it was closed; all else is as it was received.
 
-    ``signed_by`` and ``opened_by`` are ids of keys, or None. ``is_personal``: its schema marks personal data, whatever
-    the publisher says.
+    ``is_personal``: its schema marks personal data, whatever the publisher says.
     """
 
-    __slots__ = ("_encoding", "_plain", "is_personal", "opened_by", "signed_by")
+    __slots__ = ("_encoding", "_opener", "_plain", "_signer", "is_personal")
 
     def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview, encoding: str) -> None:
         super().__init__(data)
         self._plain = memoryview(plain)
         self._encoding = encoding
-        self.signed_by: str | None = None
-        self.opened_by: str | None = None
+        self._signer: str | None = None
+        self._opener: str | None = None
         self.is_personal = False
+
+    def told(self, *, signed_by: str | None = None, opened_by: str | None = None) -> OpenedView:
+        """Note ids of keys; returns self."""
+        self._signer, self._opener = signed_by or self._signer, opened_by or self._opener
+        return self
+
+    @property
+    def signed_by(self) -> str | None:
+        return self._signer
+
+    @property
+    def opened_by(self) -> str | None:
+        return self._opener
+
+    @property
+    def payload_encoding(self) -> str:
+        return self._encoding
 
     @property
     def security(self) -> Any:
@@ -50,6 +68,20 @@ class OpenedView(MessageView):
         return self._plain
 
 
+def whole(view: MessageView) -> MessageView:
+    """A message whose payload lies in the store, in memory; NotAvailableError if no envelope holds it."""
+    if view.size == len(view.data):
+        return view
+    if view.size > MAX_PAYLOAD_BYTES:
+        raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
+    return MessageView(view.to_bytes())
+
+
+def as_opened(view: MessageView) -> OpenedView:
+    """A view of nothing that was closed, which can be told more of."""
+    return view if isinstance(view, OpenedView) else OpenedView(view.data, view.payload_bytes, view.payload_encoding)
+
+
 def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> OpenedView:
     """``view`` with its payload opened; raises MessageError for what is not as M-20 to M-23 say.
 
@@ -63,9 +95,7 @@ def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> Opene
     if is_read(encoding):
         plain = decompress(encoding, plain, view.uncompressed_bytes)
         encoding = "none"
-    opened = OpenedView(view.data, plain, encoding)
-    opened.opened_by = None if key is None else key.id
-    return opened
+    return OpenedView(view.data, plain, encoding).told(opened_by=None if key is None else key.id)
 
 
-__all__ = ["OpenedView", "open_view"]
+__all__ = ["OpenedView", "as_opened", "open_view", "whole"]

@@ -42,6 +42,7 @@ from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_trace, current_traceparent
 from speed.runtime.workers import AtWork, at_work
 from speed.wire import names
+from speed.wire.content import is_protobuf
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
@@ -65,6 +66,7 @@ class NativeEngine:
 
     def __init__(self, options: Options) -> None:
         self._process = os.getpid()
+        self._name, self._namespace = options.name, options.namespace
         self._services = ServiceRegistry()
         self._engine = _native.Engine(**_arguments(options), settle=NativeFuture.end)
         self.root: str = self._engine.root
@@ -171,7 +173,17 @@ class NativeEngine:
         options = _traced(options)
         payloads = iter(payloads)
         while batch := list(islice(payloads, WRITE_MESSAGES)):  # of an endless iterable too
-            self._engine.send_all(target, batch, max(0.0, deadline - monotonic()), options)
+            left = max(0.0, deadline - monotonic())
+            if any(map(is_protobuf, batch)):  # the core knows no classes of Python
+                self._engine.forward(target, [self._encoded(one, options) for one in batch], False, False, left)
+            else:
+                self._engine.send_all(target, batch, left, options)
+
+    def _encoded(self, payload: Any, options: dict[str, Any]) -> bytes:
+        from speed.runtime.outgoing_metadata import described
+        from speed.wire.message import encode_message
+
+        return encode_message(payload, **described(options, self._name, self._namespace))
 
     def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
         self._engine.forward(target, list(messages), event, ack, timeout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from speed.runtime.message import Message
+from speed.wire.content import PROTOBUF_TYPE
 from speed.wire.message import MessageView
 
 
@@ -21,7 +22,19 @@ class ReceivedView(MessageView):
     @property
     def payload(self) -> Any:
         """The payload's value, decoded anew at each access; unknown content types give bytes."""
+        if self.content_type == PROTOBUF_TYPE:  # whose types this process knows, and not the core
+            return super().payload
         return self._received.payload()
+
+    @property
+    def content_type(self) -> str:
+        """Media type of the payload."""
+        return str(self._received.content_type)
+
+    @property
+    def content_encoding(self) -> str:
+        """``none``, or the name of what the payload is compressed with."""
+        return str(self._received.content_encoding)
 
     @property
     def says_only_publisher(self) -> bool:

@@ -79,8 +79,7 @@ class Options:
         for what, path in (("root", self.root), ("key", self.key)):
             _check_kind(what, path, (str, os.PathLike, type(None)), "a path")
         for namespace in (self.namespace, *self.accept_namespaces):
-            _check_kind("namespace", namespace, (str,), "text")
-            _check_namespace(namespace)
+            check_namespace(namespace)
         _check_kind("ephemeral", self.ephemeral, (bool,), "True or False")
         for what in ("lease_seconds", "heartbeat_seconds"):
             _check_seconds(what, getattr(self, what))
@@ -123,7 +122,9 @@ def _check_kind(what: str, value: Any, kinds: tuple[type, ...], possible: str) -
         raise ConfigurationError(f"{what} is {value!r}; use {possible}")
 
 
-def _check_namespace(namespace: str) -> None:
+def check_namespace(namespace: str) -> None:
+    """ConfigurationError for what no message has."""
+    _check_kind("namespace", namespace, (str,), "text")
     if not 0 < len(namespace.encode()) <= MAX_NAMESPACE_BYTES:
         raise ConfigurationError(f"namespace is {namespace[:64]!r}; use text of 1 to {MAX_NAMESPACE_BYTES} bytes")
 

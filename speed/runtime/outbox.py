@@ -8,21 +8,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
-from speed.errors import ConfigurationError, UnknownNodeError
+from speed.errors import UnknownNodeError
 from speed.runtime.calls import Calls
-from speed.runtime.context import Context, unix_ms
+from speed.runtime.context import Context
 from speed.runtime.links import Links
 from speed.runtime.message import FRONT_ROOM
-from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
+from speed.runtime.options import WRITE_MESSAGES
+from speed.runtime.outgoing_metadata import described
 from speed.runtime.published import Published, Sent
 from speed.runtime.publishing import publish_to
-from speed.runtime.tracing import current_trace
 from speed.runtime.workers import place_given_up
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.seal import random_bytes
 
 if TYPE_CHECKING:
     from speed.runtime.large_sender import LargeSender, Progress
@@ -50,7 +49,7 @@ class Outbox:
         unordered: bool = False,
     ) -> Sent:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
-        message_id, encoded = self._encode(payload, {"topic": "message", **options})
+        message_id, encoded = self._encode(payload, options)
         waiting = False
         if len(encoded) > MAX_PAYLOAD_BYTES or (unordered and self._links.is_cut(target)):
             waiting = self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
@@ -81,7 +80,7 @@ class Outbox:
             if progress is not None:
                 progress(source.size, source.size)
             return sent
-        message_id, metadata = self._metadata({"topic": "message", **options})
+        message_id, metadata = self._metadata(options)
         source = Behind(large_front(source.size, **metadata), source)
         waiting = self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
         return Sent(message_id, waiting=waiting)
@@ -111,7 +110,7 @@ class Outbox:
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
         """Send messages in order, some in one write."""
-        encoded = (self._encode(payload, {"topic": "message", **options})[1] for payload in payloads)
+        encoded = (self._encode(payload, options)[1] for payload in payloads)
         self._send_batches(target, EnvelopeType.MESSAGE, encoded, monotonic() + timeout_seconds)
 
     def forward(
@@ -143,7 +142,7 @@ class Outbox:
     def publish(self, topic: str, payload: Any, timeout_seconds: float, on_full: str, options: Any) -> Published:
         """Send an event to all who subscribe to it and allow this node."""
         names.check_topic(topic)
-        _, encoded = self._encode(payload, {"topic": topic, **options})
+        _, encoded = self._encode(payload, {**options, "topic": topic})
 
         def send(name: str, deadline: float) -> None:
             if len(encoded) > MAX_PAYLOAD_BYTES:
@@ -166,23 +165,8 @@ class Outbox:
 
     def _metadata(self, metadata: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """A new id, and all metadata with it."""
-        from speed.wire.message import new_message_id
-
-        unknown = metadata.keys() - MESSAGE_OPTIONS
-        if unknown:
-            raise ConfigurationError(
-                f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(MESSAGE_OPTIONS)}"
-            )
-        now = unix_ms()
-        message_id = new_message_id(now, random_bytes(16))
-        metadata.setdefault("traceparent", current_trace())
-        return message_id, {
-            "namespace": self._context.namespace,
-            "message_id": message_id,
-            "published_at_ms": now,
-            "publisher_id": self._context.name,
-            **metadata,
-        }
+        told = described(metadata, self._context.name, self._context.namespace)
+        return told["message_id"], told
 
 
 def _memory(payload: bytes) -> Source:

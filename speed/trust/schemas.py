@@ -9,6 +9,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlparse
@@ -19,6 +20,7 @@ from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
 from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash
 from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_names
+from speed.wire import lazily
 from speed.wire.content import PROTOBUF_TYPE, decode_content
 from speed.wire.message import MessageView
 
@@ -169,9 +171,16 @@ class SchemaRegistry:
                     "schema_name": name,
                     "compatibility_mode": self._mode,
                 }
-                message = name if format_ == "protobuf" and "." in name else ""
-                return RegisteredSchema(parse_schema(format_, data, message), fields)
+                return RegisteredSchema(parse_schema(format_, data, _message_in(format_, data, name)), fields)
         return None
+
+
+def _message_in(format_: str, data: bytes, name: str) -> str:
+    """The message of a protobuf file that a schema is named after; empty where it has another name, as a topic's."""
+    if format_ != "protobuf":
+        return ""
+    has_message: Callable[[bytes, str], bool] = lazily.load("speed.message.schemas.protobuf").has_message
+    return name if has_message(data, name) else ""
 
 
 def read_schema(path: str) -> Schema:

@@ -11,10 +11,10 @@ from speed.core.hints import type_name
 from speed.core.log import logger
 from speed.errors import ConfigurationError, WireError
 from speed.message.algorithms import FUTURE_TOLERANCE_MS, check_signature_algorithm
-from speed.message.errors import KeyUnavailableError, MessageError, NotAvailableError
+from speed.message.errors import KeyUnavailableError, MessageError
 from speed.message.fips import check_fips_mode
 from speed.message.keys import MessageKey
-from speed.message.opened import OpenedView, open_view
+from speed.message.opened import OpenedView, as_opened, open_view, whole
 from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
 from speed.message.sensitivity import check_clearance, check_level, check_sensitivity, is_restricted
@@ -25,7 +25,6 @@ from speed.trust.namespaces import NamespaceSchemas, Warn
 from speed.trust.schemas import RegisteredSchema, SchemaRegistry, SchemasAwayError
 from speed.trust.usage import SchemaUsage
 from speed.wire.content import Content, content_type_text, encode_content
-from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 
 log = logger("speed.trust")
@@ -117,8 +116,7 @@ class Guard:
 
         Raises MessageError, WireError, UnserialisableError, ConfigurationError, StorageError (audit).
         """
-        trail = Trail(self.security.audit, "send", metadata["message_id"], metadata.get("publisher_id") or "")
-        trail.says(topic=metadata["topic"], namespace=metadata["namespace"], classification=options.classification)
+        trail = self._trail_of(options, metadata)
         content = payload if type(payload) is Content else encode_content(payload, options.content_type)
         try:
             schema, described = self._schema(options, content, metadata)
@@ -134,6 +132,15 @@ class Guard:
                 metadata.get("publisher_id") or "", "", described, described.get("deprecated_fields_used", ())
             )
         return data
+
+    def _trail_of(self, options: PublishOptions, metadata: Mapping[str, Any]) -> Trail:
+        trail = Trail(self.security.audit, "send", metadata["message_id"], metadata.get("publisher_id") or "")
+        trail.says(topic=metadata["topic"], namespace=metadata["namespace"], classification=options.classification)
+        return trail
+
+    def tell_not_written(self, error: MessageError, options: PublishOptions, metadata: Mapping[str, Any]) -> None:
+        """For the audit: a message that is refused before anything of it is looked at. StorageError."""
+        self._trail_of(options, metadata).refused(error)
 
     def _protection(
         self, options: PublishOptions, schema: RegisteredSchema | None, metadata: dict[str, Any]
@@ -203,7 +210,9 @@ class Guard:
         signed_by = self._verified(view, trail)
         schema = self._admitted(view)
         if view.is_encrypted or view.content_encoding != "none":
-            view = self._opened(view, signed_by, trail)
+            view = self._opened(view, trail)
+        if signed_by is not None:
+            view = as_opened(view).told(signed_by=signed_by)
         if schema is not None:
             view = self._seen(view, schema, source)
         elif view.schema.deprecated_fields_used:
@@ -220,8 +229,7 @@ class Guard:
         self._count_use(source, self._name, described, described.get("deprecated_fields_used", ()))
         if not schema.contains_pii or view.security.contains_pii:
             return view
-        if not isinstance(view, OpenedView):
-            view = OpenedView(view.data, view.payload_bytes, view.content_encoding)
+        view = as_opened(view)
         view.is_personal = True
         return view
 
@@ -257,11 +265,7 @@ class Guard:
     def _whole(self, view: MessageView) -> MessageView:
         """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it."""
         claims = bool(view.security.signature) or view.is_encrypted or view.content_encoding != "none"
-        if view.size == len(view.data) or not (claims or self.security.policy == "require"):
-            return view
-        if view.size > MAX_PAYLOAD_BYTES:
-            raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
-        return MessageView(view.to_bytes())
+        return whole(view) if claims or self.security.policy == "require" else view
 
     def _verified(self, view: MessageView, trail: Trail) -> str | None:
         security, said = self.security, view.security
@@ -276,14 +280,13 @@ class Guard:
         trail.done("verify", key.algorithm.name, key.id)
         return key.id
 
-    def _opened(self, view: MessageView, signed_by: str | None, trail: Trail) -> OpenedView:
+    def _opened(self, view: MessageView, trail: Trail) -> OpenedView:
         said = view.security.encryption
         trail.begins("decrypt", said.algorithm, ",".join(one.key_id for one in said.recipients) or said.key_id)
         opened = open_view(view, self.security.keys.find, self.security.fips_mode)
         if opened.opened_by is not None:
             trail.done("decrypt", said.algorithm, opened.opened_by)
         trail.ends()
-        opened.signed_by = signed_by
         return opened
 
     def _trusted(self, said: Any) -> TrustedKeys:

@@ -46,10 +46,14 @@ def encode_content(payload: Any, content_type: str | None = None) -> Content:
         return Content(CUSTOM, TEXT_TYPE, None, _utf8(payload))
     if isinstance(payload, bytes | bytearray | memoryview):
         return Content(CUSTOM, BYTES_TYPE, None, _flat(payload))
-    descriptor = getattr(type(payload), "DESCRIPTOR", None)
-    if descriptor is not None and hasattr(payload, "SerializeToString"):
-        return Content(PROTOBUF, None, TYPE_URL_PREFIX + descriptor.full_name, payload.SerializeToString())
+    if is_protobuf(payload):
+        return Content(PROTOBUF, None, TYPE_URL_PREFIX + payload.DESCRIPTOR.full_name, payload.SerializeToString())
     return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
+
+
+def is_protobuf(payload: Any) -> bool:
+    """Whether it is a message of protobuf."""
+    return getattr(type(payload), "DESCRIPTOR", None) is not None and hasattr(payload, "SerializeToString")
 
 
 def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:

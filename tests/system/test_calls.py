@@ -408,3 +408,14 @@ def test_asyncio_calls_run_side_by_side(pair: tuple[speed.Node, speed.Node]) -> 
         return await asyncio.gather(*(analytics.aio.call("billing", "meet", timeout=10) for _ in range(2)))
 
     assert asyncio.run(main()) == [True, True]
+
+
+def test_an_empty_list_of_callers_lets_nobody_call(node: Make) -> None:
+    """A-5."""
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    billing.register("closed", lambda: 1, allow=[])
+    billing.register("open", lambda: 1, allow=None)
+    with pytest.raises(speed.AccessDeniedError, match="closed"):
+        analytics.call("billing", "closed")
+    assert analytics.call("billing", "open") == 1
+    assert analytics.services("billing") == ["open"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import speed
+from speed import generate_key
 from speed.cli.options import own_family
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
@@ -169,6 +170,47 @@ def test_messages_travel_from_send_to_listen(run: Command) -> None:
     messages = [json.loads(line) for line in out.splitlines()]
     assert [message["payload"] for message in messages] == [{"n": 1}, "plain text"]
     assert {message["source"] for message in messages} == {"mouth"}
+
+
+@pytest.mark.parametrize("command", ["listen", "subscribe"])
+def test_what_a_given_key_opens_is_shown_and_what_none_opens_is_named(
+    run: Command, tmp_path: Path, command: str
+) -> None:
+    reader, stranger = (generate_key(name, "x25519-chacha20-poly1305") for name in ("readers.1", "strangers.1"))
+    (tmp_path / "readers.key").write_text(json.dumps([reader.to_record()]))
+    (tmp_path / "readers.key").chmod(0o600)
+    settings = tmp_path / "encryption.toml"
+    settings.write_text(
+        '[encryption]\nenabled = true\ntype = "asymmetric"\nalgorithm = "x25519-chacha20-poly1305"\n'
+        f'key_ref = "file://{tmp_path}/readers.key"\n'
+    )
+    words = ["listen"] if command == "listen" else ["subscribe", "orders"]
+    opened = run.begin(*words, "--as", "ear", "--allow", "mouth", "-n", "2", "--json", "--encryption", str(settings))
+    closed = run.begin(*words, "--as", "wall", "--allow", "mouth", "-n", "2", "--json")
+    for one in (opened, closed):
+        assert one.stderr is not None
+        assert any(line.startswith("Listening as") for line in one.stderr)  # behind a warning of the algorithm
+    keys = speed.KeyStore({"readers": reader.public_part(), "strangers": stranger.public_part()})
+    options = speed.PublishOptions(encrypt_to=("readers",), compression="gzip")
+    plain = speed.PublishOptions(compression="gzip")
+    with speed.Node(
+        "mouth", root=run.root, key=run.root / "speed.key", security=speed.MessageSecurity(keys=keys)
+    ) as mouth:
+        for target in ("ear", "wall"):
+            mouth.wait_for(target)
+            if command == "listen":
+                mouth.send(target, {"card": "4111"}, options=options)
+                mouth.send(target, {"n": 1}, options=plain)
+        if command == "subscribe":
+            mouth.publish("orders", {"card": "4111"}, options=options)
+            mouth.publish("orders", {"n": 1}, options=plain)
+        shown, named = (
+            [json.loads(line)["payload"] for line in one.communicate(timeout=PATIENCE)[0].splitlines()]
+            for one in (opened, closed)
+        )
+    assert shown == [{"card": "4111"}, {"n": 1}]
+    assert "encrypted for readers.1" in named[0]
+    assert named[1] == {"n": 1}
 
 
 def test_listen_masks_personal_fields_of_avro_and_goes_on_behind_an_unknown_protobuf_type(

@@ -469,3 +469,18 @@ def test_a_message_that_only_its_signature_makes_too_long_is_not_sent_in_segment
             send("analytics", "x" * (MAX_PAYLOAD_BYTES - 100))
     assert analytics.receive(timeout=0) is None
     assert billing.send("analytics", "short", ack=True, timeout=30)
+
+
+def test_a_protected_message_that_no_envelope_holds_is_refused_and_told_to_the_audit(
+    node: Make, tmp_path: Path
+) -> None:
+    """M-16, M-31."""
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    billing, analytics = pair(node, sender(audit=audit), reader())
+    with (tmp_path / "long").open("w+b") as file:
+        file.truncate(MAX_PAYLOAD_BYTES + 1)
+        with pytest.raises(NotAvailableError, match="in parts"):
+            billing.send("analytics", file, topic="orders")
+    (line,) = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    assert (line["operation"], line["outcome"], line["topic"]) == ("send", "NOT_AVAILABLE", "orders")
+    assert analytics.receive(timeout=0) is None

@@ -9,8 +9,10 @@ from typing import Any, Literal, Optional
 import pytest
 
 from speed.errors import ConfigurationError, WireError
+from speed.message.batch import encode_batch
 from speed.runtime.message import Message
 from speed.typed import typed
+from speed.wire.content import BATCH_TYPE
 from speed.wire.message import MessageView, encode_message
 from tests.unit.wire.messages import BASE
 
@@ -130,3 +132,34 @@ def test_plain_types_and_their_items_are_checked() -> None:
 def test_a_type_that_cannot_be_checked_is_refused_when_one_subscribes(kind: Any, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         typed(kind, print)
+
+
+def batch_of(data: Any) -> Message:
+    """A message whose payload is a batch of these, or bytes that claim to be one."""
+    content = data if isinstance(data, bytes) else encode_batch(data).data
+    view = MessageView(encode_message(content, content_type=BATCH_TYPE, **BASE))
+    return Message(view, source="billing", sequence=1, timestamp_ms=0, redelivered=False, finish=lambda: None)
+
+
+def test_each_payload_of_a_batch_is_one_message_and_the_last_one_finishes_it() -> None:
+    """M-30."""
+    seen: list[Message] = []
+    batch = batch_of([1, 2, 3])
+    typed(int, seen.append)(batch)
+    assert [(one.payload, one.payloads) for one in seen] == [(1, [1]), (2, [2]), (3, [3])]
+    for one in seen[:-1]:
+        one.done()
+    assert not batch.is_done
+    seen[-1].done()
+    assert batch.is_done
+
+
+@pytest.mark.parametrize(
+    ("data", "code"), [([1, "two"], "BAD_MESSAGE"), (b"\x00\x00\x00\x09", "BAD_BATCH")], ids=["a misfit", "a lie"]
+)
+def test_a_batch_that_does_not_fit_reaches_no_handler(data: Any, code: str) -> None:
+    """M-30."""
+    seen: list[Message] = []
+    with pytest.raises(WireError) as refused:
+        typed(int, seen.append)(batch_of(data))
+    assert (refused.value.reason, seen) == (code, [])

@@ -97,6 +97,44 @@ TEST_F(CallTest, each_failure_of_a_call_has_its_class_s_8) {
   EXPECT_THROW(client.call("server", "unsendable"), ExecutionFailedError);
 }
 
+TEST_F(CallTest, an_empty_list_of_callers_lets_nobody_call_however_it_is_written_a_5) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("braces", echo, {});
+  server.serve("lambda", [](const Request&) -> Response { return Value(1); }, {});
+  server.serve("option", echo, {.allow = {}});
+  server.serve("list", echo, {.allow = std::vector<std::string>()});
+  server.serve("all", echo);
+  server.serve("nobody in particular", echo, {.allow = std::nullopt});
+  server.serve("options", echo, ServiceOptions());
+  for (const char* const name : {"braces", "lambda", "option", "list"}) {
+    EXPECT_THROW(client.call("server", name, {{"data", 1}}), AccessDeniedError) << name;
+  }
+  for (const char* const name : {"all", "nobody in particular", "options"}) {
+    EXPECT_EQ(client.call("server", name, {{"data", 1}}), Value(1)) << name;
+  }
+}
+
+TEST_F(CallTest, two_names_within_two_braces_are_two_names) {
+  Node server("server", root_.options());
+  server.allow({{"client", "other"}});
+  EXPECT_EQ(server.allowed(), (std::vector<std::string>{"client", "other"}));
+  server.deny({{"client", "other"}});
+  EXPECT_EQ(server.allowed(), std::vector<std::string>());
+  server.allow({"client", "other"});
+  Node client("client", root_.options());
+  Node third("third", {.root = root_.path, .key = root_.options().key, .allow = {{"client", "other"}}});
+  EXPECT_EQ(third.allowed(), (std::vector<std::string>{"client", "other"}));
+  server.serve("listed", echo, {{"client", "other"}});
+  server.serve("options", echo, {.allow = {{"client", "other"}}});
+  server.serve("plain", echo, {"client", "other"});
+  server.serve("strangers", echo, {{"other", "another"}});
+  for (const char* const name : {"listed", "options", "plain"}) {
+    EXPECT_EQ(client.call("server", name, {{"data", 1}}), Value(1)) << name;
+  }
+  EXPECT_THROW(client.call("server", "strangers", {{"data", 1}}), AccessDeniedError);
+}
+
 TEST_F(CallTest, a_service_beyond_the_deadline_is_answered_with_its_phase_s_4) {
   std::latch release(1);
   Node server("server", root_.options({"client"}));

@@ -439,6 +439,23 @@ TEST_F(Unguarded, what_is_confidential_and_came_in_the_clear_is_refused_m_28) {
   }
 }
 
+TEST_F(Protected, a_protected_message_that_no_envelope_holds_is_refused_and_told_to_the_audit_m_16_m_31) {
+  const std::string path = root_.path + "/audit.jsonl";
+  writer_.audit = std::make_shared<AuditLog>(path);
+  sign();
+  open();
+  const Bytes large(wire::limits::max_payload_bytes + 1);
+  SendOptions options;
+  options.topic = "orders";
+  EXPECT_THROW(billing_->send_large("analytics", segment::MemorySource(large), options), NotAvailableError);
+  std::ifstream file(path);
+  std::string line, another;
+  std::getline(file, line);
+  EXPECT_NE(line.find(R"("operation":"send","outcome":"NOT_AVAILABLE")"), std::string::npos) << line;
+  EXPECT_NE(line.find(R"("topic":"orders")"), std::string::npos) << line;
+  EXPECT_FALSE(std::getline(file, another));
+}
+
 TEST_F(Unguarded, what_is_to_be_protected_never_leaves_in_the_clear_m_28) {
   SendOptions confidential;
   confidential.protection.classification = Classification::confidential;

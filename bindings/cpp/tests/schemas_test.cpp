@@ -222,9 +222,17 @@ TEST(Schemas, one_that_cannot_be_reached_keeps_back_what_was_to_be_written_m_29)
   EXPECT_NE(misfit([&] { writer.written({}, order_v1()); }).find("cannot be reached"), std::string::npos);
 }
 
-TEST(Schemas, a_reference_that_is_not_here_is_written_as_it_is_m_29) {
+TEST(Schemas, a_reference_to_one_that_is_not_among_those_here_is_not_written_m_29) {
   Audited writer;
   writer.security.schemas = having(fitting());
+  const auto written = [&](const wire::MessageFields& fields) { return misfit([&] { writer.written({}, fields); }); };
+  EXPECT_EQ(written(naming("stock", "v7")), "there is no schema 'stock' of version 'v7' here");
+  EXPECT_EQ(written(naming("order", "v2")), "there is no schema 'order' of version 'v2' here");
+  EXPECT_EQ(written(naming("stock", "")), "OK");
+}
+
+TEST(Schemas, a_reference_is_written_as_it_is_where_there_are_no_schemas_m_29) {
+  const Audited writer;
   wire::MessageFields fields = naming("stock", "v7", "sha256:77");
   fields.schema->url = "https://schemas.example/stock";
   fields.schema->format = "avro";

@@ -111,6 +111,8 @@ NB_MODULE(_native, module) {
       .def_prop_ro("whole_size", &whole_size)
       .def_prop_ro("finished", &speed::is_finished)
       .def_prop_ro("topic", &speed::Message::topic)
+      .def_prop_ro("content_type", &speed::Message::content_type)
+      .def_prop_ro("content_encoding", &speed::Message::content_encoding)
       .def_prop_ro("message_id", &speed::Message::message_id)
       .def_prop_ro("traceparent", &speed::Message::traceparent);
 

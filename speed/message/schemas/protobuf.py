@@ -69,8 +69,22 @@ class ProtobufSchema:
 
 
 def parse(data: bytes, name: str) -> ProtobufSchema:
+    """The message called ``name``, or the one of the last file; SchemaError if there is none, or more than one."""
     files = _files(data)
     return ProtobufSchema(files, name or _only_message(files))
+
+
+def has_message(data: bytes, name: str) -> bool:
+    """Whether there is a message of that full name, within another one or not; SchemaError if it is no set."""
+    found = [(file.package, message) for file in _files(data).file for message in file.message_type]
+    return any(name in _full_names(package, message) for package, message in found)
+
+
+def _full_names(above: str, message: Any) -> Iterator[str]:
+    name = ".".join(filter(None, (above, message.name)))
+    yield name
+    for nested in message.nested_type:
+        yield from _full_names(name, nested)
 
 
 def message_names(data: bytes) -> frozenset[str]:

@@ -99,6 +99,11 @@ class MessageView:
         return content_encoding_text(metadata.content_encoding, metadata.content_encoding_custom)
 
     @property
+    def payload_encoding(self) -> str:
+        """The encoding that ``payload_bytes`` are in: ``none`` where it was taken off here."""
+        return self.content_encoding
+
+    @property
     def priority(self) -> int:
         """1..10; absent or zero reads as 5."""
         return self._parsed().metadata.priority or DEFAULT_PRIORITY
@@ -127,6 +132,16 @@ class MessageView:
     def publisher_id(self) -> str | None:
         """Who the publisher says it is; the authenticated name is the envelope's source."""
         return _optional(self._parsed().security, "publisher_id")
+
+    @property
+    def signed_by(self) -> str | None:
+        """Id of the key whose signature was checked here, and holds; None where none was."""
+        return None
+
+    @property
+    def opened_by(self) -> str | None:
+        """Id of the key that decrypted the payload; None where none did."""
+        return None
 
     @property
     def traceparent(self) -> str | None:

@@ -71,6 +71,22 @@ def test_a_stream_of_nats_is_for_a_first_part(case: dict[str, Any]) -> None:
     assert names.nats_subjects(case["topic"]) == case["subjects"]
 
 
+@pytest.mark.parametrize("case", VECTORS["groups"], ids=case_name)
+def test_a_group_is_called_by_its_namespace(case: dict[str, Any]) -> None:
+    """B-2."""
+    assert names.group_name(case["group"], case["namespace"]) == case["name"]
+
+
+@given(st.text(min_size=1, max_size=9), st.text(min_size=1, max_size=9), TOPICS, TOPICS)
+def test_groups_of_two_namespaces_never_meet(one: str, other: str, group: str, another: str) -> None:
+    """B-2, B-22: nor do their consumers of NATS."""
+    is_same = (one, group) == (other, another)
+    named, named_other = names.group_name(group, one), names.group_name(another, other)
+    assert (named == named_other) == is_same
+    if "." not in group + another:
+        assert (names.nats_durable(named, "a.*") == names.nats_durable(named_other, "a.*")) == is_same
+
+
 @pytest.mark.parametrize("case", VECTORS["nats_durables"], ids=case_name)
 def test_a_consumer_of_nats_is_for_group_and_pattern(case: dict[str, Any]) -> None:
     """B-2."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
@@ -15,6 +16,7 @@ from speed.message.protect import Protection, protect_message
 from speed.trust.namespaces import NamespaceSchemas
 from speed.trust.schemas import SchemaRegistry
 from speed.trust.security import Guard, MessageSecurity
+from speed.wire.content import PROTOBUF, Content
 from speed.wire.message import MessageView
 from tests.unit.message.keys import BASE
 
@@ -54,6 +56,57 @@ def written(schemas: NamespaceSchemas, **options: Any) -> MessageView:
 
 def plain(**schema: str) -> MessageView:
     return MessageView(protect_message(ORDER, Protection(), schema=schema, **BASE))
+
+
+DOTTED = {**BASE, "topic": "orders.created"}
+
+
+def descriptors(*messages: str, package: str = "shop") -> bytes:
+    """A file of protobuf with messages of these names, each with an ``id``."""
+    file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package=package, syntax="proto3")
+    for name in messages:
+        field = file.message_type.add(name=name).field.add(name="id", number=1)
+        field.type, field.label = field.TYPE_INT32, field.LABEL_OPTIONAL
+    return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+def put(base: Path, name: str, version: str, data: bytes) -> None:
+    (base / name).mkdir(exist_ok=True)
+    (base / name / version).write_bytes(data)
+
+
+ORDER_OF_PROTOBUF = Content(PROTOBUF, None, "type.googleapis.com/shop.Order", b"\x08\x01")
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "payload"),
+    [
+        ("v1.json", b"{}", ORDER),
+        ("v1.desc", descriptors("Order"), ORDER_OF_PROTOBUF),
+        ("v1.desc", descriptors("created", package="orders"), ORDER_OF_PROTOBUF),
+        ("v1.desc", descriptors("other", "created", package="orders"), ORDER_OF_PROTOBUF),
+    ],
+    ids=["JSON", "the one message", "the message of that name", "the message of that name among others"],
+)
+def test_a_topic_with_dots_has_the_schema_of_just_its_name(
+    tmp_path: Path, file: str, data: bytes, payload: Any
+) -> None:
+    """M-29, M-37."""
+    put(tmp_path, "orders.created", file, data)
+    for other in ("orders", "created", "orders.paid", "orders.created.eu"):
+        put(tmp_path, other, "v9.json", b'{"not": {}}')
+    of_namespace = NamespaceSchemas(SchemaRegistry(tmp_path), required=True)
+    view = MessageView(guard(of_namespace).write(payload, PublishOptions(), **DOTTED))
+    assert (view.schema.schema_name, view.schema.schema_version) == ("orders.created", "v1")
+    assert bytes(guard(of_namespace).open(view).payload_bytes) == bytes(view.payload_bytes)
+    with pytest.raises(SchemaError, match=r"no schema for topic 'orders.cancelled'"):
+        guard(of_namespace).write(payload, PublishOptions(), **{**BASE, "topic": "orders.cancelled"})
+
+
+def test_a_protobuf_file_of_several_messages_and_another_name_says_that_it_cannot_tell(tmp_path: Path) -> None:
+    put(tmp_path, "orders.created", "v1.desc", descriptors("Order", "Line"))
+    with pytest.raises(SchemaError, match="several messages"):
+        SchemaRegistry(tmp_path).get("orders.created", "v1")
 
 
 def test_a_message_is_described_by_the_schema_of_its_topic_in_the_version_of_its_namespace(tmp_path: Path) -> None:

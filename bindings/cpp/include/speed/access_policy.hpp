@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "speed/names.hpp"
+
 namespace speed {
 
 // Denies everyone at first. A grant is a node name, or `name.*` for a family; there is none for everyone.
@@ -17,14 +19,14 @@ class AccessPolicy {
   using Rules = std::map<std::string, bool, std::less<>>;  // pattern -> granted
 
   AccessPolicy() = default;
-  explicit AccessPolicy(const std::vector<std::string>& patterns) { allow(patterns); }
+  explicit AccessPolicy(const Names& patterns) { allow(patterns); }
   AccessPolicy(const AccessPolicy&) = delete;
   AccessPolicy& operator=(const AccessPolicy&) = delete;
 
   // InvalidNameError for a pattern that breaks the rule; then nothing changes.
-  void allow(const std::vector<std::string>& patterns);
+  void allow(const Names& patterns);
   // An exact name stays denied under a granted family.
-  void deny(const std::vector<std::string>& patterns);
+  void deny(const Names& patterns);
 
   bool allows(std::string_view name) const;
   bool publishes(std::string_view name) const;  // whether a published grant covers it, even if a denial excepts it

@@ -10,16 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "speed/names.hpp"
+
 namespace speed {
 
 enum class FipsMode { off, rfc, strict };  // strict: only what NIST approves
 
 // What a key may be used for.
 struct KeyBounds {
-  std::vector<std::string> namespaces = {"*"};
-  std::vector<std::string> topics = {"*"};      // patterns
-  std::vector<std::string> publishers = {};     // names or families; for keys that sign, who may sign
-  std::int64_t not_before_ms = 0;               // Unix time, as the next
+  Names namespaces = {"*"};
+  Names topics = {"*"};      // patterns
+  Names publishers = {};     // names or families; for keys that sign, who may sign
+  std::int64_t not_before_ms = 0;  // Unix time, as the next
   std::optional<std::int64_t> not_after_ms = {};
 };
 

@@ -20,6 +20,7 @@
 #include "speed/audit_log.hpp"
 #include "speed/message_error.hpp"
 #include "speed/message_key.hpp"
+#include "speed/names.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
@@ -52,7 +53,7 @@ struct PayloadSchema {
 using Schemas = std::function<std::optional<PayloadSchema>(std::string_view name, std::string_view version)>;
 
 // Names the schema of a payload, for receivers that have it. What is empty is not said. Where `schemas` has it, the hash is
-// the one there.
+// the one there; one of a name and version that `schemas` does not have is refused: SchemaError.
 struct SchemaReference {
   std::string name = {};
   std::string version = {};
@@ -66,9 +67,9 @@ struct SchemaReference {
 struct MessageSecurity {
   std::shared_ptr<KeyStore> keys = std::make_shared<KeyStore>();
   SignaturePolicy policy = SignaturePolicy::off;
-  std::vector<std::string> trusted = {};  // key sets of publishers
+  Names trusted = {};  // key sets of publishers
   std::optional<std::string> sign_with = {};
-  std::vector<std::string> encrypt_to = {};
+  Names encrypt_to = {};
   std::string compression = "none";  // or gzip, zstd, lz4, snappy
   std::optional<Classification> clearance = {};  // what is above is refused; none: everything is read
   FipsMode fips_mode = FipsMode::off;
@@ -81,7 +82,7 @@ struct MessageSecurity {
 // What is done to one message; what is absent is as the node's settings say.
 struct Protection {
   std::optional<std::string> sign_with = {};
-  std::optional<std::vector<std::string>> encrypt_to = {};
+  std::optional<Names> encrypt_to = {};
   std::optional<std::string> compression = {};
   std::optional<Classification> classification = {};
   bool contains_pii = false;

@@ -24,6 +24,7 @@
 #include "speed/large.hpp"
 #include "speed/message.hpp"
 #include "speed/message_security.hpp"
+#include "speed/names.hpp"
 #include "speed/seconds.hpp"
 #include "speed/service.hpp"
 #include "speed/topic.hpp"
@@ -44,8 +45,8 @@ enum class OnError {
 struct NodeOptions {
   std::string root = {};  // communication directory; $SPEED_ROOT, else a directory of this user
   std::string key = {};   // key file; $SPEED_KEY, else <root>/speed.key
-  std::vector<std::string> fabrics = {};  // labels for listing and filtering; they decide nothing
-  std::vector<std::string> allow = {};    // grants from the first moment on
+  Names fabrics = {};                     // labels for listing and filtering; they decide nothing
+  Names allow = {};                       // grants from the first moment on
   Seconds lease{30};                      // a silent node is offline after the lease, which exceeds three heartbeats
   Seconds heartbeat{5};
   unsigned workers = 4;                   // services and handlers at once
@@ -55,7 +56,7 @@ struct NodeOptions {
   bool ephemeral = false;
   bool polling = false;                   // never ring, as where there are no FIFOs
   std::string name_space = "default";     // in the metadata of messages; those of others are not handed out here
-  std::vector<std::string> accept_name_spaces = {};  // further ones whose messages are; "*" for all
+  Names accept_name_spaces = {};  // further ones whose messages are; "*" for all
   Seconds spin{60e-6};                    // how long a reader polls after activity before it sleeps; 0 to 10 ms
   std::string language = "c++";            // what the entry says
   OnError on_error = OnError::dead_letter;
@@ -71,7 +72,7 @@ struct NodeOptions {
 };
 
 struct ServiceOptions {
-  std::optional<std::vector<std::string>> allow = {};  // narrows who may call
+  Callers allow = std::nullopt;  // narrows who may call; an empty list lets nobody
   // A call runs at most once, unless its service is idempotent: then it may run again after a crash, and says so
   // (Request::redelivered).
   bool idempotent = false;
@@ -174,15 +175,15 @@ class Node {
   Node& operator=(Node&& other) noexcept;
 
   // --- access: names, or families such as "etl.*"; published before these return. InvalidNameError ---
-  void allow(const std::vector<std::string>& patterns);
-  void deny(const std::vector<std::string>& patterns);
+  void allow(const Names& patterns);
+  void deny(const Names& patterns);
   template <std::convertible_to<std::string_view> Pattern>
   void allow(const Pattern& pattern) {  // one: allow("billing")
-    allow(std::vector<std::string>{std::string(std::string_view(pattern))});
+    allow(Names{pattern});
   }
   template <std::convertible_to<std::string_view> Pattern>
   void deny(const Pattern& pattern) {
-    deny(std::vector<std::string>{std::string(std::string_view(pattern))});
+    deny(Names{pattern});
   }
   std::vector<std::string> allowed() const;  // the grants in force, sorted
 
@@ -191,12 +192,12 @@ class Node {
   void serve(const std::string& name, ServiceFunction function, const ServiceOptions& options = {});
   // A service that the program keeps: it outlives the node, or at least its `close`.
   void serve(const std::string& name, Service* service, const ServiceOptions& options = {});
-  // Any of them, for these callers alone: serve("calculateTax", &tax, {"billing", "analytics"}). An empty list narrows
-  // nothing.
+  // Any of them, for these callers alone: serve("calculateTax", &tax, {"billing", "analytics"}). An empty list,
+  // `{}`, lets nobody call it.
   template <class Offered>
-  void serve(const std::string& name, Offered&& offered, std::initializer_list<std::string_view> callers) {
+  void serve(const std::string& name, Offered&& offered, std::initializer_list<Name> callers) {
     ServiceOptions options;
-    if (callers.size() > 0) options.allow.emplace(callers.begin(), callers.end());
+    options.allow = callers;
     serve(name, std::forward<Offered>(offered), options);
   }
   // Takes a service back: what runs ends as it would, and who calls it from now on gets ServiceNotFoundError, which is
@@ -248,7 +249,7 @@ class Node {
   // finished when the handler returned. If it throws, the batch is handed over again after a moment; if the node closes
   // meanwhile, it waits for the next start. After a crash what was not finished comes again, with the same `sequence`.
   // With it, the node has no other handler: ConfigurationError.
-  void on_batch(const std::vector<std::string>& topics, BatchHandler handler);
+  void on_batch(const Names& topics, BatchHandler handler);
   void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
 
   // A durable topic, whose messages are kept for subscriptions (topic.hpp); nothing is asked of its host yet. `host` is the

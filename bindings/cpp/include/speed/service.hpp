@@ -15,6 +15,7 @@
 
 #include "speed/conversion.hpp"
 #include "speed/error.hpp"
+#include "speed/names.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
@@ -74,10 +75,10 @@ struct Request {
   std::string get_or(std::string_view name, const char* otherwise) const { return get_or(name, std::string(otherwise)); }
 
   // InvalidArgumentsError names an argument that is none of these.
-  void allow_only(std::initializer_list<std::string_view> names) const {
+  void allow_only(std::initializer_list<Name> names) const {
     for (const Member& member : arguments) {
       const auto* const given = member.key.get_if<std::string>();
-      if (given != nullptr && std::find(names.begin(), names.end(), *given) == names.end()) {
+      if (given != nullptr && std::ranges::find(names, *given, &Name::text) == names.end()) {
         throw InvalidArgumentsError(service + ": there is no argument '" + *given + "'", {{"argument", *given}});
       }
     }

@@ -13,6 +13,7 @@
 #include "speed/message_error.hpp"
 #include "speed/message_key.hpp"
 #include "speed/message_security.hpp"
+#include "speed/names.hpp"
 #include "speed/node.hpp"
 #include "speed/root.hpp"
 #include "speed/segment.hpp"

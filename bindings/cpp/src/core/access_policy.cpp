@@ -8,7 +8,7 @@ namespace speed {
 
 namespace {
 
-void check_all(const std::vector<std::string>& patterns) {
+void check_all(const Names& patterns) {
   for (const std::string& pattern : patterns) wire::check_grant(pattern);
 }
 
@@ -19,13 +19,13 @@ bool covers(std::string_view pattern, std::string_view rule) {
 
 }  // namespace
 
-void AccessPolicy::allow(const std::vector<std::string>& patterns) {
+void AccessPolicy::allow(const Names& patterns) {
   check_all(patterns);
   const std::lock_guard guard(lock_);
   for (const std::string& pattern : patterns) rules_[pattern] = true;
 }
 
-void AccessPolicy::deny(const std::vector<std::string>& patterns) {
+void AccessPolicy::deny(const Names& patterns) {
   check_all(patterns);
   const std::lock_guard guard(lock_);
   for (const std::string& pattern : patterns) {

@@ -42,6 +42,10 @@ Described describe(std::string_view media_type, const MessageFields& fields, con
           wire::view(aad)};
 }
 
+std::string classification_of(const Protection& asked) {
+  return asked.classification ? std::string(name_of(*asked.classification)) : std::string();
+}
+
 // M-16.
 void check_size(std::size_t size) {
   if (size <= wire::limits::max_payload_bytes) return;
@@ -114,7 +118,7 @@ void Guard::write(const Value& payload, MessageFields fields, const Protection& 
 // A refusal is told, and so is each use of a key, before anything comes of it (M-31).
 void Guard::write(std::string_view media_type, Buffer content, MessageFields fields, const Protection& asked,
                   Buffer& out) const {
-  Trail trail(security_.audit.get(), fields, asked.classification ? name_of(*asked.classification) : "");
+  Trail trail(security_.audit.get(), fields, classification_of(asked));
   try {
     write_told(media_type, std::move(content), fields, asked, out, trail);
   } catch (const MessageError& error) {
@@ -173,6 +177,10 @@ TrustedKeys Guard::trusted() const {
 bool Guard::looks_at(const wire::MessageView& view) const {
   return view.security().signatures > 0 || view.is_encrypted() || view.content_encoding() != "none" ||
          security_.policy == SignaturePolicy::require || schemas_.may_have(view.schema());
+}
+
+void Guard::tell_not_written(const MessageFields& fields, const Protection& asked, const MessageError& error) const {
+  Trail(security_.audit.get(), fields, classification_of(asked)).refused(error.code());
 }
 
 void Guard::tell_refused(const wire::MessageView& view, std::string_view source, const MessageError& error) const {

@@ -51,6 +51,8 @@ class Guard {
   // KeyUnavailableError, SchemasAway and StorageError (audit) for what is to be judged later.
   Opened open(const wire::MessageView& view, std::int64_t now_ms, std::string_view source = {}) const;
 
+  // Tells the audit of a message that is not written because of `error`. StorageError.
+  void tell_not_written(const wire::MessageFields& fields, const Protection& asked, const MessageError& error) const;
   // Tells the audit of a message that is refused unseen. StorageError.
   void tell_refused(const wire::MessageView& view, std::string_view source, const MessageError& error) const;
 

@@ -41,7 +41,10 @@ std::optional<PayloadSchema> KnownSchemas::of(const wire::Schema& said) const {
 
 std::optional<PayloadSchema> KnownSchemas::of(const wire::SchemaFields& said) const {
   try {
-    return find(said.name, said.version);
+    std::optional<PayloadSchema> known = find(said.name, said.version);
+    const bool is_asked = schemas_ && !said.name.empty() && !said.version.empty();
+    if (!known && is_asked) throw SchemaError("there is no schema " + shown(said.name, said.version) + " here");
+    return known;
   } catch (const SchemasAway& away) {
     throw SchemaError(away.what());
   }

@@ -24,7 +24,8 @@ class KnownSchemas {
   // The schema that a received message names, if it is here. SchemaError if the message has another hash; SchemasAway.
   std::optional<PayloadSchema> of(const wire::Schema& said) const;
 
-  // The schema that is to be written, if it is here. SchemaError, also where nobody can tell now.
+  // The schema that is to be written; none without schemas here, or without name and version. SchemaError for one that is
+  // not here, or of which nobody can tell now.
   std::optional<PayloadSchema> of(const wire::SchemaFields& said) const;
 
  private:

@@ -179,7 +179,7 @@ Runtime& Node::open() const {
 
 // --- access ---
 
-void Node::allow(const std::vector<std::string>& patterns) {
+void Node::allow(const Names& patterns) {
   Runtime& node = open();
   {
     const std::lock_guard guard(node.lock);
@@ -195,7 +195,7 @@ void Node::allow(const std::vector<std::string>& patterns) {
   node.protocol->look_again();
 }
 
-void Node::deny(const std::vector<std::string>& patterns) {
+void Node::deny(const Names& patterns) {
   Runtime& node = open();
   const std::lock_guard guard(node.lock);
   node.context.policy.deny(local_grants(patterns));
@@ -386,7 +386,7 @@ std::map<std::string, Published> Node::publish_batch(const std::vector<std::pair
   return published_each(node, events, options);
 }
 
-void Node::on_batch(const std::vector<std::string>& topics, BatchHandler handler) {
+void Node::on_batch(const Names& topics, BatchHandler handler) {
   Runtime& node = open();
   const std::lock_guard guard(node.lock);
   node.delivery.on_batch(topics, std::move(handler));

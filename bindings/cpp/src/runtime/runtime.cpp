@@ -365,9 +365,7 @@ Sent Runtime::send(const std::string& target, const Value& payload, const SendOp
 Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
                                   const SendOptions& options, const Progress& progress, const IsInterrupted& interrupted) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
-    if (payload.size() > wire::limits::max_payload_bytes) {
-      throw NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts");
-    }
+    if (payload.size() > wire::limits::max_payload_bytes) refuse_large(options);
     Sent sent = send(target, all_of(payload), options, interrupted);
     if (progress) progress(payload.size(), payload.size());
     return sent;
@@ -381,6 +379,12 @@ Sent Runtime::send_large(const std::string& target, const segment::Source& paylo
   }
   const bool waiting = send_message(target, Behind(front.view(), payload), options, progress, interrupted);
   return {fields.message_id, waiting};
+}
+
+void Runtime::refuse_large(const SendOptions& options) {
+  const NotAvailableError error("what no envelope holds is neither signed, encrypted nor described: send it in parts");
+  if (context.guard != nullptr) context.guard->tell_not_written(fields_of(options), options.protection, error);
+  throw error;
 }
 
 bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,

@@ -154,6 +154,17 @@ class CallTest extends TwoNodes {
         assertEquals(1L, ((Map<?, ?>) services.get("open")).get("numRequests"));
     }
 
+    /** */
+    @Test
+    void anEmptyListOfCallersLetsNobodyCall() {
+        billing.register("list", request -> 1, List.of());
+        billing.register("options", request -> 1, ServiceOptions.DEFAULT.withAllow());
+        billing.register("open", request -> 1);
+        assertThrows(AccessDeniedException.class, () -> call("list"));
+        assertThrows(AccessDeniedException.class, () -> call("options"));
+        assertEquals(List.of("open"), analytics.services("billing"));
+    }
+
     /** S-19 */
     @Test
     void aCodeOfTheServicesOwnReachesItsCaller() {

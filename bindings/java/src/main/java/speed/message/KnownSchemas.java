@@ -24,10 +24,18 @@ record KnownSchemas(Schemas schemas) {
         return known;
     }
 
-    /** The schema that is to be written; SchemaException where nobody can tell now. */
+    /**
+     * The schema that is to be written; null without schemas here, or without name and version. SchemaException for one
+     * that is not here, or of which nobody can tell now.
+     */
     PayloadSchema of(SchemaReference reference) {
         try {
-            return find(reference.name(), reference.version());
+            PayloadSchema known = find(reference.name(), reference.version());
+            if (known == null && schemas != null && !reference.name().isEmpty() && !reference.version().isEmpty()) {
+                throw new SchemaException("there is no schema '" + reference.name() + "' of version '"
+                        + reference.version() + "' here");
+            }
+            return known;
         } catch (UncheckedIOException away) {
             throw new SchemaException("the schemas cannot be reached: " + away.getMessage());
         }

@@ -6,7 +6,8 @@ import speed.wire.Hashes;
 import speed.wire.Schema;
 
 /**
- * Names the schema of a payload, for receivers that have it. Absent texts are empty.
+ * Names the schema of a payload, for receivers that have it. Absent texts are empty. A node with schemas sends name and version
+ * only of one that is among them.
  *
  * @param name of the schema
  * @param version of the schema

@@ -97,6 +97,16 @@ class SchemasTest {
     }
 
     @Test
+    void aSchemaThatIsNotAmongThoseHereIsNotWritten() {
+        MessageSecurity without = using((name, version) -> Optional.empty());
+        SchemaException refused = assertThrows(SchemaException.class, () -> sent(without, ORDER));
+        assertEquals("BAD_SCHEMA", refused.code());
+        assertEquals("there is no schema 'order' of version 'v1' here", refused.getMessage());
+        assertEquals("order", sent(without, named("order", "")).schema().name());
+        assertEquals("order", sent(MessageSecurity.NONE, ORDER).schema().name());
+    }
+
+    @Test
     void aMessageThatNamesNoSchemaIsNotAskedFor() {
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, SchemaReference.NONE));
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, named("order", "")));
@@ -208,8 +218,8 @@ class SchemasTest {
     }
 
     @Test
-    void aReferenceThatIsNotHereIsSentAsItIs() {
-        MessageView view = sent(using((name, version) -> Optional.empty()), ORDER);
+    void aReferenceIsSentAsItIsWhereThereAreNoSchemas() {
+        MessageView view = sent(MessageSecurity.NONE, ORDER);
         assertEquals(ORDER.hash(), view.schema().hash());
         assertFalse(view.security().containsPii());
     }
