@@ -9,11 +9,12 @@ numpy and pyarrow are imported when first asked for; Arrow's buffers are used wh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed.errors import UnserialisableError
 from speed.wire.column import Column, bit_bytes
-from speed.wire.column_values import from_values, is_present, to_values
+from speed.wire.column_values import RowMisfit, from_values, is_present, to_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,22 +84,42 @@ def kind_of(arrow_type: pa.DataType) -> str:
 def from_numpy(array: np.ndarray[Any, Any]) -> Column:
     """The column of a one-dimensional array of numbers, booleans, ``datetime64`` (UTC; NaT is null) or objects.
 
-    Raises UnserialisableError for any other shape or type, and for an integer beyond 64 signed bits.
+    What is masked is null, and so is None among objects. Raises UnserialisableError for any other shape or type, for
+    an integer beyond 64 signed bits, a ``longdouble`` that a float64 does not hold, and a moment beyond microseconds
+    of 64 bits; ``timedelta64`` has no column: make it an integer of microseconds.
     """
     import numpy as np
 
     if array.ndim != 1:
         raise UnserialisableError(f"a column has one dimension, not {array.ndim}")
-    if array.dtype.kind == "b":
-        return Column("bool", len(array), memoryview(np.packbits(array, bitorder="little").tobytes()))
-    if array.dtype.kind == "M":
-        return _from_instants(array)
-    kind = {"i": "int64", "u": "int64", "f": "float64"}.get(array.dtype.kind)
-    if kind is None:
+    if array.dtype.kind == "m":
+        raise UnserialisableError(f"an array of {array.dtype} has no column: make it an integer of microseconds")
+    if not isinstance(array, np.ma.MaskedArray):
+        return _from_array(array)
+    if array.dtype.kind not in "biufM":
         return from_values(array.tolist())
-    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
-        raise UnserialisableError(f"row {int(array.argmax())} does not fit into a column of int64")
-    return Column(kind, len(array), memoryview(np.ascontiguousarray(array, _NUMPY[kind])).cast("B"))
+    there = ~np.ma.getmaskarray(array)
+    nothing = np.array("NaT" if array.dtype.kind == "M" else 0, array.dtype)
+    filled = array.filled(nothing)  # what is masked has no meaning
+    column = _from_array(filled)
+    return column if there.all() or column.validity is not None else replace(column, validity=_bits_of(there))
+
+
+def _from_array(array: np.ndarray[Any, Any]) -> Column:
+    import numpy as np
+
+    kind = array.dtype.kind
+    if kind == "b":
+        return Column("bool", len(array), _bits_of(array))
+    if kind == "M":
+        return _from_instants(array)
+    if kind not in "iuf":
+        return from_values(array.tolist())
+    if kind == "f":
+        return Column("float64", len(array), _bytes_of(_exact(array, "<f8", "float64")))
+    if kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise RowMisfit(int(array.argmax()), "does not fit into a column of int64")
+    return Column("int64", len(array), _bytes_of(np.ascontiguousarray(array, "<i8")))
 
 
 def to_numpy(column: Column) -> np.ndarray[Any, Any]:
@@ -127,12 +148,39 @@ def to_numpy(column: Column) -> np.ndarray[Any, Any]:
 
 
 def _from_instants(array: np.ndarray[Any, Any]) -> Column:
+    """Microseconds; what is finer is rounded down, what is coarser may be beyond them."""
     import numpy as np
 
     present = ~np.isnat(array)
-    data = np.ascontiguousarray(array, _NUMPY["timestamp"])
-    validity = None if present.all() else memoryview(np.packbits(present, bitorder="little").tobytes())
-    return Column("timestamp", len(array), memoryview(data.view("<i8")).cast("B"), validity)
+    is_finer = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
+    data = np.ascontiguousarray(array, "<M8[us]") if is_finer else _exact(array, "<M8[us]", "timestamp")
+    validity = None if present.all() else _bits_of(present)
+    return Column("timestamp", len(array), _bytes_of(data), validity)
+
+
+def _exact(array: np.ndarray[Any, Any], dtype: str, kind: str) -> np.ndarray[Any, Any]:
+    """The same numbers as another type. Raises RowMisfit for the first that is no longer the same."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        changed: np.ndarray[Any, Any] = np.ascontiguousarray(array, dtype)
+    if array.dtype == changed.dtype:
+        return changed
+    is_same = (changed.astype(array.dtype) == array) | (array != array)  # NaN and NaT are not themselves
+    if not is_same.all():
+        raise RowMisfit(int(is_same.argmin()), f"does not fit into a column of {kind}")
+    return changed
+
+
+def _bits_of(flags: np.ndarray[Any, Any]) -> memoryview:
+    import numpy as np
+
+    return memoryview(np.packbits(flags, bitorder="little").tobytes())
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+    data: memoryview = array.view("<i8").data
+    return data.cast("B")
 
 
 def _kind_of_arrow(kind: pa.DataType) -> tuple[str, pa.DataType]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,6 +31,7 @@ from speed.wire.entry import Entry
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Promised = Callable[[Any, int], Any]
 _MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)
 _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
 """Errors that other rows might not meet; those alone become nulls."""
@@ -72,12 +73,18 @@ class Batch:
 class BatchCalls:
     """The calls of one service for one partition. One thread uses it."""
 
-    def __init__(self, live: LiveNodes, settings: CallSettings, columns: tuple[str, ...] | None) -> None:
-        """``columns`` of each batch are sent (None: all), the others only come back beside the answer."""
+    def __init__(
+        self, live: LiveNodes, settings: CallSettings, columns: tuple[str, ...] | None, promised: Promised
+    ) -> None:
+        """``columns`` of each batch are sent (None: all), the others only come back beside the answer.
+
+        ``promised`` makes the result of a batch out of an answer and the batch's rows, or raises ExecutionFailedError.
+        """
         self.counts = Counts()
         self._node = live.node
         self._settings = settings
         self._columns = columns
+        self._promised = promised
         self._targets = Targets(live, settings)
         self._under_way: deque[Batch] = deque()
 
@@ -154,7 +161,7 @@ class BatchCalls:
             )
         except SpeedError as error:
             batch.answer = Future()
-            batch.answer.set_exception(error)
+            batch.answer.set_exception(_of_a_row(error, batch))
 
     def _finish(self, batch: Batch) -> Batch:
         """The batch with its result, after as many attempts as the settings allow."""
@@ -162,16 +169,26 @@ class BatchCalls:
             self._start(batch)
         while True:
             assert batch.answer is not None
-            error = batch.answer.exception()
+            error = batch.answer.exception() or self._take(batch)
             if error is None:
-                self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
-                batch.result = batch.answer.result()
                 return batch
             if not self._may_go_again(batch, error):
                 self._fail(batch, error)
                 return batch
             self.counts.retries += 1
             self._start(batch)
+
+    def _take(self, batch: Batch) -> SpeedError | None:
+        """The result out of the answer; the error of one that breaks its promise."""
+        assert batch.answer is not None
+        try:
+            batch.result = self._promised(batch.answer.result(), batch.rows.num_rows)
+        except ExecutionFailedError as error:
+            if "row" not in error.details:
+                raise located(error, batch) from None  # no row is to blame: the service is another one than expected
+            return error
+        self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
+        return None
 
     def _calls_of_nodes(self) -> Counter[str]:
         """How many calls each node has not answered yet; its answer may be there and wait for its turn."""
@@ -204,6 +221,30 @@ class BatchCalls:
         if isinstance(error, SpeedError):
             raise located(error, batch) from None
         raise error
+
+
+def _of_a_row(error: SpeedError, batch: Batch) -> SpeedError:
+    """What could not be sent, as the error of the row that is to blame; ``error`` itself where none is."""
+    if isinstance(error, UnserialisableError):
+        for name in batch.arguments:
+            row = _first_not_utf8(batch.rows.column(name))
+            if row is not None:
+                return InvalidArgumentsError(f"column {name!r} has text that is not UTF-8", {"row": row})
+    return error
+
+
+def _first_not_utf8(array: pa.Array) -> int | None:
+    """Spark's strings may be any bytes."""
+    import pyarrow as pa
+    import pyarrow.types as is_type
+
+    if is_type.is_string(array.type) or is_type.is_large_string(array.type):
+        for row in range(len(array)):
+            try:
+                array[row : row + 1].validate(full=True)
+            except pa.ArrowInvalid:
+                return row
+    return None
 
 
 def located(error: SpeedError, batch: Batch) -> SpeedError:

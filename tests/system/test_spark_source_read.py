@@ -132,7 +132,7 @@ def test_no_field_of_a_payload_becomes_another_value(recorded: Recorded, read: C
     recorded.topic("t", "msgpack", 1, payload={"s": b"bytes"})
     rows = read("offset long, at timestamp, p decimal(19,2)", onError="null", source="json").orderBy("offset").collect()
     assert [(row.at, str(row.p)) for row in rows] == [(None, "None"), (None, "12345678901234567.89")]
-    with pytest.raises(Exception, match="PayloadError: .*: s is bytes, which string does not hold"):
+    with pytest.raises(Exception, match=r"PayloadError: .*: s is bytes, which string does not hold"):
         read("s string").collect()
 
 
