@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speed.cli.options import Settings, common_options, node_options
-from speed.cli.output import echo, echo_json, print_rows, print_value, seconds_text, table_of
+from speed.cli.output import answer_of, echo, echo_json, print_rows, print_value, seconds_text, table_of
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
@@ -130,6 +130,11 @@ def stats_command(settings: Settings, node: str, timeout: float) -> None:
     if settings.as_json:
         print_value(stats, True)
         return
+    with answer_of(node):
+        _print_stats(node, stats)
+
+
+def _print_stats(node: str, stats: dict[str, Any]) -> None:
     counters = dict(stats.get("counters", {}))
     counters |= {key: value for key, value in stats.items() if isinstance(value, (int, float))}
     print_rows(("counter", "value"), sorted(counters.items()), title=node, empty="Nothing counted yet.")
