@@ -58,7 +58,7 @@ def test_what_is_printed_is_always_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "as_value", "as_line"), [("latin-1", '["é\\u2603"]', "é\\u2603"), ("utf-8", '["é☃"]', "é☃")]
+    ("encoding", "as_value", "as_line"), [("latin-1", '["\\u00e9\\u2603"]', "é\\u2603"), ("utf-8", '["é☃"]', "é☃")]
 )
 def test_what_the_output_has_no_letters_for_is_escaped(
     monkeypatch: pytest.MonkeyPatch, encoding: str, as_value: str, as_line: str
