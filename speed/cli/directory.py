@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, common_options, node_options
+from speed.cli.options import SECONDS, Settings, common_options, node_options
 from speed.cli.output import answer_of, echo, echo_json, print_rows, print_value, seconds_text, table_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[s
 
 @click.command("services")
 @click.argument("node")
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
 def services_command(settings: Settings, node: str, timeout: float) -> None:
     """List the services of NODE that you may call, by asking it."""
@@ -121,7 +121,7 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
 
 @click.command("stats")
 @click.argument("node")
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
 def stats_command(settings: Settings, node: str, timeout: float) -> None:
     """Show the counters of NODE, by asking it."""
@@ -151,7 +151,7 @@ def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
 @click.command("ping")
 @click.argument("node")
 @click.option("-n", "--count", type=click.IntRange(1), default=4, show_default=True, help="How often.")
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for each.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait for each.")
 @node_options
 def ping_command(settings: Settings, node: str, count: int, timeout: float) -> None:
     """Measure the round trip to NODE."""

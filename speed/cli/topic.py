@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, node_options
+from speed.cli.options import SECONDS, Settings, node_options
 from speed.cli.output import answer_of, as_json, echo, echo_json, print_rows, print_value
 from speed.cli.talk import parse_value
 
@@ -38,7 +38,7 @@ from_option = click.option(
     "--from", "start", default="earliest", metavar="PLACE", help="latest, earliest, an offset, or an ISO time."
 )
 count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
-for_option = click.option("--for", "seconds", type=float, help="End after this many seconds without one.")
+for_option = click.option("--for", "seconds", type=SECONDS, help="End after this many seconds without one.")
 
 
 @click.group("topic")
@@ -143,7 +143,7 @@ def delete_command(settings: Settings, topic: str, yes: bool, host: str) -> None
 @click.argument("payloads", nargs=-1, metavar="PAYLOAD…")
 @click.option("--message-key", metavar="KEY", help="The key of the messages.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=TEXT", help="Repeatable.")
-@click.option("--after", type=float, metavar="SECONDS", help="Deliver no earlier.")
+@click.option("--after", type=SECONDS, metavar="SECONDS", help="Deliver no earlier.")
 @host_option
 @node_options
 def publish_command(

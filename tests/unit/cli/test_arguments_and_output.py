@@ -15,6 +15,7 @@ from speed.cli.app import COMMANDS
 from speed.cli.app import speed as speed_command
 from speed.cli.bench import spread
 from speed.cli.keys import rotated
+from speed.cli.options import span
 from speed.cli.output import answer_of, as_json, bytes_text, print_value, seconds_text, show_what_can_be_shown
 from speed.cli.talk import parse_arguments
 from speed.errors import KeyFileError, SpeedError, WireError, exit_status
@@ -137,3 +138,12 @@ def test_a_rotation_in_steps_never_leaves_a_node_without_the_sealing_key() -> No
 def test_a_spread_of_times_has_its_percentiles() -> None:
     figures = spread([float(n) for n in range(100)])
     assert (figures["p50Seconds"], figures["p99Seconds"], figures["maxSeconds"]) == (50.0, 99.0, 99.0)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e9", "soon"])
+def test_an_option_of_seconds_takes_numbers_of_seconds(text: str) -> None:
+    assert (span("seconds")("1.5"), span("seconds")("-1"), span("days", 0)("0")) == (1.5, -1.0, 0.0)
+    with pytest.raises(click.BadParameter, match="is no number of seconds below 1000000000"):
+        span("seconds")(text)
+    with pytest.raises(click.BadParameter, match="is no number of days from 0 and below"):
+        span("days", 0)("-1")
