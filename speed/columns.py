@@ -9,6 +9,7 @@ numpy and pyarrow are imported when first asked for; Arrow's buffers are used wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
     """The column of an Arrow array, without copying its values where its type is that of a column.
 
     Narrower numbers and other units of time are widened. Raises UnserialisableError for a type without a column
-    (dates, times without a zone, nested types: cast them first), or a value that would change.
+    (dates, times without a zone, nested types: cast them first), and for a value that would change, or text that is
+    not UTF-8, which are named by their row.
     """
     import pyarrow as pa
 
@@ -47,6 +49,8 @@ def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
         array = array.combine_chunks()
     kind, wanted = _kind_of_arrow(array.type)
     array = _from_the_start(_cast(array, wanted))
+    if kind == "utf8":
+        _check_utf8(array)
     buffers = array.buffers()
     validity = _bits(buffers[0], array) if array.null_count else None
     scaled = (array.type.precision, array.type.scale) if kind == "decimal" else (0, 0)
@@ -211,8 +215,32 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     try:
         return array.cast(wanted)
-    except pa.ArrowInvalid as error:
-        raise UnserialisableError(f"an Arrow column of {array.type} does not fit into {wanted}: {error}") from None
+    except pa.ArrowInvalid:
+        raise RowMisfit(
+            _first(array, lambda one: one.cast(wanted)), f"is of {array.type} and does not fit into {wanted}"
+        ) from None
+
+
+def _first(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
+    """The first row that ``check`` refuses, as it refused all."""
+    import pyarrow as pa
+
+    for row in range(len(array)):
+        try:
+            check(array[row : row + 1])
+        except pa.ArrowInvalid:
+            return row
+    raise AssertionError("an array is refused, and none of its rows is")
+
+
+def _check_utf8(array: pa.Array) -> None:
+    """Arrow's strings may be any bytes, as Spark makes them of binary."""
+    import pyarrow as pa
+
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise RowMisfit(_first(array, lambda one: one.validate(full=True)), "is text that is not UTF-8") from None
 
 
 def _from_the_start(array: pa.Array) -> pa.Array:

@@ -26,6 +26,7 @@ from speed.errors import (
 from speed.spark.metrics import Counts
 from speed.spark.settings import CallSettings, check_columns
 from speed.spark.targets import LiveNodes, Targets
+from speed.wire.column_values import RowMisfit
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Batch:
     result: Any = None
     failed: bool = False
     """It has no result, and that is allowed."""
+    refused: InvalidArgumentsError | None = None
+    """A row of it cannot be sent."""
     bad_row: int | None = None
     """The row of it that the service named."""
 
@@ -129,14 +132,19 @@ class BatchCalls:
         return parts
 
     def _part(self, batch: Batch, start: int, end: int) -> Batch:
-        rows = batch.rows.slice(start, end - start)
-        return Batch(batch.number, batch.first_row + start, rows, _arguments(rows, self._names(rows)), batch.service)
+        return self._batch(batch.number, batch.first_row + start, batch.rows.slice(start, end - start))
+
+    def _batch(self, number: int, first_row: int, rows: pa.RecordBatch) -> Batch:
+        try:
+            arguments = _arguments(rows, self._names(rows))
+        except InvalidArgumentsError as error:
+            return Batch(number, first_row, rows, {}, self._settings.service, refused=error)
+        return Batch(number, first_row, rows, arguments, self._settings.service)
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
         for number, rows in enumerate(part for batch in batches for part in self._parts(batch)):
-            arguments = _arguments(rows, self._names(rows))
-            yield Batch(number, first_row, rows, arguments, self._settings.service)
+            yield self._batch(number, first_row, rows)
             first_row += rows.num_rows
 
     def _parts(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -154,14 +162,16 @@ class BatchCalls:
             raise located(error, batch) from None
         batch.attempts += 1
         batch.started = time.perf_counter()
-        self.counts.calls += 1
         try:
+            if batch.refused is not None:
+                raise batch.refused
+            self.counts.calls += 1
             batch.answer = self._node.submit(
                 batch.target.name, settings.service, batch.arguments, timeout=settings.timeout_seconds
             )
         except SpeedError as error:
             batch.answer = Future()
-            batch.answer.set_exception(_of_a_row(error, batch))
+            batch.answer.set_exception(error)
 
     def _finish(self, batch: Batch) -> Batch:
         """The batch with its result, after as many attempts as the settings allow."""
@@ -223,30 +233,6 @@ class BatchCalls:
         raise error
 
 
-def _of_a_row(error: SpeedError, batch: Batch) -> SpeedError:
-    """What could not be sent, as the error of the row that is to blame; ``error`` itself where none is."""
-    if isinstance(error, UnserialisableError):
-        for name in batch.arguments:
-            row = _first_not_utf8(batch.rows.column(name))
-            if row is not None:
-                return InvalidArgumentsError(f"column {name!r} has text that is not UTF-8", {"row": row})
-    return error
-
-
-def _first_not_utf8(array: pa.Array) -> int | None:
-    """Spark's strings may be any bytes."""
-    import pyarrow as pa
-    import pyarrow.types as is_type
-
-    if is_type.is_string(array.type) or is_type.is_large_string(array.type):
-        for row in range(len(array)):
-            try:
-                array[row : row + 1].validate(full=True)
-            except pa.ArrowInvalid:
-                return row
-    return None
-
-
 def located(error: SpeedError, batch: Batch) -> SpeedError:
     """``error`` itself, with node, service, batch and first bad row in its message."""
     row = _bad_row(error, batch)
@@ -281,10 +267,13 @@ def halved(rows: pa.RecordBatch, names: tuple[str, ...], most_bytes: int) -> Ite
 
 
 def _arguments(rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, Any]:
+    """The columns of a batch. Raises InvalidArgumentsError for a value of a row that no column holds."""
     arguments = {}
     for name in names:
         try:
             arguments[name] = columns.from_arrow(rows.column(name))
+        except RowMisfit as error:
+            raise InvalidArgumentsError(f"column {name!r} {error.why}", {"row": error.row}) from None
         except UnserialisableError as error:
             raise UnserialisableError(f"column {name!r}: {error}") from None
     return arguments

@@ -190,3 +190,13 @@ def test_an_instant_that_python_has_not_is_named_by_its_row() -> None:
     with pytest.raises(UnserialisableError, match="row 2 is an instant beyond the years 1 to 9999"):
         columns.to_values(columns.from_arrow(beyond))
     assert columns.to_values(columns.from_arrow(beyond[:2])) == [datetime(1970, 1, 1, tzinfo=utc), None]
+
+
+def test_text_in_arrow_that_is_not_utf8_is_named_by_its_row() -> None:
+    """W-17: whichever engine sends it."""
+    broken = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+    for array, row in ((broken, 1), (broken[1:], 0)):
+        with pytest.raises(UnserialisableError, match=f"row {row} is text that is not UTF-8"):
+            columns.from_arrow(array)
+    with pytest.raises(UnserialisableError, match=r"row 1 is of uint64 and does not fit into int64"):
+        columns.from_arrow(pa.array([1, 2**63], pa.uint64()))
