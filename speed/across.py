@@ -135,7 +135,7 @@ class Across:
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
         told = self._about(target, operation.lower(), timeout)
-        return checked_answer(operation, {"services": told} if operation == "SERVICES" else told)
+        return checked_answer(operation, {"services": told} if operation == "SERVICES" else told, target)
 
     def _about(self, target: str, operation: str, timeout: float) -> Any:
         split_remote(target)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from speed.core.seconds import checked_seconds
 from speed.core.topic_messages import due_ms, outgoing
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
 from speed.topic import Topic
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 async def _asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
     """Like ``speed.topic_host.asked``."""
-    ends = time.monotonic() + min(timeout, GRACE_SECONDS)
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
         try:
             return await node.aio.call(host, f"topics.{service}", arguments, timeout=timeout)
@@ -79,7 +80,7 @@ class AsyncConsumer:
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``. Cancelled, it loses nothing."""
-        ends = None if timeout is None else time.monotonic() + timeout
+        ends = None if timeout is None else time.monotonic() + checked_seconds("timeout", timeout)
         async with self._lock:
             while (message := self._consumer._fetched.next()) is None:
                 left = WAIT_SECONDS if ends is None else ends - time.monotonic()

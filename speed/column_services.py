@@ -27,6 +27,7 @@ from speed.core.row_answers import columns_of, failed_row
 from speed.core.services import FunctionService, Request, failure, is_cancellation, response_of
 from speed.errors import ExecutionFailedError, InvalidArgumentsError, UnserialisableError
 from speed.wire.column import Column
+from speed.wire.column_values import RowMisfit
 
 _KINDS: Mapping[Any, str] = {
     int: "int64",
@@ -58,7 +59,7 @@ class RowService:
         batch = request.columns
         if not batch:
             return self._row.invoke(request)
-        rows = zip(*map(columns.to_values, batch.values()), strict=True)
+        rows = zip(*(_values(name, column) for name, column in batch.items()), strict=True)
         answers = [self._answer(request, number, dict(zip(batch, row, strict=True))) for number, row in enumerate(rows)]
         return columns_of(answers, self._kind)
 
@@ -90,7 +91,7 @@ class ArrayService:
         answer = self._whole.invoke(request._replace(arguments={**request.arguments, **arrays}))
         rows = next(iter(batch.values())).rows if batch and not self._any_rows else None
         if isinstance(answer, dict):
-            return {name: _column(array, rows) for name, array in answer.items()}
+            return {name: _column(array, rows, f" {name!r}") for name, array in answer.items()}
         return _column(answer, rows)
 
 
@@ -128,8 +129,19 @@ def _array(name: str, column: Column) -> Any:
         raise InvalidArgumentsError(f"argument {name!r}: {error}", {"argument": name, "row": row}) from None
 
 
-def _column(answer: Any, rows: int | None) -> Column:
-    column = answer if isinstance(answer, Column) else columns.from_numpy(answer)
+def _values(name: str, column: Column) -> list[Any]:
+    try:
+        return columns.to_values(column)
+    except RowMisfit as error:
+        text = f"row {error.row}: argument {name!r} {error.why}"
+        raise InvalidArgumentsError(text, {"argument": name, "row": error.row}) from None
+
+
+def _column(answer: Any, rows: int | None, name: str = "") -> Column:
+    try:
+        column = answer if isinstance(answer, Column) else columns.from_numpy(answer)
+    except RowMisfit as error:
+        raise ExecutionFailedError(f"row {error.row}: the result{name} {error.why}", {"row": error.row}) from None
     if rows is not None and column.rows != rows:
         raise ExecutionFailedError(f"the answer has {column.rows} rows for a batch of {rows}")
     return column

@@ -9,11 +9,13 @@ numpy and pyarrow are imported when first asked for; Arrow's buffers are used wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed.errors import UnserialisableError
 from speed.wire.column import Column, bit_bytes
-from speed.wire.column_values import from_values, is_present, to_values
+from speed.wire.column_values import RowMisfit, from_values, is_present, to_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +40,8 @@ def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
     """The column of an Arrow array, without copying its values where its type is that of a column.
 
     Narrower numbers and other units of time are widened. Raises UnserialisableError for a type without a column
-    (dates, times without a zone, nested types: cast them first), or a value that would change.
+    (dates, times without a zone, nested types: cast them first), and for a value that would change, or text that is
+    not UTF-8, which are named by their row.
     """
     import pyarrow as pa
 
@@ -46,6 +49,8 @@ def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
         array = array.combine_chunks()
     kind, wanted = _kind_of_arrow(array.type)
     array = _from_the_start(_cast(array, wanted))
+    if kind == "utf8":
+        _check_utf8(array)
     buffers = array.buffers()
     validity = _bits(buffers[0], array) if array.null_count else None
     scaled = (array.type.precision, array.type.scale) if kind == "decimal" else (0, 0)
@@ -83,22 +88,42 @@ def kind_of(arrow_type: pa.DataType) -> str:
 def from_numpy(array: np.ndarray[Any, Any]) -> Column:
     """The column of a one-dimensional array of numbers, booleans, ``datetime64`` (UTC; NaT is null) or objects.
 
-    Raises UnserialisableError for any other shape or type, and for an integer beyond 64 signed bits.
+    What is masked is null, and so is None among objects. Raises UnserialisableError for any other shape or type, for
+    an integer beyond 64 signed bits, a ``longdouble`` that a float64 does not hold, and a moment beyond microseconds
+    of 64 bits; ``timedelta64`` has no column: make it an integer of microseconds.
     """
     import numpy as np
 
     if array.ndim != 1:
         raise UnserialisableError(f"a column has one dimension, not {array.ndim}")
-    if array.dtype.kind == "b":
-        return Column("bool", len(array), memoryview(np.packbits(array, bitorder="little").tobytes()))
-    if array.dtype.kind == "M":
-        return _from_instants(array)
-    kind = {"i": "int64", "u": "int64", "f": "float64"}.get(array.dtype.kind)
-    if kind is None:
+    if array.dtype.kind == "m":
+        raise UnserialisableError(f"an array of {array.dtype} has no column: make it an integer of microseconds")
+    if not isinstance(array, np.ma.MaskedArray):
+        return _from_array(array)
+    if array.dtype.kind not in "biufM":
         return from_values(array.tolist())
-    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
-        raise UnserialisableError(f"row {int(array.argmax())} does not fit into a column of int64")
-    return Column(kind, len(array), memoryview(np.ascontiguousarray(array, _NUMPY[kind])).cast("B"))
+    there = ~np.ma.getmaskarray(array)
+    nothing = np.array("NaT" if array.dtype.kind == "M" else 0, array.dtype)
+    filled = array.filled(nothing)  # what is masked has no meaning
+    column = _from_array(filled)
+    return column if there.all() or column.validity is not None else replace(column, validity=_bits_of(there))
+
+
+def _from_array(array: np.ndarray[Any, Any]) -> Column:
+    import numpy as np
+
+    kind = array.dtype.kind
+    if kind == "b":
+        return Column("bool", len(array), _bits_of(array))
+    if kind == "M":
+        return _from_instants(array)
+    if kind not in "iuf":
+        return from_values(array.tolist())
+    if kind == "f":
+        return Column("float64", len(array), _bytes_of(_exact(array, "<f8", "float64")))
+    if kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise RowMisfit(int(array.argmax()), "does not fit into a column of int64")
+    return Column("int64", len(array), _bytes_of(np.ascontiguousarray(array, "<i8")))
 
 
 def to_numpy(column: Column) -> np.ndarray[Any, Any]:
@@ -127,12 +152,39 @@ def to_numpy(column: Column) -> np.ndarray[Any, Any]:
 
 
 def _from_instants(array: np.ndarray[Any, Any]) -> Column:
+    """Microseconds; what is finer is rounded down, what is coarser may be beyond them."""
     import numpy as np
 
     present = ~np.isnat(array)
-    data = np.ascontiguousarray(array, _NUMPY["timestamp"])
-    validity = None if present.all() else memoryview(np.packbits(present, bitorder="little").tobytes())
-    return Column("timestamp", len(array), memoryview(data.view("<i8")).cast("B"), validity)
+    is_finer = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
+    data = np.ascontiguousarray(array, "<M8[us]") if is_finer else _exact(array, "<M8[us]", "timestamp")
+    validity = None if present.all() else _bits_of(present)
+    return Column("timestamp", len(array), _bytes_of(data), validity)
+
+
+def _exact(array: np.ndarray[Any, Any], dtype: str, kind: str) -> np.ndarray[Any, Any]:
+    """The same numbers as another type. Raises RowMisfit for the first that is no longer the same."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        changed: np.ndarray[Any, Any] = np.ascontiguousarray(array, dtype)
+    if array.dtype == changed.dtype:
+        return changed
+    is_same = (changed.astype(array.dtype) == array) | (array != array)  # NaN and NaT are not themselves
+    if not is_same.all():
+        raise RowMisfit(int(is_same.argmin()), f"does not fit into a column of {kind}")
+    return changed
+
+
+def _bits_of(flags: np.ndarray[Any, Any]) -> memoryview:
+    import numpy as np
+
+    return memoryview(np.packbits(flags, bitorder="little").tobytes())
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+    data: memoryview = array.view("<i8").data
+    return data.cast("B")
 
 
 def _kind_of_arrow(kind: pa.DataType) -> tuple[str, pa.DataType]:
@@ -163,8 +215,32 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     try:
         return array.cast(wanted)
-    except pa.ArrowInvalid as error:
-        raise UnserialisableError(f"an Arrow column of {array.type} does not fit into {wanted}: {error}") from None
+    except pa.ArrowInvalid:
+        raise RowMisfit(
+            _first(array, lambda one: one.cast(wanted)), f"is of {array.type} and does not fit into {wanted}"
+        ) from None
+
+
+def _first(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
+    """The first row that ``check`` refuses, as it refused all."""
+    import pyarrow as pa
+
+    for row in range(len(array)):
+        try:
+            check(array[row : row + 1])
+        except pa.ArrowInvalid:
+            return row
+    raise AssertionError("an array is refused, and none of its rows is")
+
+
+def _check_utf8(array: pa.Array) -> None:
+    """Arrow's strings may be any bytes, as Spark makes them of binary."""
+    import pyarrow as pa
+
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise RowMisfit(_first(array, lambda one: one.validate(full=True)), "is text that is not UTF-8") from None
 
 
 def _from_the_start(array: pa.Array) -> pa.Array:

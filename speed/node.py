@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.arguments import by_name, each, function, number, several, text, texts
 from speed.core.hints import is_type
+from speed.core.seconds import checked_seconds
 from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
@@ -522,7 +523,7 @@ class Node:
         From inside a service, handler or callback it does not wait for what it is called from: a message counts as
         handled then, and a request is not answered any more.
         """
-        number("drain_seconds", drain_seconds)
+        checked_seconds("drain_seconds", drain_seconds)
         with self._lock:
             if self._closed or self._forked:
                 return

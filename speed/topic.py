@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from speed.core.seconds import checked_seconds, milliseconds
 from speed.core.topic_messages import batches, due_ms, outgoing, outgoing_all
 from speed.errors import AccessDeniedError
 from speed.topic_consumer import Consumer
@@ -168,7 +169,7 @@ class Topic:
             "type": type,
             "start": start,
             "max_deliveries": max_deliveries,
-            "ack_timeout_ms": round(ack_timeout * 1000),
+            "ack_timeout_ms": milliseconds("ack_timeout", ack_timeout),
             "dead_letter": aside,
             **({} if durable else {"durable": False}),
         }
@@ -254,7 +255,7 @@ class Reader:
 
     def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """The next message; None after ``timeout`` seconds."""
-        ends = None if timeout is None else time.monotonic() + timeout
+        ends = None if timeout is None else time.monotonic() + checked_seconds("timeout", timeout)
         while not self._waiting:
             left = WAIT_SECONDS if ends is None else ends - time.monotonic()
             self._fetch(max(0.0, min(left, WAIT_SECONDS)))

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
+from speed.core.seconds import checked_seconds, milliseconds
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -70,7 +71,7 @@ class Consumer:
 
     def _join_within(self, seconds: float) -> None:
         """Raises UnknownNodeError, NodeLeftError if the host is away for longer."""
-        ends = time.monotonic() + seconds
+        ends = time.monotonic() + checked_seconds("timeout", seconds)
         while True:
             try:
                 return self._join()
@@ -88,7 +89,7 @@ class Consumer:
 
         Waits while the host is away, and joins again when it is back.
         """
-        ends = None if timeout is None else time.monotonic() + timeout
+        ends = None if timeout is None else time.monotonic() + checked_seconds("timeout", timeout)
         with self._lock:
             while not self._closing.is_set():
                 message = self._fetched.next()
@@ -262,7 +263,7 @@ class _Fetched:
         return {"topic": self._topic, "subscription": self.who["subscription"], "lane": lanes.pop(), **what}
 
     def rejection(self, messages: Sequence[TopicMessage], delay: float | None) -> dict[str, Any]:
-        later = {} if delay is None else {"delay_ms": round(delay * 1000)}
+        later = {} if delay is None else {"delay_ms": milliseconds("delay", delay)}
         return {**self.who, "offsets": [one.offset for one in messages], **later}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from speed.core.seconds import checked_seconds
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -94,7 +95,7 @@ def read_message(topic: str, lane: str, row: Sequence[Any]) -> TopicMessage:
 
 def asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
     """What the host answers. It is asked again while it allows nobody, as in the moment after its start."""
-    ends = time.monotonic() + min(timeout, GRACE_SECONDS)
+    ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
         try:
             return node.call(host, f"topics.{service}", arguments, timeout=timeout)

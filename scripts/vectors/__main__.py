@@ -12,6 +12,7 @@ from scripts.vectors.batches import batches
 from scripts.vectors.claims import claims
 from scripts.vectors.columns import columns
 from scripts.vectors.dead_letters import dead_letters
+from scripts.vectors.declared import declared
 from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
@@ -49,6 +50,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         values,
         columns,
         rows,
+        declared,
         payloads,
         messages,
         batches,

@@ -24,8 +24,8 @@ _SAMPLES: dict[str, list[Any]] = {
 _ECHO = {"echo": "a"}
 
 
-def column(kind: str, rows: list[Any]) -> dict[str, Any]:
-    scaled = {"precision": 38, "scale": 18} if kind == "decimal" else {"precision": 0, "scale": 0}
+def column(kind: str, rows: list[Any], scale: int = 18) -> dict[str, Any]:
+    scaled = {"precision": 38, "scale": scale} if kind == "decimal" else {"precision": 0, "scale": 0}
     return {"kind": kind, **scaled, "rows": [tagged_row(row) for row in rows]}
 
 
@@ -101,6 +101,26 @@ def rows() -> dict[str, Any]:
                 "decimal",
             ),
             good(
+                "19 digits behind the point",
+                "digits lost, or refused",
+                [one, {"decimal": "0." + "0" * 18 + "1"}],
+                column("decimal", [Decimal(1), Decimal("1e-19")], 19),
+                "decimal",
+            ),
+            good(
+                "38 digits before the point",
+                "refused though the type of the column is not declared",
+                [{"decimal": "-" + "9" * 38}, None, {"decimal": "1.00"}],
+                column("decimal", [Decimal("-" + "9" * 38), None, Decimal(1)], 0),
+                "decimal",
+            ),
+            good(
+                "an empty map among maps",
+                "a map taken for the value of its key",
+                [a_map(), a_map(a=1)],
+                {"columns": [["a", column("int64", [None, 1])]]},
+            ),
+            good(
                 "maps",
                 "keys of the first map only",
                 [a_map(b=1, a="x"), None, a_map(a="z", c=0.5)],
@@ -126,8 +146,16 @@ def rows() -> dict[str, Any]:
             bad("integer, then text", "a text read", [two, "2"], failed, 1),
             bad("2^63", "a wrong sign", [one, {"int": str(2**63)}], failed, 1),
             bad("2^53 + 1 as a float", "digits lost", [half, {"int": str(2**53 + 1)}], failed, 1),
-            bad("19 digits", "digits lost", [one, {"decimal": "0." + "0" * 18 + "1"}], failed, 1, "", "decimal"),
-            bad("10^20", "decimal overflow", [{"decimal": "1" + "0" * 20}], failed, 0, "", "decimal"),
+            bad(
+                "10^20 beside 19 digits",
+                "digits lost",
+                [one, {"decimal": "1" + "0" * 20}, {"decimal": "0." + "0" * 18 + "1"}],
+                failed,
+                1,
+                "",
+                "decimal",
+            ),
+            bad("10^38", "decimal overflow", [None, {"decimal": "1" + "0" * 38}], failed, 1, "", "decimal"),
             bad("array", "a kind without a column", [None, [one]], failed, 1),
             bad("map, then number", "a row lost", [a_map(a=1), one], failed, 1),
             bad("a misfit within maps", "the row of a column", [a_map(a=1), a_map(b=1), a_map(a="x")], failed, 2),

@@ -11,7 +11,7 @@ import click
 
 from speed import __version__
 from speed.cli.options import place_options
-from speed.cli.output import echo, echo_json
+from speed.cli.output import echo, echo_json, show_what_can_be_shown
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -90,6 +90,7 @@ def speed(**_: Any) -> None:
 def main() -> None:
     """Run the command line of this process and exit."""
     as_json = "--json" in sys.argv[1:]
+    show_what_can_be_shown()
     try:
         status = speed.main(prog_name="speed", standalone_mode=False)
     except click.exceptions.Abort:

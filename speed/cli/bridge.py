@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from speed.cli.options import Settings, node_options
-from speed.cli.output import echo, print_rows, print_value
+from speed.cli.output import answer_of, echo, print_rows, print_value
 
 COLUMNS = ("bridge", "source", "target", "topics", "state", "lag", "carried", "dead", "dropped")
 
@@ -27,10 +27,11 @@ def list_command(settings: Settings, host: str) -> None:
     if settings.as_json:
         print_value(bridges, True)
         return
-    print_rows(COLUMNS, [[_cell(one[column]) for column in COLUMNS] for one in bridges], empty="No bridges.")
-    for one in bridges:
-        if one["trouble"]:
-            echo(f"{one['bridge']}: {one['trouble']}", error=True)
+    with answer_of(host):
+        print_rows(COLUMNS, [[_cell(one[column]) for column in COLUMNS] for one in bridges], empty="No bridges.")
+        for one in bridges:
+            if one["trouble"]:
+                echo(f"{one['bridge']}: {one['trouble']}", error=True)
 
 
 def _cell(value: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, common_options, node_options
-from speed.cli.output import echo, echo_json, print_rows, print_value, seconds_text, table_of
+from speed.cli.options import SECONDS, Settings, common_options, node_options
+from speed.cli.output import answer_of, echo, echo_json, print_rows, print_value, seconds_text, table_of
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
@@ -106,7 +106,7 @@ def _row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[s
 
 @click.command("services")
 @click.argument("node")
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
 def services_command(settings: Settings, node: str, timeout: float) -> None:
     """List the services of NODE that you may call, by asking it."""
@@ -121,7 +121,7 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
 
 @click.command("stats")
 @click.argument("node")
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait.")
 @node_options
 def stats_command(settings: Settings, node: str, timeout: float) -> None:
     """Show the counters of NODE, by asking it."""
@@ -130,6 +130,11 @@ def stats_command(settings: Settings, node: str, timeout: float) -> None:
     if settings.as_json:
         print_value(stats, True)
         return
+    with answer_of(node):
+        _print_stats(node, stats)
+
+
+def _print_stats(node: str, stats: dict[str, Any]) -> None:
     counters = dict(stats.get("counters", {}))
     counters |= {key: value for key, value in stats.items() if isinstance(value, (int, float))}
     print_rows(("counter", "value"), sorted(counters.items()), title=node, empty="Nothing counted yet.")
@@ -146,7 +151,7 @@ def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
 @click.command("ping")
 @click.argument("node")
 @click.option("-n", "--count", type=click.IntRange(1), default=4, show_default=True, help="How often.")
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for each.")
+@click.option("--timeout", type=SECONDS, default=5.0, show_default=True, help="Seconds to wait for each.")
 @node_options
 def ping_command(settings: Settings, node: str, count: int, timeout: float) -> None:
     """Measure the round trip to NODE."""

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from speed.cli.leftovers import Leftover, find_leftovers, remove
-from speed.cli.options import Settings, common_options
+from speed.cli.options import Settings, common_options, span
 from speed.cli.output import bytes_text, echo, print_rows, print_value
 
 
@@ -15,7 +15,7 @@ from speed.cli.output import bytes_text, echo, print_rows, print_value
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option(
     "--quarantine-hours",
-    type=click.FloatRange(0),
+    type=span("hours", 0),
     default=24.0,
     show_default=True,
     help="Keep what was refused for so long.",

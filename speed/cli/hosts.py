@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from speed.cli.options import Settings, node_options
-from speed.cli.output import echo, print_rows, print_value
+from speed.cli.output import answer_of, echo, print_rows, print_value
 from speed.wire.hosts import GATEWAY
 
 COLUMNS = ("host", "state", "round trip", "waiting", "key")
@@ -25,8 +25,9 @@ def hosts_command(settings: Settings) -> None:
     if settings.as_json:
         print_value(told, True)
         return
-    print_rows(COLUMNS, map(_row, told["hosts"]), empty="No other hosts.")
-    echo(f"This host is {told['name']}. NATS: {told['broker']}.", error=True)
+    with answer_of(GATEWAY):
+        print_rows(COLUMNS, [_row(one) for one in told["hosts"]], empty="No other hosts.")
+        echo(f"This host is {told['name']}. NATS: {told['broker']}.", error=True)
 
 
 def _row(one: dict[str, Any]) -> list[Any]:

@@ -14,7 +14,7 @@ import click
 
 from speed.cli.journal_records import Reading, Wanted, described, located, wanted_options
 from speed.cli.options import Settings, common_options
-from speed.cli.output import as_json, bytes_text, echo, echo_json, print_rows, print_value
+from speed.cli.output import as_json, bytes_text, echo, echo_json, echo_json_text, print_rows, print_value
 from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, JournalTakenError
 from speed.wire.names import child_path
 
@@ -198,7 +198,7 @@ def grep_command(
     lines = (as_json(located(info, record)) for info, record in reading.records())
     found = 0
     for line in filter(matching.search, lines):
-        echo(line)
+        echo_json_text(line)
         found += 1
     return 1 if reading.damaged or not found else 0
 
@@ -231,7 +231,9 @@ def export_command(
 def _write(place: str, reading: Reading) -> int:
     """Write all records into a file beside ``place``, and put it there; how many they are."""
     written = 0
-    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(place), prefix=".tmp-", delete=False) as made:
+    with tempfile.NamedTemporaryFile(
+        "w", dir=os.path.dirname(place), prefix=".tmp-", delete=False, encoding="utf-8"
+    ) as made:
         try:
             for info, record in reading.records():
                 made.write(as_json(located(info, record)) + "\n")

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from speed.cli.options import span
 from speed.cli.output import echo, print_rows, print_value
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import alone_with
@@ -67,8 +68,10 @@ def show(file: str, as_json: bool) -> None:
 
 @message_key_command.command("rotate")
 @click.argument("file", type=click.Path())
-@click.option("--period-days", type=float, default=0.0, help="Only if the newest key is as old as that.")
-@click.option("--overlap-days", type=float, default=7.0, show_default=True, help="How long older keys are still read.")
+@click.option("--period-days", type=span("days", 0), default=0.0, help="Only if the newest key is as old as that.")
+@click.option(
+    "--overlap-days", type=span("days", 0), default=7.0, show_default=True, help="How long older keys are still read."
+)
 def rotate(file: str, period_days: float, overlap_days: float) -> None:
     """Add a new key to FILE and let the others end; those that ended are removed."""
     fresh = rotate_file(file, int(period_days * _DAY_MS), int(overlap_days * _DAY_MS))

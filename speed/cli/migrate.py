@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from speed.cli.options import span
 from speed.cli.output import echo, print_rows, print_value
 from speed.errors import ConfigurationError
 from speed.message.old_forms import FORMS
@@ -60,7 +61,7 @@ class _Asked:
 @click.option("--compare", "compares", is_flag=True, help="Look afterwards that nothing is lost or there twice.")
 @click.option("--follow", "follows", is_flag=True, help="Go on until interrupted.")
 @click.option(
-    "--idle", default=10.0, show_default=True, type=click.FloatRange(0), help="Seconds of nothing that end it."
+    "--idle", default=10.0, show_default=True, type=span("seconds", 0), help="Seconds of nothing that end it."
 )
 @click.option("--max-message-bytes", "most", default=1 << 20, show_default=True, help="Bound of a message.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from speed.core.seconds import MOST
 from speed.errors import NameTakenError
 
 if TYPE_CHECKING:
@@ -20,6 +21,26 @@ if TYPE_CHECKING:
 
     from speed import MessageSecurity, Node
     from speed.fs.registry import Registry
+
+
+def span(unit: str, least: float = -MOST) -> Callable[[str], float]:
+    """The type of an option that is a number of seconds, hours or days: click itself takes nan and inf."""
+
+    def convert(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = MOST
+        if not least <= number < MOST:
+            from_ = f"from {least:.0f} and " if least > -MOST else ""
+            raise click.BadParameter(f"{text!r} is no number of {unit} {from_}below {MOST:.0f}")
+        return number
+
+    convert.__name__ = unit
+    return convert
+
+
+SECONDS = span("seconds")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_COMMANDS = 1000

@@ -7,33 +7,81 @@ from __future__ import annotations
 
 import base64
 import datetime
+import io
 import json
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 import click
 
-from speed.wire.harmless import harmless, harmless_json, harmless_lines
+from speed.errors import WireError
+from speed.wire.harmless import ascii_json, harmless, harmless_json, harmless_lines
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """``value`` as JSON. Bytes become Base64 text and times ISO text: JSON has neither."""
-    return harmless_json(json.dumps(_plain(value), indent=indent, ensure_ascii=False, default=str))
+    """``value`` as JSON. Bytes become Base64 text and times ISO text: JSON has neither.
+
+    Floats that are no numbers are the texts ``NaN``, ``Infinity`` and ``-Infinity``. A map with two keys of one text,
+    as 1 and "1", is a list of pairs.
+    """
+    text = json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return harmless_json(text)
+
+
+def show_what_can_be_shown() -> None:
+    """Output shows characters that its encoding has not by their numbers, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def answer_of(node: str) -> Iterator[None]:
+    """Where an answer is taken apart. Raises WireError, which names ``node``, for one of another form."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise WireError(
+            "BAD_PAYLOAD", f"{node} answered with what is no such answer ({type(error).__name__})"
+        ) from error
 
 
 def echo(text: str, *, error: bool = False) -> None:
     """One line for people, on stdout or stderr."""
-    click.echo(harmless(text), err=error)
+    _write(harmless(text), error)
 
 
 def echo_json(value: Any, *, error: bool = False) -> None:
     """One line for programs."""
-    click.echo(as_json(value), err=error)
+    echo_json_text(as_json(value), error=error)
+
+
+def echo_json_text(text: str, *, error: bool = False) -> None:
+    """JSON that ``as_json`` made, with escapes of its own for what the encoding of the output has not."""
+    encoding = getattr(sys.stderr if error else sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = ascii_json(text)
+    _write(text, error)
+
+
+def _write(text: str, error: bool = False) -> None:
+    """To the stream by its name: click alone takes an output in ASCII for one in UTF-8."""
+    click.echo(text, file=sys.stderr if error else sys.stdout)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        plain = {str(key): _plain(item) for key, item in value.items()}
+        return plain if len(plain) == len(value) else [[_plain(key), _plain(item)] for key, item in value.items()]
+    if isinstance(value, float) and not isfinite(value):
+        return _NOT_FINITE[str(value)]
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -48,9 +96,9 @@ def print_value(value: Any, use_json: bool) -> None:
     if use_json:
         echo_json(value)
     elif isinstance(value, str):
-        click.echo(harmless_lines(value))
+        _write(harmless_lines(value))
     else:
-        click.echo(as_json(value, indent=2))
+        echo_json_text(as_json(value, indent=2))
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", empty: str = "") -> None:

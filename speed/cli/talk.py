@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, encryption_option, node_options
+from speed.cli.options import SECONDS, Settings, encryption_option, node_options
 from speed.cli.output import as_json, echo, echo_json, print_value
 from speed.cli.shown import registry_of, schemas_option, shown_payload
 from speed.errors import InvalidArgumentsError
@@ -20,7 +20,7 @@ from speed.errors import InvalidArgumentsError
 if TYPE_CHECKING:
     from speed import Message, SchemaRegistry
 
-timeout_option = click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
+timeout_option = click.option("--timeout", type=SECONDS, default=30.0, show_default=True, help="Seconds to wait.")
 
 
 @click.command("call")
@@ -174,7 +174,7 @@ allow_option = click.option(
     "--allow", multiple=True, required=True, metavar="NAME", help="Who may write to this node; repeatable."
 )
 count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
-for_option = click.option("--for", "seconds", type=float, help="End after this many seconds without one.")
+for_option = click.option("--for", "seconds", type=SECONDS, help="End after this many seconds without one.")
 
 
 @click.command("listen")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, node_options
-from speed.cli.output import as_json, echo, echo_json, print_rows, print_value
+from speed.cli.options import SECONDS, Settings, node_options
+from speed.cli.output import answer_of, as_json, echo, echo_json, print_rows, print_value
 from speed.cli.talk import parse_value
 
 if TYPE_CHECKING:
@@ -31,13 +31,14 @@ SUBSCRIPTION_COLUMNS = (
     "full",
     "consumers",
 )
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 TYPES = ("exclusive", "failover", "shared", "key-shared")
 host_option = click.option("--host", default="speedd.topics", show_default=True, help="The node that hosts the topics.")
 from_option = click.option(
     "--from", "start", default="earliest", metavar="PLACE", help="latest, earliest, an offset, or an ISO time."
 )
 count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
-for_option = click.option("--for", "seconds", type=float, help="End after this many seconds without one.")
+for_option = click.option("--for", "seconds", type=SECONDS, help="End after this many seconds without one.")
 
 
 @click.group("topic")
@@ -47,7 +48,7 @@ def topic_command() -> None:
 
 @contextmanager
 def _topic(settings: Settings, name: str, host: str) -> Iterator[Topic]:
-    with settings.node() as node:
+    with settings.node() as node, answer_of(host):
         yield node.topic(name, host=host)
 
 
@@ -75,11 +76,12 @@ def list_command(settings: Settings, host: str) -> None:
     if settings.as_json:
         print_value(topics, True)
         return
-    rows = [[topic.get(column, "") for column in TOPIC_COLUMNS] for topic in topics if "broken" not in topic]
-    print_rows(TOPIC_COLUMNS, rows, empty="No topics that you may use.")
-    for topic in topics:
-        if "broken" in topic:
-            echo(f"{topic['topic']} cannot be used: {topic['broken']}", error=True)
+    with answer_of(host):
+        rows = [[topic.get(column, "") for column in TOPIC_COLUMNS] for topic in topics if "broken" not in topic]
+        print_rows(TOPIC_COLUMNS, rows, empty="No topics that you may use.")
+        for topic in topics:
+            if "broken" in topic:
+                echo(f"{topic['topic']} cannot be used: {topic['broken']}", error=True)
 
 
 @topic_command.command("describe")
@@ -100,13 +102,13 @@ def subscriptions_command(settings: Settings, topic: str, host: str) -> None:
     """List the subscriptions of a topic, and what each has still to acknowledge."""
     with _topic(settings, topic, host) as found:
         described = found.describe()
-    if settings.as_json:
-        print_value(described["subscriptions"], True)
-    else:
-        rows = [[_cell(one[column]) for column in SUBSCRIPTION_COLUMNS] for one in described["subscriptions"]]
-        print_rows(SUBSCRIPTION_COLUMNS, rows, empty=f"No subscriptions of {topic}.")
-    for damaged in described["damaged"]:
-        echo(f"damaged: {damaged['file']}: {damaged['why']}", error=True)
+        if settings.as_json:
+            print_value(described["subscriptions"], True)
+        else:
+            rows = [[_cell(one[column]) for column in SUBSCRIPTION_COLUMNS] for one in described["subscriptions"]]
+            print_rows(SUBSCRIPTION_COLUMNS, rows, empty=f"No subscriptions of {topic}.")
+        for damaged in described["damaged"]:
+            echo(f"damaged: {damaged['file']}: {damaged['why']}", error=True)
 
 
 def _cell(value: Any) -> Any:
@@ -141,7 +143,7 @@ def delete_command(settings: Settings, topic: str, yes: bool, host: str) -> None
 @click.argument("payloads", nargs=-1, metavar="PAYLOAD…")
 @click.option("--message-key", metavar="KEY", help="The key of the messages.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=TEXT", help="Repeatable.")
-@click.option("--after", type=float, metavar="SECONDS", help="Deliver no earlier.")
+@click.option("--after", type=SECONDS, metavar="SECONDS", help="Deliver no earlier.")
 @host_option
 @node_options
 def publish_command(
@@ -294,7 +296,7 @@ def _print_all(
 
 def _print_message(message: TopicMessage, settings: Settings) -> None:
     if settings.as_json:
-        recorded_at = datetime.datetime.fromtimestamp(message.recorded_at_ms / 1000, datetime.timezone.utc)
+        recorded_at = _EPOCH + datetime.timedelta(milliseconds=message.recorded_at_ms)
         line = {
             "offset": message.offset,
             "recordedAt": recorded_at,

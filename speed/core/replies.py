@@ -8,6 +8,8 @@ from typing import Any
 from speed.errors import WireError
 
 Check = Callable[[Any], bool]
+_NO_COUNT = 1 << 63
+"""Nothing counts so far; NaN is below no number."""
 
 
 def _is_texts(value: Any) -> bool:
@@ -19,15 +21,20 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    return type(value) is int
+    return type(value) is int and 0 <= value < _NO_COUNT
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return type(value) in (int, float) and 0 <= value < _NO_COUNT
+
+
+def _is_time(value: Any) -> bool:
+    """A span of wall-clock time, which may have been set back."""
+    return type(value) in (int, float) and -_NO_COUNT < value < _NO_COUNT
 
 
 def _is_counters(value: Any) -> bool:
-    return type(value) is dict and all(type(name) is str and type(one) is int for name, one in value.items())
+    return type(value) is dict and all(type(name) is str and _is_whole(one) for name, one in value.items())
 
 
 _SERVICE: dict[str, Check] = {
@@ -62,7 +69,7 @@ _ANSWERS: dict[str, dict[str, Check]] = {
     },
     "STATS": {
         "name": _is_text,
-        "uptimeSeconds": _is_number,
+        "uptimeSeconds": _is_time,
         "pendingCalls": _is_whole,
         "lanes": _is_whole,
         "counters": _is_counters,
@@ -71,11 +78,11 @@ _ANSWERS: dict[str, dict[str, Check]] = {
 }
 
 
-def checked_answer(operation: str, result: Any) -> dict[str, Any]:
-    """The result of a DISCOVERY question; WireError BAD_PAYLOAD names the field that is missing or odd."""
+def checked_answer(operation: str, result: Any, node: str) -> dict[str, Any]:
+    """The result of a DISCOVERY question; WireError BAD_PAYLOAD names ``node`` and the field that is missing or odd."""
     if type(result) is not dict:
-        raise WireError("BAD_PAYLOAD", f"the answer to {operation} is no map")
+        raise WireError("BAD_PAYLOAD", f"the answer of {node} to {operation} is no map")
     for name, check in _ANSWERS.get(operation, {}).items():
         if not check(result.get(name)):
-            raise WireError("BAD_PAYLOAD", f"the answer to {operation} has no {name} of the right kind")
+            raise WireError("BAD_PAYLOAD", f"the answer of {node} to {operation} has no {name} of the right kind")
     return result

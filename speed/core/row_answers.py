@@ -10,8 +10,6 @@ from speed.errors import ApplicationError, CallError, ExecutionFailedError, Inva
 from speed.wire.column import Column
 from speed.wire.column_values import RowMisfit, from_values
 
-_NULLS_ALONE = "float64"
-
 
 def columns_of(answers: Sequence[Any], kind: str | None) -> Column | dict[str, Column]:
     """The column of ``answers``, of ``kind`` or that of the first value; a column for each key where they are dicts.
@@ -21,7 +19,12 @@ def columns_of(answers: Sequence[Any], kind: str | None) -> Column | dict[str, C
     first = next((answer for answer in answers if answer is not None), None)
     if type(first) is not dict:
         return _column(answers, kind)
-    return {name: _column([row and row.get(name) for row in answers], None) for name in _names(answers)}
+    names = _names(answers)
+    return {name: _column([_cell(row, name) for row in answers], None, f" {name!r}") for name in names}
+
+
+def _cell(row: dict[str, Any] | None, name: str) -> Any:
+    return None if row is None else row.get(name)
 
 
 def failed_row(row: int, answer: Response) -> CallError:
@@ -46,16 +49,14 @@ def _names(answers: Sequence[Any]) -> list[str]:
     return list(names)
 
 
-def _column(values: Sequence[Any], kind: str | None) -> Column:
-    if kind is None and all(value is None for value in values):
-        kind = _NULLS_ALONE
+def _column(values: Sequence[Any], kind: str | None, name: str = "") -> Column:
     try:
         return from_values(values, kind)
     except RowMisfit as error:
-        raise _misfit(error.row, f"the result {error.why}") from None
+        raise _misfit(error.row, f"the result{name} {error.why}") from None
     except UnserialisableError as error:
         row = next(row for row, value in enumerate(values) if value is not None)
-        raise _misfit(row, f"the result: {error}") from None
+        raise _misfit(row, f"the result{name}: {error}") from None
 
 
 def _misfit(row: int, text: str) -> ExecutionFailedError:

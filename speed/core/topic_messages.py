@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from speed.core.seconds import milliseconds
 from speed.errors import ConfigurationError
 from speed.wire.value import pack
 
@@ -17,7 +18,7 @@ def due_ms(after: float | None, at_ms: int | None, now_ms: int) -> int:
     if after is not None and at_ms is not None:
         raise ConfigurationError("deliver_after and deliver_at_ms are both given: use one of them")
     if after is not None:
-        return now_ms + int(max(0.0, after) * 1000)
+        return now_ms + milliseconds("deliver_after", after)
     return at_ms or 0
 
 

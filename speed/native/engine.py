@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import speed._native as _native
 from speed.core.access import AccessPolicy
 from speed.core.log import logger
+from speed.core.replies import checked_answer
 from speed.core.services import (
     FunctionService,
     Request,
@@ -132,7 +133,12 @@ class NativeEngine:
         return float(self._engine.ping(target, timeout))
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
-        return dict(self._engine.discover(target, operation, timeout))
+        try:
+            answer = dict(self._engine.discover(target, operation, timeout))
+        except WireError as error:
+            error.args = (f"{target}: {error}",)
+            raise
+        return checked_answer(operation, answer, target)
 
     def stats(self) -> dict[str, Any]:
         return dict(self._engine.stats())

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
+from speed.core.seconds import checked_seconds
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import MessageError
 from speed.pulsar import compression as codecs
@@ -185,7 +186,8 @@ class Pulsar(_Closing):
         keys = {name: load_public(name, key) for name, key in (encryption_keys or {}).items()}
         if not keys and codecs.check_kind(compression) != codecs.NONE:
             parameters, compression = {"compressionType": compression, **parameters}, codecs.NONE
-        made = Producer(self, topic, keys, codecs.check_kind(compression), (key_seconds, key_messages), parameters)
+        bounds = (checked_seconds("key_seconds", key_seconds), key_messages)
+        made = Producer(self, topic, keys, codecs.check_kind(compression), bounds, parameters)
         self._open.append(made)
         return made
 
@@ -300,7 +302,7 @@ class Producer(_Closing):
             "deliverAt": deliver_at_ms,
         }
         with self._lock:
-            ends = time.monotonic() + timeout
+            ends = time.monotonic() + checked_seconds("timeout", timeout)
             context = self._send(payload, fields, timeout)
             return frames.published_id(self._answer(context, ends))
 
@@ -400,7 +402,7 @@ class _Receiving(_Closing):
         Raises UnreadableError for a message that cannot be opened, unless ``crypto_failure`` says otherwise;
         PulsarRefusedError, PulsarConnectionError and PulsarTimeoutError if there is no connection.
         """
-        ends = time.monotonic() + timeout
+        ends = time.monotonic() + checked_seconds("timeout", timeout)
         while not self._ready:
             frame = self._next(ends)
             if frame is None:
@@ -415,7 +417,7 @@ class _Receiving(_Closing):
 
     def has_reached_end(self, timeout: float = 30.0) -> bool:
         """Whether the topic was ended, and all of it was received. Raises PulsarTimeoutError."""
-        ends = time.monotonic() + timeout
+        ends = time.monotonic() + checked_seconds("timeout", timeout)
         self._tell(frames.command("isEndOfTopic"))
         while (frame := self._link.receive(max(0.0, ends - time.monotonic()))) is not None:
             if "endOfTopic" in frame:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from speed.core.seconds import checked_seconds
+
 
 class Withdrawal:
     """Set once, for good; nothing is thrown into a running thread. Thread-safe."""
@@ -39,7 +41,7 @@ class Withdrawal:
         if not self._is_set:  # few services ever wait for it
             told = threading.Event()
             self.call_when_set(told.set)
-            told.wait(timeout)
+            told.wait(None if timeout is None else checked_seconds("timeout", timeout))
             with suppress(ValueError):  # it was told
                 self._hooks.remove(told.set)
         return self._is_set

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from speed.core.forms import as_views
 from speed.core.log import logger
 from speed.core.outcomes import call_error, raised
+from speed.core.seconds import checked_seconds
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.runtime import locks
 from speed.runtime.workers import place_given_up
@@ -177,6 +178,8 @@ class CallFuture(Future[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """The result; raises what the call raises, TimeoutError after ``timeout`` seconds."""
+        if timeout is not None:
+            checked_seconds("timeout", timeout)
         if self._is_settled or self.done():
             return super().result()
         self._check_process()
@@ -185,6 +188,8 @@ class CallFuture(Future[Any]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error of the call, None for a result; TimeoutError after ``timeout`` seconds."""
+        if timeout is not None:
+            checked_seconds("timeout", timeout)
         if self.done():
             return super().exception()
         self._check_process()

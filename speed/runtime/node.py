@@ -100,7 +100,7 @@ class PythonEngine:
         return monotonic() - began
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
-        return checked_answer(operation, self._ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout))
+        return checked_answer(operation, self._ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout), target)
 
     def stats(self) -> dict[str, Any]:
         return self._parts.introspection.answer("STATS", self.name) or {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import AccessPolicy
+from speed.core.seconds import checked_seconds
 from speed.errors import ConfigurationError, DurabilityError
 from speed.wire import names
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
 
 MAX_WORKERS = 256
-MAX_TIMEOUT_SECONDS = 1e9
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
 """Messages that share a write and a ring at most."""
@@ -151,6 +151,4 @@ def in_seconds(timeout: float | None) -> float:
     """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
     if timeout is None:
         return CALL_TIMEOUT_SECONDS
-    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
-        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
-    return timeout
+    return checked_seconds("timeout", timeout)

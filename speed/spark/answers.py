@@ -11,23 +11,23 @@ from speed.wire.column import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NUMBERS = frozenset({"int64", "float64", "decimal"})
-_MOST_DIGITS = 38
 
-
-def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, source: str) -> list[pa.Array]:
+def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, *, named: bool = True) -> list[pa.Array]:
     """The arrays of ``promised``, in its order: of one column, or of a map of columns by name.
 
-    ``rows`` is how many are expected, None for as many as come. Raises ExecutionFailedError, which says what was
-    promised and what came; ``source`` names node, service and batch.
+    ``rows`` is how many are expected, None for as many as come. What the answer lacks is null, unless the names of
+    ``promised`` are not those of the program (``named``). Raises ExecutionFailedError, which says what was promised
+    and what came; ``details["row"]`` is the row of a value.
     """
-    by_name = _by_name(answer, promised, source)
-    arrays = [_promised(by_name[field.name], field, source) for field in promised]
-    lengths = {len(array) for array in arrays}
-    if len(lengths) > 1 or (rows is not None and lengths != {rows}):
+    by_name = _by_name(answer, promised)
+    if not named and by_name and not by_name.keys() & set(promised.names):
+        raise ExecutionFailedError(f"the answer has the columns {list(by_name)}, promised was one column")
+    lengths = {column.rows for column in by_name.values()}
+    if len(lengths) > 1 or (rows is not None and lengths - {rows}):
         expected = "columns of one length" if rows is None else f"{rows} rows"
-        raise ExecutionFailedError(f"{source} answered with {sorted(lengths)} rows, promised were {expected}")
-    return arrays
+        raise ExecutionFailedError(f"the answer has {sorted(lengths)} rows, promised were {expected}")
+    there = next(iter(lengths), rows or 0)
+    return [_promised(by_name.get(field.name), field, there) for field in promised]
 
 
 def null_arrays(promised: pa.Schema, rows: int) -> list[pa.Array]:
@@ -37,46 +37,39 @@ def null_arrays(promised: pa.Schema, rows: int) -> list[pa.Array]:
     return [pa.nulls(rows, field.type) for field in promised]
 
 
-def _by_name(answer: Any, promised: pa.Schema, source: str) -> dict[str, Column]:
-    if isinstance(answer, Column) and len(promised) == 1:
-        return {promised.names[0]: answer}
+def _by_name(answer: Any, promised: pa.Schema) -> dict[str, Column]:
+    if isinstance(answer, Column) and (len(promised) == 1 or _is_null(answer)):
+        # Rows that all answered with nothing are one column, though they would have been a map.
+        return dict.fromkeys(promised.names, answer)
     if not isinstance(answer, dict) or not all(isinstance(value, Column) for value in answer.values()):
         kind = "one column" if isinstance(answer, Column) else type(answer).__name__
-        raise ExecutionFailedError(f"{source} answered with {kind}, promised were columns {promised.names}")
-    missing = [name for name in promised.names if name not in answer]
-    if missing:
-        raise ExecutionFailedError(f"{source} answered without the promised columns {missing}")
+        raise ExecutionFailedError(f"the answer is {kind}, promised were columns {promised.names}")
     return answer
 
 
-def _promised(column: Column, field: pa.Field, source: str) -> pa.Array:
-    array = columns.to_arrow(column)
-    if not field.nullable and array.null_count:
-        row = columns.is_present(column).index(False)
-        raise ExecutionFailedError(
-            f"{source} answered null for {field.name!r} in row {row}, which was promised NOT NULL"
-        )
-    if array.type == field.type:
-        return array
-    fitting = _cast(array, column.kind, field.type)
-    if fitting is None:
-        came = f"{source} answered with {column.kind} for {field.name!r}"
-        raise ExecutionFailedError(f"{came}, promised was {field.type}, which does not hold it")
-    return fitting
+def _is_null(column: Column) -> bool:
+    return not any(columns.is_present(column))
 
 
-def _cast(array: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array | None:
-    """Numbers become other numbers if none changes, and nulls any nulls: they have no kind a service could know."""
+def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
+    """The promise decides, not what a batch has: a column that is missing is one of nulls."""
     import pyarrow as pa
 
-    if array.null_count == len(array):
-        return pa.nulls(len(array), wanted)
-    promised = columns.kind_of(wanted)
-    if kind != promised and not {kind, promised} <= _NUMBERS:
-        return None
-    try:
-        if kind == "int64" and promised == "decimal":  # Arrow wants room for all that an int64 could be
-            array = array.cast(pa.decimal128(_MOST_DIGITS, wanted.scale))
-        return array.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
+    from speed.spark.declared import MisfitError, cast
+
+    if column is None:
+        array = pa.nulls(rows, field.type)
+    else:
+        try:
+            array = cast(columns.to_arrow(column), field.type)
+        except MisfitError as error:
+            raise _broken(error.row, f"the answer for {field.name!r} {error.why}") from None
+    if not field.nullable and array.null_count:
+        row = array.is_null().index(True).as_py()
+        missing = "nothing" if column is None else "null"
+        raise _broken(row, f"the answer for {field.name!r} is {missing}, which was promised NOT NULL")
+    return array
+
+
+def _broken(row: int, text: str) -> ExecutionFailedError:
+    return ExecutionFailedError(text, {"row": row})

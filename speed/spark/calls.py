@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,11 +26,13 @@ from speed.errors import (
 from speed.spark.metrics import Counts
 from speed.spark.settings import CallSettings, check_columns
 from speed.spark.targets import LiveNodes, Targets
+from speed.wire.column_values import RowMisfit
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Promised = Callable[[Any, int], Any]
 _MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)
 _OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
 """Errors that other rows might not meet; those alone become nulls."""
@@ -54,6 +56,8 @@ class Batch:
     result: Any = None
     failed: bool = False
     """It has no result, and that is allowed."""
+    refused: InvalidArgumentsError | None = None
+    """A row of it cannot be sent."""
     bad_row: int | None = None
     """The row of it that the service named."""
 
@@ -72,12 +76,18 @@ class Batch:
 class BatchCalls:
     """The calls of one service for one partition. One thread uses it."""
 
-    def __init__(self, live: LiveNodes, settings: CallSettings, columns: tuple[str, ...] | None) -> None:
-        """``columns`` of each batch are sent (None: all), the others only come back beside the answer."""
+    def __init__(
+        self, live: LiveNodes, settings: CallSettings, columns: tuple[str, ...] | None, promised: Promised
+    ) -> None:
+        """``columns`` of each batch are sent (None: all), the others only come back beside the answer.
+
+        ``promised`` makes the result of a batch out of an answer and the batch's rows, or raises ExecutionFailedError.
+        """
         self.counts = Counts()
         self._node = live.node
         self._settings = settings
         self._columns = columns
+        self._promised = promised
         self._targets = Targets(live, settings)
         self._under_way: deque[Batch] = deque()
 
@@ -122,14 +132,19 @@ class BatchCalls:
         return parts
 
     def _part(self, batch: Batch, start: int, end: int) -> Batch:
-        rows = batch.rows.slice(start, end - start)
-        return Batch(batch.number, batch.first_row + start, rows, _arguments(rows, self._names(rows)), batch.service)
+        return self._batch(batch.number, batch.first_row + start, batch.rows.slice(start, end - start))
+
+    def _batch(self, number: int, first_row: int, rows: pa.RecordBatch) -> Batch:
+        try:
+            arguments = _arguments(rows, self._names(rows))
+        except InvalidArgumentsError as error:
+            return Batch(number, first_row, rows, {}, self._settings.service, refused=error)
+        return Batch(number, first_row, rows, arguments, self._settings.service)
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
         for number, rows in enumerate(part for batch in batches for part in self._parts(batch)):
-            arguments = _arguments(rows, self._names(rows))
-            yield Batch(number, first_row, rows, arguments, self._settings.service)
+            yield self._batch(number, first_row, rows)
             first_row += rows.num_rows
 
     def _parts(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -147,8 +162,10 @@ class BatchCalls:
             raise located(error, batch) from None
         batch.attempts += 1
         batch.started = time.perf_counter()
-        self.counts.calls += 1
         try:
+            if batch.refused is not None:
+                raise batch.refused
+            self.counts.calls += 1
             batch.answer = self._node.submit(
                 batch.target.name, settings.service, batch.arguments, timeout=settings.timeout_seconds
             )
@@ -162,16 +179,26 @@ class BatchCalls:
             self._start(batch)
         while True:
             assert batch.answer is not None
-            error = batch.answer.exception()
+            error = batch.answer.exception() or self._take(batch)
             if error is None:
-                self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
-                batch.result = batch.answer.result()
                 return batch
             if not self._may_go_again(batch, error):
                 self._fail(batch, error)
                 return batch
             self.counts.retries += 1
             self._start(batch)
+
+    def _take(self, batch: Batch) -> SpeedError | None:
+        """The result out of the answer; the error of one that breaks its promise."""
+        assert batch.answer is not None
+        try:
+            batch.result = self._promised(batch.answer.result(), batch.rows.num_rows)
+        except ExecutionFailedError as error:
+            if "row" not in error.details:
+                raise located(error, batch) from None  # no row is to blame: the service is another one than expected
+            return error
+        self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
+        return None
 
     def _calls_of_nodes(self) -> Counter[str]:
         """How many calls each node has not answered yet; its answer may be there and wait for its turn."""
@@ -240,10 +267,13 @@ def halved(rows: pa.RecordBatch, names: tuple[str, ...], most_bytes: int) -> Ite
 
 
 def _arguments(rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, Any]:
+    """The columns of a batch. Raises InvalidArgumentsError for a value of a row that no column holds."""
     arguments = {}
     for name in names:
         try:
             arguments[name] = columns.from_arrow(rows.column(name))
+        except RowMisfit as error:
+            raise InvalidArgumentsError(f"column {name!r} {error.why}", {"row": error.row}) from None
         except UnserialisableError as error:
             raise UnserialisableError(f"column {name!r}: {error}") from None
     return arguments

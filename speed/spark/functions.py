@@ -29,6 +29,7 @@ class Work(NamedTuple):
 
     ``counts`` is None where Spark has no accumulators (Spark Connect): the node ``driver`` is told under ``topic``.
     ``driver`` is None where each host has a root of its own: what the accumulators do not take is not counted.
+    ``named`` says that the program chose the names of ``promised``.
     """
 
     node: NodeSettings
@@ -39,6 +40,7 @@ class Work(NamedTuple):
     driver: str | None
     topic: str
     same_rows: bool = True
+    named: bool = True
 
     def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         """Each batch with the promised arrays; what was counted is told to the driver, however it ends."""
@@ -53,7 +55,7 @@ class Work(NamedTuple):
             raise here(error) from None
 
     def _counted(self, live: LiveNodes, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
-        calls = BatchCalls(live, self.call, self.columns)
+        calls = BatchCalls(live, self.call, self.columns, self._promised)
         try:
             for batch in calls.answers(batches):
                 yield batch.rows, self._arrays(batch)
@@ -80,11 +82,14 @@ class Work(NamedTuple):
             yield arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, fields=list(self.promised))
 
     def _arrays(self, batch: Batch) -> list[pa.Array]:
-        """The promised arrays out of an answer; nulls where a batch failed and that is allowed."""
-        rows = batch.rows.num_rows if self.same_rows else None
+        """The promised arrays; nulls where a batch failed and that is allowed."""
         if batch.failed:
-            return null_arrays(self.promised, rows or 0)
-        return promised_arrays(batch.result, self.promised, rows, str(batch))
+            return null_arrays(self.promised, batch.rows.num_rows if self.same_rows else 0)
+        arrays: list[pa.Array] = batch.result
+        return arrays
+
+    def _promised(self, answer: Any, rows: int) -> list[pa.Array]:
+        return promised_arrays(answer, self.promised, rows if self.same_rows else None, named=self.named)
 
     def _count(self, counts: Counts) -> None:
         if self.counts is None:

@@ -31,15 +31,18 @@ _ADVICE = {
 _OTHERWISE = "use numbers, booleans, strings, binary, timestamps or decimals"
 
 
-def promised_schema(ddl: str, call: CallSettings) -> StructType:
-    """The columns of a DDL. Raises ConfigurationError for anything else, and for what no answer could hold."""
+def promised_schema(ddl: str, call: CallSettings, *, exact_case: bool = False) -> StructType:
+    """The columns of a DDL. Raises ConfigurationError for anything else, and for what no answer could hold.
+
+    Names that differ in case alone are one name, as to Spark, unless ``exact_case``.
+    """
     from pyspark.sql.types import StructType
 
     try:
         schema = StructType.fromDDL(ddl)
     except Exception as error:  # pyspark wraps what its parser says in several classes
         raise ConfigurationError(f"{ddl!r} is no schema such as 'miles double, hours double'") from error
-    if len(set(schema.names)) < len(schema.names):
+    if len({_name(name, exact_case) for name in schema.names}) < len(schema.names):
         raise ConfigurationError(f"{ddl!r} names one column twice")
     for field in schema.fields:
         _check_type(field, "no service can answer")
@@ -50,14 +53,25 @@ def promised_schema(ddl: str, call: CallSettings) -> StructType:
     return schema
 
 
-def check_names(present: Sequence[str], asked: Sequence[str], returned: Sequence[str]) -> None:
+def check_names(
+    present: Sequence[str], asked: Sequence[str], returned: Sequence[str], *, exact_case: bool = False
+) -> None:
     """Raises ConfigurationError for a column that is not there, or would be there twice."""
     missing = [name for name in asked if name not in present]
     if missing:
         raise ConfigurationError(f"the DataFrame has no column {missing[0]!r}; it has {', '.join(present)}")
-    twice = [name for name in returned if name in present]
+    there = {_name(name, exact_case): name for name in present}
+    twice = [name for name in returned if _name(name, exact_case) in there]
     if twice:
-        raise ConfigurationError(f"the DataFrame has a column {twice[0]!r} already: drop it, or return another name")
+        found = there[_name(twice[0], exact_case)]
+        raise ConfigurationError(
+            f"the DataFrame has a column {found!r} already, and {twice[0]!r} is returned: "
+            "drop it, or return another name"
+        )
+
+
+def _name(name: str, exact_case: bool) -> str:
+    return name if exact_case else name.lower()
 
 
 def quoted(name: str) -> str:

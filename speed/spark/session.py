@@ -131,8 +131,9 @@ class Speed:
 
         ``columns`` are the arguments: names of columns, or a mapping of the service's own names to those of columns,
         ``{"amount": "net"}``. Only they and the answer pass through Python, as Arrow batches: pandas is not needed.
-        Where Spark needs no column of the answer, nobody is asked; what is promised NOT NULL is checked, and yet
-        nullable to Spark.
+        Where Spark needs no column of the answer, nobody is asked. A promised column that an answer lacks is null; what
+        is promised NOT NULL is checked, and yet nullable to Spark. A value that its promised type does not hold fails
+        the job, which names row and column, or is null with ``on_error="null"``.
         ``options`` are those of ``CallSettings``. Raises, before anything runs, ConfigurationError for unknown columns
         or options and for types that no column holds, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
         Where each host has a root of its own, the job raises the last three.
@@ -142,8 +143,8 @@ class Speed:
         settings = call_settings(node, service, options)
         asked = dict(columns) if isinstance(columns, Mapping) else {name: name for name in check_columns(columns)}
         names = check_columns(list(asked))
-        returned = promised_schema(returns, settings)
-        check_names(df.columns, list(asked.values()), returned.names)
+        returned = promised_schema(returns, settings, exact_case=self._is_case_sensitive())
+        check_names(df.columns, list(asked.values()), returned.names, exact_case=self._is_case_sensitive())
         check_types(df.schema, list(asked.values()))
         work = self._work(settings, names, returned)
         kind = returned[0].dataType if len(returned) == 1 else returned
@@ -159,7 +160,7 @@ class Speed:
         With ``on_error="null"`` a batch that failed gives no rows. This is Spark's ``mapInArrow``, which wants pandas.
         """
         settings = call_settings(node, service, options)
-        returned = promised_schema(schema, settings)
+        returned = promised_schema(schema, settings, exact_case=self._is_case_sensitive())
         check_types(df.schema, check_columns(df.columns))
         work = self._work(settings, None, returned)._replace(same_rows=False)
         return df.mapInArrow(map_function(work), returned)
@@ -181,9 +182,12 @@ class Speed:
 
         settings = call_settings(node, service, options)
         names = None if columns is None else check_columns(columns)
-        work = self._work(settings, names, promised_schema(f"value {returns}", settings))
+        work = self._work(settings, names, promised_schema(f"value {returns}", settings))._replace(named=False)
         made: Callable[..., Column] = arrow_udf(udf_function(work), returns)
         return made if names else _ByName(made)
+
+    def _is_case_sensitive(self) -> bool:
+        return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
     def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> Work:
         """Raises for what can be known before a job runs: the node is there, allows this job, has the service."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from speed.core.seconds import checked_seconds
 from speed.errors import ConfigurationError
 from speed.wire import names
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -79,6 +80,8 @@ class CallSettings:
             raise ConfigurationError(f"batch_bytes is {self.batch_bytes}: use 1 to {MAX_BATCH_BYTES}")
         if self.retries and not self.idempotent:
             raise ConfigurationError("retries need idempotent=True: the service may run twice for one batch")
+        checked_seconds("timeout_seconds", self.timeout_seconds)
+        checked_seconds("wait_seconds", self.wait_seconds)
         if min(self.timeout_seconds, self.wait_seconds, self.retries) < 0:
             raise ConfigurationError("timeout_seconds, wait_seconds and retries cannot be negative")
 

@@ -29,6 +29,8 @@ _KIND_OF: dict[type, str] = {types[0]: kind for kind, types in _TYPES.items()}
 _MISFITS = (OverflowError, DecimalException, ValueError, TypeError)
 _EXACT = Context(prec=76, traps=[Inexact, InvalidOperation])
 
+_NULLS_ALONE = "float64"
+_USUAL_SCALE = 18
 _MOST_EXACT = 2**53
 """Up to here every integer is a float64 of its own."""
 
@@ -45,18 +47,24 @@ Parts = tuple[bytes, bytes | None]
 """The data of a column and, for text and bytes, its offsets."""
 
 
-def from_values(values: Sequence[Any], kind: str | None = None, *, precision: int = 38, scale: int = 18) -> Column:
+def from_values(
+    values: Sequence[Any], kind: str | None = None, *, precision: int = 38, scale: int | None = None
+) -> Column:
     """A column of ``values``, where None is null; ``kind`` is that of the first value unless given.
 
-    ``precision`` and ``scale`` count for decimals. Raises UnserialisableError naming the first row that does not fit.
+    Nulls alone, and no values, are a column of float64. ``precision`` and ``scale`` count for decimals: without
+    ``scale`` it is 18, or what the digits need if that does not hold them. Raises UnserialisableError naming the first
+    row that does not fit.
     """
     kind = kind or _kind_of(values)
     if kind not in _TYPES:
         raise UnserialisableError(f"no column is of kind {kind!r}: use one of {', '.join(KINDS.values())}")
     present = [value is not None for value in values]
     _check_types(values, kind)
-    data, offsets = _write(values, kind, scale)
     is_decimal = kind == "decimal"
+    if scale is None:
+        scale = _scale_of(values, precision) if is_decimal else 0
+    data, offsets = _write(values, kind, scale)
     if is_decimal:
         _check_precision(values, precision, scale)
     return Column(
@@ -71,7 +79,10 @@ def from_values(values: Sequence[Any], kind: str | None = None, *, precision: in
 
 
 def to_values(column: Column) -> list[Any]:
-    """The rows as Python values; null is None, a timestamp is an aware ``datetime`` in UTC."""
+    """The rows as Python values; null is None, a timestamp is an aware ``datetime`` in UTC.
+
+    Raises UnserialisableError naming the first row with an instant beyond the years 1 to 9999.
+    """
     values = _READERS[column.kind](column)
     if column.validity is None:
         return values
@@ -87,9 +98,27 @@ def is_present(column: Column) -> list[bool]:
 
 def _kind_of(values: Sequence[Any]) -> str:
     first = next((value for value in values if value is not None), None)
+    if first is None:
+        return _NULLS_ALONE
     if type(first) not in _KIND_OF:
         raise UnserialisableError(f"a column of {type(first).__name__} has no kind: give one")
     return _KIND_OF[type(first)]
+
+
+def _scale_of(values: Sequence[Any], precision: int) -> int:
+    """The usual scale, or as many digits behind the point as there are where it has no room for those before it."""
+    usual = min(_USUAL_SCALE, precision)
+    before, behind = 0, 0
+    for value in values:
+        parts = None if value is None else Decimal(value).as_tuple()
+        if parts is None or not isinstance(parts.exponent, int):
+            continue
+        digits = "".join(map(str, parts.digits)).lstrip("0")
+        spare = len(digits) - len(digits.rstrip("0"))
+        exponent = parts.exponent + spare
+        before = max(before, len(digits) - spare + exponent)
+        behind = max(behind, -exponent)
+    return usual if before <= precision - usual and behind <= usual else min(behind, precision)
 
 
 def _check_types(values: Sequence[Any], kind: str) -> None:
@@ -177,6 +206,22 @@ def _read_decimals(column: Column) -> list[Any]:
     return [_EXACT.multiply(number, unit) for number in numbers]
 
 
+def _read_instants(column: Column) -> list[Any]:
+    moments = column.data.cast("q").tolist()
+    try:
+        return [_EPOCH + _MICROSECOND * moment for moment in moments]
+    except OverflowError:
+        present = is_present(column)
+        return [_instant(row, moment, present[row]) for row, moment in enumerate(moments)]
+
+
+def _instant(row: int, moment: int, is_there: bool) -> datetime | None:
+    try:
+        return _EPOCH + _MICROSECOND * moment if is_there else None  # what stands for a null has no meaning
+    except OverflowError:
+        raise RowMisfit(row, "is an instant beyond the years 1 to 9999") from None
+
+
 def _to_bits(bits: Sequence[bool]) -> bytes:
     lowest_first = "".join("1" if bit else "0" for bit in reversed(bits))
     return int(lowest_first or "0", 2).to_bytes(bit_bytes(len(bits)), "little")
@@ -201,6 +246,6 @@ _READERS: dict[str, Callable[[Column], list[Any]]] = {
     "bool": _read_bools,
     "utf8": lambda column: [value.decode() for value in _read_bytes(column)],
     "binary": _read_bytes,
-    "timestamp": lambda column: [_EPOCH + _MICROSECOND * value for value in column.data.cast("q").tolist()],
+    "timestamp": _read_instants,
     "decimal": _read_decimals,
 }

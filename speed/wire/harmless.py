@@ -12,6 +12,7 @@ _ACTING = (
 )
 _ACTS = re.compile(f"[{_ACTING}]")
 _ACTS_IN_JSON = re.compile(f"(?!\\n)[{_ACTING}]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
@@ -30,6 +31,11 @@ def harmless_lines(text: str) -> str:
 def harmless_json(text: str) -> str:
     """JSON of the same value, in which nothing acts."""
     return _ACTS_IN_JSON.sub(_json_escape, text)
+
+
+def ascii_json(text: str) -> str:
+    """JSON of the same value in ASCII: its characters stand in texts alone."""
+    return _NOT_ASCII.sub(_json_escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -15,8 +15,23 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]")
 
 
-def read_json(data: bytes, depth: int) -> Any:
+class WrittenFloat(float):
+    """A float that knows its ``text``: a decimal is made of that, for digits that a float has no place for."""
+
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> WrittenFloat:
+        """ValueError for one beyond a double."""
+        number = cls(_finite(text))
+        number.text = text
+        return number
+
+
+def read_json(data: bytes, depth: int, *, written: bool = False) -> Any:
     """The value in ``data``, with at most ``depth`` containers inside each other; ValueError for anything else.
+
+    With ``written`` its floats are WrittenFloat.
 
     json.loads alone takes UTF-16, NaN, numbers that become infinite and halves of surrogate pairs.
     """
@@ -24,7 +39,7 @@ def read_json(data: bytes, depth: int) -> Any:
         raise ValueError("text holds half of a surrogate pair")
     if data.count(b"[") + data.count(b"{") > depth and _is_deeper(data, depth):
         raise ValueError("nested too deep")
-    return _decode(data.decode())
+    return (_decode_written if written else _decode)(data.decode())
 
 
 def _is_deeper(data: bytes, depth: int) -> bool:
@@ -52,3 +67,4 @@ def _whole(text: str) -> int:
 
 
 _decode = json.JSONDecoder(parse_constant=_no_json, parse_float=_finite, parse_int=_whole).decode
+_decode_written = json.JSONDecoder(parse_constant=_no_json, parse_float=WrittenFloat.of, parse_int=_whole).decode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -97,16 +98,60 @@ def test_an_impossible_option_is_named_with_what_is_possible(root: str, options:
     assert not os.path.exists(f"{root}/billing")
 
 
-@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), "5"])
-def test_a_timeout_that_is_no_span_is_refused(node: Make, timeout: Any) -> None:
+SPANS: dict[str, Callable[[speed.Node, Any, Any, Any], object]] = {
+    "call": lambda node, topic, consumer, span: node.call("host", "any", timeout=span),
+    "submit": lambda node, topic, consumer, span: node.submit("host", "any", timeout=span),
+    "result": lambda node, topic, consumer, span: node.submit("host", "any").result(span),
+    "exception": lambda node, topic, consumer, span: node.submit("host", "any").exception(span),
+    "ping": lambda node, topic, consumer, span: node.ping("host", timeout=span),
+    "services": lambda node, topic, consumer, span: node.services("host", timeout=span),
+    "info": lambda node, topic, consumer, span: node.info("host", timeout=span),
+    "stats": lambda node, topic, consumer, span: node.stats("host", timeout=span),
+    "send": lambda node, topic, consumer, span: node.send("host", 1, timeout=span),
+    "send_all": lambda node, topic, consumer, span: node.send_all("host", [1], timeout=span),
+    "send_batch": lambda node, topic, consumer, span: node.send_batch("host", [1], timeout=span),
+    "forward": lambda node, topic, consumer, span: node.forward("host", [], timeout=span),
+    "publish": lambda node, topic, consumer, span: node.publish("news", 1, timeout=span),
+    "publish_batch": lambda node, topic, consumer, span: node.publish_batch("news", [1], timeout=span),
+    "receive": lambda node, topic, consumer, span: node.receive(span),
+    "wait_for": lambda node, topic, consumer, span: node.wait_for("host", timeout=span),
+    "close": lambda node, topic, consumer, span: node.close(drain_seconds=span),
+    "topic.publish": lambda node, topic, consumer, span: topic.publish(1, timeout=span),
+    "deliver_after": lambda node, topic, consumer, span: topic.publish(1, deliver_after=span),
+    "topic.publish_all": lambda node, topic, consumer, span: topic.publish_all([{"payload": b"1"}], timeout=span),
+    "delete_key": lambda node, topic, consumer, span: topic.delete_key("k", timeout=span),
+    "describe": lambda node, topic, consumer, span: topic.describe(timeout=span),
+    "create": lambda node, topic, consumer, span: topic.create(timeout=span),
+    "delete": lambda node, topic, consumer, span: topic.delete(timeout=span),
+    "seek": lambda node, topic, consumer, span: topic.seek("s", 0, timeout=span),
+    "purge": lambda node, topic, consumer, span: topic.purge(timeout=span),
+    "compact": lambda node, topic, consumer, span: topic.compact(timeout=span),
+    "unsubscribe": lambda node, topic, consumer, span: topic.unsubscribe("s", timeout=span),
+    "consumer": lambda node, topic, consumer, span: topic.consumer("s", timeout=span),
+    "ack_timeout": lambda node, topic, consumer, span: topic.consumer("s", ack_timeout=span),
+    "consumer.receive": lambda node, topic, consumer, span: consumer.receive(span),
+    "reject": lambda node, topic, consumer, span: consumer.reject(delay=span),
+    "reader.receive": lambda node, topic, consumer, span: topic.reader(0).receive(span),
+    "aio.call": lambda node, topic, consumer, span: asyncio.run(node.aio.call("host", "any", timeout=span)),
+    "aio.receive": lambda node, topic, consumer, span: asyncio.run(node.aio.receive(span)),
+    "aio.topic": lambda node, topic, consumer, span: asyncio.run(
+        node.aio.topic("t", host="host").publish(1, deliver_after=span)
+    ),
+}
+"""Every verb that takes seconds."""
+
+
+@pytest.mark.parametrize("name", SPANS)
+def test_no_verb_takes_a_span_of_time_that_is_none(node: Make, name: str) -> None:
     """S-4."""
-    node("billing", allow=["analytics"])
-    analytics = node("analytics")
-    for verb in (analytics.call, analytics.submit, analytics.send):
-        with pytest.raises(speed.ConfigurationError, match="seconds"):
-            verb("billing", "any", timeout=timeout)
-    with pytest.raises(speed.ConfigurationError, match="seconds"):
-        analytics.ping("billing", timeout=timeout)
+    host, own = node("host", allow=["own"]), node("own")
+    for service in ("subscribe", "read", "leave"):
+        host.register(f"topics.{service}", lambda **_: {"next": 0, "lane": "", "messages": []})
+    topic = own.topic("t", host="host")
+    with topic.consumer("s") as consumer:
+        for span in (float("nan"), float("inf"), float("-inf"), 1e9, "5"):
+            with pytest.raises(speed.ConfigurationError, match="use a number of seconds below"):
+                SPANS[name](own, topic, consumer, span)
 
 
 def test_nobody_can_be_granted_to_everyone(node: Make) -> None:

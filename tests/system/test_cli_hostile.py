@@ -9,6 +9,7 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,52 @@ def deliver(mouth: speed.Node, command: str, payload: object) -> None:
     while not mouth.publish("news", payload):
         assert time.monotonic() < until
         threading.Event().wait(0.05)
+
+
+def test_what_a_terminal_has_no_letters_for_is_shown_by_its_number(run: Command, evil: speed.Node) -> None:
+    evil.register("snow", lambda: {"☃": ["é", "☃"]})
+    run.environment |= {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    assert run("call", "evil", "snow", "--json").value == {"☃": ["é", "☃"]}
+    assert run("call", "evil", "snow").value == {"☃": ["é", "☃"]}
+    evil.register("letter", lambda: "☃")
+    assert run("call", "evil", "letter").out == "\\u2603\n"
+    assert run("stats", "evil").status == 0
+
+
+def odd_stats(change: dict[str, object]) -> dict[str, object]:
+    row = {"numRequests": 1, "numErrors": 0, "lastError": "", "processingSeconds": 1.0, "averageSeconds": 1.0}
+    stats = {"name": "liar", "uptimeSeconds": 1.0, "pendingCalls": 0, "lanes": 1, "counters": {}}
+    return {**stats, "services": {"tax": {**row, **change}}}
+
+
+@pytest.mark.parametrize("engine", ["python", "native"])
+@pytest.mark.parametrize(
+    "change",
+    [{"averageSeconds": float("nan")}, {"averageSeconds": 1e300}, {"numRequests": -1}, {"lastError": None}],
+    ids=str,
+)
+def test_counters_that_are_none_are_one_line_that_names_their_node(
+    run: Command, change: dict[str, object], engine: str
+) -> None:
+    run.environment["SPEED_ENGINE"] = engine
+    with speed.Node("liar", root=run.root, key=run.root / "speed.key", allow=["cli.*"], engine="python") as liar:
+        running: Any = liar._engine
+        running._parts.introspection._operations["STATS"] = lambda asker: odd_stats(change)
+        shown = run("stats", "liar")
+    assert (shown.status, len(shown.err.splitlines())) == (1, 1), shown.err
+    assert "the answer of liar to STATS has no services of the right kind" in shown.err
+
+
+ANSWERS = [{}, [], None, "x", {"next": 1, "lane": "l", "messages": [7]}, {"next": 1, "lane": 1, "messages": [{}]}]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=str)
+def test_a_host_of_topics_that_answers_otherwise_is_one_line_that_names_it(run: Command, answer: object) -> None:
+    with speed.Node("liar", root=run.root, key=run.root / "speed.key", allow=["cli.*"]) as liar:
+        liar.register("topics.read", lambda **_: answer)
+        shown = run("topic", "peek", "news", "--host", "liar")
+    assert (shown.status, len(shown.err.splitlines())) == (1, 1), shown.err
+    assert "BAD_PAYLOAD: liar answered with what is no such answer" in shown.err
 
 
 def test_only_one_module_of_the_command_line_prints() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -206,3 +207,63 @@ def test_a_message_may_carry_columns(root: str) -> None:
         message = b.receive(timeout=10)
         assert message is not None
         assert to_values(message.payload["prices"]) == [1.5, None]
+
+
+def nothing(a: np.ndarray[Any, Any]) -> Any:
+    return np.array([None] * len(a), object)
+
+
+def masked(a: np.ndarray[Any, Any]) -> Any:
+    return np.ma.masked_less(a, 2)
+
+
+def several(a: int) -> Any:
+    return {"a": a} if a > 1 else None
+
+
+def empty(a: int) -> Any:
+    return {"a": a} if a > 1 else {}
+
+
+def digits(a: int) -> Decimal:
+    return Decimal(10**29 + a)
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        (by_array(nothing), [None, None]),
+        (by_array(masked), [None, 2]),
+        (by_row(lambda a: None), [None, None]),
+        (by_row(several), {"a": [None, 2]}),
+        (by_row(empty), {"a": [None, 2]}),
+        (by_row(digits), [Decimal(10**29 + 1), Decimal(10**29 + 2)]),
+    ],
+    ids=["an array of nulls", "a masked array", "rows of nulls", "maps", "empty maps", "decimals of 30 digits"],
+)
+def test_what_a_batch_has_never_decides_whether_it_fails(call: Any, service: Any, expected: Any) -> None:
+    """C-8."""
+    answer = call("service", service, {"a": from_values([1, 2], "int64")})
+    found = {name: to_values(one) for name, one in answer.items()} if isinstance(answer, dict) else to_values(answer)
+    assert found == expected
+
+
+def test_a_batch_without_rows_is_answered_with_none(call: Any) -> None:
+    for number, service in enumerate((by_array(nothing), by_row(several), by_row(digits))):
+        assert to_values(call(f"service{number}", service, {"a": from_values([], "int64")})) == []
+
+
+def test_an_instant_that_the_language_has_not_is_an_argument_that_its_row_does_not_take(call: Any) -> None:
+    """V-4."""
+    beyond = from_arrow(pa.array([0, -62_135_596_800_000_001]).cast(pa.timestamp("us", "UTC")))
+    with pytest.raises(speed.InvalidArgumentsError, match="row 1: argument 'at' is an instant beyond") as refused:
+        call("service", by_row(lambda at: at), {"at": beyond})
+    assert refused.value.details == {"argument": "at", "row": 1}
+
+
+def test_a_number_that_an_array_cannot_answer_names_its_row_and_column(call: Any) -> None:
+    """V-4."""
+    service = by_array(lambda a: {"b": a.astype(np.longdouble) * np.longdouble("1e4000")})
+    with pytest.raises(speed.ExecutionFailedError, match="row 1: the result 'b' does not fit") as failed:
+        call("service", service, {"a": from_values([0.0, 1.0])})
+    assert failed.value.details == {"row": 1}

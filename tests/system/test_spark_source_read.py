@@ -104,8 +104,9 @@ def test_payloads_come_as_text_or_as_columns(recorded: Recorded, read: Callable[
 @pytest.mark.parametrize(
     ("payload", "says"),
     [
-        ({"n": "no number"}, "of another type"),
-        ({"n": 1 << 63}, "of another type"),
+        ({"n": "no number"}, "n is text, which int64 does not hold"),
+        ({"n": 1 << 63}, "n is an integer that int64 does not hold"),
+        ({"n": 1.5}, "n is a float that int64 does not hold"),
         ([1], "payload is no map"),
         (b"\xc1", "its content type has no columns"),
         ("{", "it is no JSON"),
@@ -122,6 +123,17 @@ def test_a_payload_that_does_not_fit_is_named_or_null(
         read(schema).collect()
     rows = read(schema, onError="null").orderBy("offset").collect()
     assert [row.n for row in rows] == [0, 1, None, 3]
+
+
+def test_no_field_of_a_payload_becomes_another_value(recorded: Recorded, read: Callable[..., Any]) -> None:
+    """V-5: in JSON and msgpack alike; what does not fit its column is null where that is asked for."""
+    recorded.topic("t", "json", 1, payload='{"at": 1700000000}', content_type="application/json")
+    recorded.topic("t", "json", 1, payload='{"p": 12345678901234567.89}', content_type="application/json")
+    recorded.topic("t", "msgpack", 1, payload={"s": b"bytes"})
+    rows = read("offset long, at timestamp, p decimal(19,2)", onError="null", source="json").orderBy("offset").collect()
+    assert [(row.at, str(row.p)) for row in rows] == [(None, "None"), (None, "12345678901234567.89")]
+    with pytest.raises(Exception, match=r"PayloadError: .*: s is bytes, which string does not hold"):
+        read("s string").collect()
 
 
 def test_bytes_that_are_no_message_are_named(recorded: Recorded, read: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,26 @@ def receiver(module_root: str) -> Iterator[Callable[[str], Received]]:
 def write(frame: Any, root: str, **options: str) -> None:
     """Write ``frame`` with the format ``speed``."""
     frame.write.format("speed").mode("append").options(root=root, **options).save()
+
+
+def test_the_first_and_last_instants_are_written_whatever_zone_the_session_has(
+    session: Any, module_root: str, receiver: Callable[[str], Received]
+) -> None:
+    """V-6."""
+    almanac = receiver("almanac")
+    almanac.node.on_message(almanac.take)
+    rows = session.sql(
+        "SELECT timestamp'0001-01-01 00:00:00Z' AS first, timestamp'9999-12-31 23:59:59.999999Z' AS last, array(first)"
+    )
+    for zone in ("America/New_York", "Asia/Tokyo"):
+        session.conf.set("spark.sql.session.timeZone", zone)
+        try:
+            write(rows, module_root, node="almanac")
+        finally:
+            session.conf.unset("spark.sql.session.timeZone")
+    first = datetime(1, 1, 1, tzinfo=timezone.utc)
+    last = datetime(9999, 12, 31, 23, 59, 59, 999999, timezone.utc)
+    assert [list(payload.values()) for payload in almanac.payloads] == [[first, last, [first]]] * 2
 
 
 def test_each_row_becomes_one_message(session: Any, module_root: str, receiver: Callable[[str], Received]) -> None:

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.system
         (lambda node: node.send_batch("a", 5), "payloads must be a list, .*, not int"),
         (lambda node: node.publish_batch("a", 5), "payloads must be a list, .*, not int"),
         (lambda node: node.forward("a", 5), "messages must be a list, .*, not int"),
-        (lambda node: node.close(drain_seconds="x"), "drain_seconds must be a number, not str"),
+        (lambda node: node.close(drain_seconds="x"), "drain_seconds is 'x'; use a number of seconds"),
         (lambda node: node.segment("a", "64"), "segment_size must be a number, not str"),
         (lambda node: node.segment("a", 64, parity_rate=None), "parity_rate must be a number, not None"),
     ],

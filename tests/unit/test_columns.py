@@ -140,3 +140,63 @@ def test_the_kind_of_a_column_is_known_before_its_values() -> None:
     assert columns.kind_of(pa.large_string()) == "utf8"
     with pytest.raises(UnserialisableError):
         columns.kind_of(pa.date32())
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.ma.array([1, 2], mask=[False, True]), [1, None]),
+        (np.ma.array([1.5, 2.0], mask=[True, False]), [None, 2.0]),
+        (np.ma.array([True, False], mask=[False, True]), [True, None]),
+        (np.ma.array(["a", "b"], mask=[False, True]), ["a", None]),
+        (np.ma.array([2**63, 1], np.uint64, mask=[True, False]), [None, 1]),
+        (np.ma.array(np.array([0, 1], "M8[s]"), mask=[False, True]), [datetime(1970, 1, 1, tzinfo=utc), None]),
+        (np.ma.array([1, 2]), [1, 2]),
+        (np.array([None, None], object), [None, None]),
+        (np.array([], object), []),
+    ],
+    ids=lambda array: f"{type(array).__name__} {getattr(array, 'dtype', '')}",
+)
+def test_what_is_masked_is_null_and_so_are_nulls_alone(array: np.ndarray[Any, Any], expected: list[Any]) -> None:
+    """V-3."""
+    assert columns.to_values(columns.from_numpy(array)) == expected
+
+
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        (np.array(["1", "1e4000"], np.longdouble), "row 1 does not fit into a column of float64"),
+        (np.array([0, 300_000], "M8[Y]"), "row 1 does not fit into a column of timestamp"),
+        (np.array([1], "m8[ns]"), r"an array of timedelta64\[ns\] has no column: make it an integer of microseconds"),
+        (np.array([1], "m8[us]"), r"an array of timedelta64\[us\] has no column: make it an integer of microseconds"),
+    ],
+    ids=lambda value: str(getattr(value, "dtype", "")),
+)
+def test_a_value_of_numpy_that_would_change_is_refused(array: np.ndarray[Any, Any], says: str) -> None:
+    """V-4."""
+    with pytest.raises(UnserialisableError, match=says):
+        columns.from_numpy(array)
+
+
+def test_a_longdouble_that_is_a_float_is_that_float() -> None:
+    """V-4."""
+    read = columns.to_values(columns.from_numpy(np.array(["0.5", "inf"], np.longdouble)))
+    assert read == [0.5, float("inf")]
+
+
+def test_an_instant_that_python_has_not_is_named_by_its_row() -> None:
+    """V-4: years that a column holds, and a datetime does not; what stands for a null has no meaning."""
+    beyond = pa.array([0, None, -62_135_596_800_000_001]).cast(pa.timestamp("us", "UTC"))
+    with pytest.raises(UnserialisableError, match="row 2 is an instant beyond the years 1 to 9999"):
+        columns.to_values(columns.from_arrow(beyond))
+    assert columns.to_values(columns.from_arrow(beyond[:2])) == [datetime(1970, 1, 1, tzinfo=utc), None]
+
+
+def test_text_in_arrow_that_is_not_utf8_is_named_by_its_row() -> None:
+    """W-17: whichever engine sends it."""
+    broken = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+    for array, row in ((broken, 1), (broken[1:], 0)):
+        with pytest.raises(UnserialisableError, match=f"row {row} is text that is not UTF-8"):
+            columns.from_arrow(array)
+    with pytest.raises(UnserialisableError, match=r"row 1 is of uint64 and does not fit into int64"):
+        columns.from_arrow(pa.array([1, 2**63], pa.uint64()))

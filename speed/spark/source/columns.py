@@ -14,6 +14,7 @@ import pyarrow.types as is_type
 from speed.errors import SpeedError, WireError
 from speed.message.compression import decompress, is_read
 from speed.message.errors import CompressionError, SchemaError
+from speed.spark.declared import array_of
 from speed.spark.source.batches import UnfitBatchError, has_batches, unbatched
 from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, MessageError, MessageScan, Payloads, Scanned
@@ -129,14 +130,21 @@ class RecordBatches(ABC):
 
     def _decoded(self, kind: pa.DataType, payloads: Payloads) -> pa.Array:
         """The payloads as binary, as text, or decoded; one of _UNFIT where one is something else."""
-        if is_type.is_binary(kind) or is_type.is_string(kind):
+        if is_type.is_binary(kind):
+            return payloads.values
+        if is_type.is_string(kind) and not any(map(_is_packed, payloads.heads)):
             return payloads.values.cast(kind)
-        decoders = [_decoder(head, kind, self._schemas) for head in payloads.heads]
+        decoders = [self._decoder(head, kind) for head in payloads.heads]
         values = [None if payload is None else decoders[number](payload) for number, payload in _numbered(payloads)]
-        array = pa.array(values, kind)
+        array = array_of(values, kind)
         if array.null_count > payloads.values.null_count and is_type.is_struct(kind):
             raise TypeError("it is null")
         return array
+
+    def _decoder(self, head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
+        if is_type.is_string(kind) and not _is_packed(head):
+            return bytes.decode
+        return _decoder(head, kind, self._schemas)
 
 
 class MessageBatches(RecordBatches):
@@ -306,6 +314,11 @@ def _numbered(payloads: Payloads) -> Iterator[tuple[int, bytes | None]]:
     return zip(payloads.kinds.tolist(), payloads.values.to_pylist(), strict=True)
 
 
+def _is_packed(head: Head) -> bool:
+    """Whether its payloads are values in msgpack, whose bytes are no text even where they look like one."""
+    return head.content_type == MSGPACK_TYPE and head.content_encoding == "none" and not head.is_encrypted
+
+
 def _decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
     """What decodes a payload of this content type; ValueError if nothing here does."""
     if head.is_encrypted:
@@ -322,7 +335,7 @@ def _plain_decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[
     if head.content_type == MSGPACK_TYPE:
         return _unpacked_map if is_type.is_struct(kind) else unpack
     if head.content_type in (_JSON_TYPE, TEXT_TYPE):
-        return _read_json
+        return _read_written if _has_decimals(kind) else _read_json
     if head.content_type in (AVRO_TYPE, PROTOBUF_TYPE):
         return schemas.decoder(head, kind)
     raise ValueError("its content type has no columns; read it as binary")
@@ -337,12 +350,23 @@ def _read_json(payload: bytes) -> Any:
     return read_json(payload, MAX_JSON_DEPTH)
 
 
+def _read_written(payload: bytes) -> Any:
+    """Decimals have all digits that stand there."""
+    return read_json(payload, MAX_JSON_DEPTH, written=True)
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    return is_type.is_decimal(kind) or any(_has_decimals(kind.field(at).type) for at in range(kind.num_fields))
+
+
 def _why(error: BaseException) -> str:
     """Why it does not fit, without the values that Arrow quotes: payloads are in no message."""
     if isinstance(error, json.JSONDecodeError):
         return "it is no JSON"
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8"
     if isinstance(error, WireError | CompressionError | SchemaError | ValueError) and not isinstance(
-        error, pa.ArrowException | UnicodeError
+        error, pa.ArrowException
     ):
         return str(error)
     return "it, or a field of it, is of another type"

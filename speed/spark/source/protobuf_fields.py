@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.types as is_type
@@ -10,22 +11,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MICROSECONDS = 1_000_000
-_MOMENTS = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MOMENT, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
 
 def fields_of(message: Any, kind: pa.DataType) -> Any:
-    """A message as Arrow takes it for a type: a struct of the fields that are wanted.
+    """A message as a value for a type: of a struct the fields that are wanted.
 
     A field that is not set is null if its schema tells that from a default, else its default. Moments, durations and
-    wrapped values (``google.protobuf.StringValue``) are plain values, unless structs are asked for.
+    wrapped values (``google.protobuf.StringValue``) are plain values, unless structs are asked for; moments and
+    durations are microseconds where integers are. OverflowError for a moment beyond the years 1 to 9999.
     """
     if is_type.is_struct(kind):
         return {field.name: _field(message, field.name, field.type) for field in kind}
     name = message.DESCRIPTOR.full_name
-    if name in _MOMENTS:
-        return message.seconds * _MICROSECONDS + message.nanos // 1000
+    if name in (_MOMENT, _DURATION):
+        return _time(message, name == _MOMENT, kind)
     is_wrapped = name.startswith("google.protobuf.") and name.endswith("Value") and len(message.DESCRIPTOR.fields) == 1
     return message.value if is_wrapped else message
+
+
+def _time(message: Any, is_moment: bool, kind: pa.DataType) -> Any:
+    microseconds = message.seconds * _MICROSECONDS + message.nanos // 1000
+    if is_type.is_integer(kind):
+        return microseconds
+    passed = timedelta(microseconds=microseconds)
+    return _EPOCH + passed if is_moment else passed
 
 
 def _field(message: Any, name: str, kind: pa.DataType) -> Any:
@@ -35,7 +46,7 @@ def _field(message: Any, name: str, kind: pa.DataType) -> Any:
     value = getattr(message, name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
-        return [(key, _one(inner, value[key], kind.item_type if is_type.is_map(kind) else kind)) for key in value]
+        return {key: _one(inner, value[key], kind.item_type if is_type.is_map(kind) else kind) for key in value}
     if hasattr(value, "append") or hasattr(value, "add"):
         return [_one(field, one, kind.value_type if is_type.is_list(kind) else kind) for one in value]
     return _one(field, value, kind)

@@ -124,7 +124,7 @@ class RowEncoder:
         """The messages of ``batch`` in its order, as runs of one topic. Raises what names the row."""
         first, self.rows = self.rows, self.rows + batch.num_rows
         ids = self._ids.take(first, batch.num_rows)
-        payloads, content_type = _payloads(batch, self._content_type)
+        payloads, content_type = _payloads(batch, self._content_type, first)
         now_ms = time.time_ns() // 1_000_000
         self._series.clear()
         if PAYLOAD in batch.schema.names and batch.num_columns > 1:
@@ -146,7 +146,9 @@ class RowEncoder:
     ) -> Iterator[tuple[str, list[bytes]]]:
         topic, run = "", list[bytes]()
         _check_payloads(payloads, first)
-        for number, (row, message_id, data) in enumerate(zip(_metadata(batch), ids, payloads, strict=True), first):
+        for number, (row, message_id, data) in enumerate(
+            zip(_metadata(batch, first), ids, payloads, strict=True), first
+        ):
             if row.topic is None:
                 row = row._replace(topic=self._topic)
             try:
@@ -203,25 +205,58 @@ class RowEncoder:
         return series
 
 
-def _payloads(batch: pa.RecordBatch, content_type: str | None) -> tuple[list[bytes], str]:
+def _payloads(batch: pa.RecordBatch, content_type: str | None, first: int) -> tuple[list[bytes], str]:
     """The bytes of each row's payload, None for null, and their content type."""
-    import pyarrow as pa
     import pyarrow.types as is_type
 
     if PAYLOAD not in batch.schema.names:
-        return [pack(row, sound=True) for row in batch.to_pylist(maps_as_pydicts="strict")], MSGPACK_TYPE
+        return packed_rows(values_of(batch, first), first), MSGPACK_TYPE
     column = batch.column(PAYLOAD)
     if is_type.is_string(column.type) or is_type.is_large_string(column.type):
-        return column.cast(pa.binary()).to_pylist(), content_type or TEXT_TYPE
+        return _utf8(column, first), content_type or TEXT_TYPE
     if is_type.is_binary(column.type) or is_type.is_large_binary(column.type):
         return column.to_pylist(), content_type or BYTES_TYPE
-    return [pack(value, sound=True) for value in column.to_pylist(maps_as_pydicts="strict")], MSGPACK_TYPE
+    values = [row[PAYLOAD] for row in values_of(batch.select([PAYLOAD]), first)]
+    return packed_rows(values, first), MSGPACK_TYPE
 
 
-def _metadata(batch: pa.RecordBatch) -> Iterator[_Metadata]:
+def _utf8(column: pa.Array, first: int) -> list[bytes]:
+    import pyarrow as pa
+
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        values_of(pa.RecordBatch.from_arrays([column], [PAYLOAD]), first)  # which row it is
+    texts: list[bytes] = column.cast(pa.binary()).to_pylist()
+    return texts
+
+
+def values_of(batch: pa.RecordBatch, first: int) -> list[dict[str, Any]]:
+    """The rows of a batch that begins at row ``first``. Raises UnserialisableError, which names row and column."""
+    from speed.spark.declared import MisfitError, rows_of
+
+    try:
+        return rows_of(batch)
+    except MisfitError as error:
+        raise UnserialisableError(f"row {first + error.row} of the partition: column {error}") from None
+
+
+def packed_rows(values: Sequence[Any], first: int) -> list[bytes]:
+    """Each value packed. Raises UnserialisableError, which names the row."""
+    packed = []
+    for row, value in enumerate(values):
+        try:
+            packed.append(pack(value, PAYLOAD, sound=True))
+        except SpeedError as error:
+            raise type(error)(*_located(error, first + row)) from None
+    return packed
+
+
+def _metadata(batch: pa.RecordBatch, first: int) -> Iterator[_Metadata]:
     absent = [None] * batch.num_rows
     names = batch.schema.names
-    columns = (batch.column(name).to_pylist(maps_as_pydicts="strict") if name in names else absent for name in METADATA)
+    rows = values_of(batch.select([name for name in METADATA if name in names]), first)
+    columns = ([row[name] for row in rows] if name in names else absent for name in METADATA)
     return map(_Metadata, *columns)
 
 

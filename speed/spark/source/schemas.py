@@ -6,13 +6,10 @@ sees. A protobuf payload tells its fields by their numbers: any version of its s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
-
-import pyarrow.types as is_type
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
@@ -54,15 +51,15 @@ class Schemas:
 
         Raises SchemaError if their schema is not known, SchemasAwayError if that cannot be found out for the moment.
         """
-        return self._avro(head, kind) if head.content_type == AVRO_TYPE else self._protobuf(head, kind)
+        return self._avro(head) if head.content_type == AVRO_TYPE else self._protobuf(head, kind)
 
-    def _avro(self, head: Head, kind: pa.DataType) -> Decode:
+    def _avro(self, head: Head) -> Decode:
         reader = _parsed(self.format, self.file) if self.format == "avro" else None
         writer = self._named(head) or self._unnamed(head, reader)
         if not isinstance(writer, AvroSchema):
             raise SchemaError("it is Avro, and the schema that it names is not")
         assert reader is None or isinstance(reader, AvroSchema)
-        return lambda payload: fitted(writer.decode(payload, reader), kind)
+        return lambda payload: writer.decode(payload, reader)
 
     def _unnamed(self, head: Head, reader: Schema | None) -> Schema:
         """The schema file, unless the payload was written by another one: it would be misread."""
@@ -103,17 +100,6 @@ _registry = lru_cache(maxsize=8)(SchemaRegistry)
 def _unknown(head: Head) -> SchemaError:
     named = f"{head.schema_name} of version {head.schema_version}" if head.schema_name else "which it does not name"
     return SchemaError(f"its schema, {named}, is not known: give schemaRegistry or schemaFile, or read it as binary")
-
-
-def fitted(value: Any, kind: pa.DataType) -> Any:
-    """A decoded value as Arrow takes it for a type: of a record only the fields that are wanted."""
-    if isinstance(value, Mapping) and is_type.is_struct(kind):
-        return {field.name: fitted(value.get(field.name), field.type) for field in kind}
-    if isinstance(value, Mapping) and is_type.is_map(kind):
-        return [(name, fitted(one, kind.item_type)) for name, one in value.items()]
-    if isinstance(value, list) and is_type.is_list(kind):
-        return [fitted(one, kind.value_type) for one in value]
-    return str(value) if isinstance(value, UUID) and is_type.is_string(kind) else value
 
 
 def schemas_of(options: ReadOptions) -> Schemas:

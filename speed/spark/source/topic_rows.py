@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.topic_messages import outgoing
 from speed.errors import ConfigurationError, UnserialisableError
-from speed.spark.source.rows import PAYLOAD, check_value
+from speed.spark.source.rows import PAYLOAD, check_value, packed_rows, values_of
 from speed.topic import Topic
-from speed.wire.value import pack
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 TOPIC_ROW_COLUMNS = {"key": "string", "properties": "map<string,string>", "deliver_at": "timestamp"}
 """Columns beside ``payload``, each optional, and so is each of their values."""
 _ROWS_OF_EPOCH = 1 << 32
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def check_topic_rows(schema: StructType) -> None:
@@ -56,16 +57,15 @@ class TopicRows:
         self._topic.publish_all(self._messages(batch), producer=self._producer, timeout=self._timeout_seconds)
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        rows = batch.to_pylist(maps_as_pydicts="strict")
-        for row in rows:
+        for row in values_of(batch, self.rows):
             about: dict[str, Any] = row if PAYLOAD in batch.schema.names else {PAYLOAD: row}
             if about[PAYLOAD] is None:
                 raise UnserialisableError(f"row {self.rows} of the partition: payload is null")
-            payload = pack(about[PAYLOAD], PAYLOAD, sound=True)
+            (payload,) = packed_rows([about[PAYLOAD]], self.rows)
             due = _unix_ms(about.get("deliver_at"))
             yield outgoing(payload, about.get("key"), about.get("properties"), due, self._first + self.rows)
             self.rows += 1
 
 
 def _unix_ms(moment: datetime.datetime | None) -> int:
-    return 0 if moment is None else int(moment.timestamp() * 1000)
+    return 0 if moment is None else (moment - _EPOCH) // _MILLISECOND

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
+import sys
 
 import click
 import pytest
@@ -13,9 +15,10 @@ from speed.cli.app import COMMANDS
 from speed.cli.app import speed as speed_command
 from speed.cli.bench import spread
 from speed.cli.keys import rotated
-from speed.cli.output import as_json, bytes_text, seconds_text
+from speed.cli.options import span
+from speed.cli.output import answer_of, as_json, bytes_text, print_value, seconds_text, show_what_can_be_shown
 from speed.cli.talk import parse_arguments
-from speed.errors import KeyFileError, SpeedError, exit_status
+from speed.errors import KeyFileError, SpeedError, WireError, exit_status
 
 
 def test_values_that_are_json_are_taken_as_json_and_others_as_text() -> None:
@@ -47,6 +50,35 @@ def test_values_without_json_form_are_printed_as_text() -> None:
     time = datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc)
     printed = json.loads(as_json({"data": b"\x00\xff", 5: (time,)}))
     assert printed == {"data": "AP8=", "5": ["2026-01-02T00:00:00+00:00"]}
+
+
+def test_what_is_printed_is_always_json() -> None:
+    odd = {"a": float("nan"), "b": [float("inf"), float("-inf")], "c": {1: "x", "1": "y"}, "d": {2: "z"}}
+    printed = json.loads(as_json(odd), parse_constant=pytest.fail)
+    assert printed == {"a": "NaN", "b": ["Infinity", "-Infinity"], "c": [[1, "x"], ["1", "y"]], "d": {"2": "z"}}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "as_value", "as_line"), [("latin-1", '["\\u00e9\\u2603"]', "é\\u2603"), ("utf-8", '["é☃"]', "é☃")]
+)
+def test_what_the_output_has_no_letters_for_is_escaped(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, as_value: str, as_line: str
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding))
+    show_what_can_be_shown()
+    print_value(["é☃"], True)
+    print_value("é☃", False)
+    sys.stdout.flush()
+    assert raw.getvalue().decode(encoding) == f"{as_value}\n{as_line}\n"
+
+
+def test_an_answer_of_another_form_names_its_node() -> None:
+    def read(described: dict[str, int]) -> int:
+        return described["end"]
+
+    with pytest.raises(WireError, match="BAD_PAYLOAD: evil answered with what is no such answer"), answer_of("evil"):
+        read({})
 
 
 def test_spans_and_sizes_are_readable() -> None:
@@ -106,3 +138,12 @@ def test_a_rotation_in_steps_never_leaves_a_node_without_the_sealing_key() -> No
 def test_a_spread_of_times_has_its_percentiles() -> None:
     figures = spread([float(n) for n in range(100)])
     assert (figures["p50Seconds"], figures["p99Seconds"], figures["maxSeconds"]) == (50.0, 99.0, 99.0)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e9", "soon"])
+def test_an_option_of_seconds_takes_numbers_of_seconds(text: str) -> None:
+    assert (span("seconds")("1.5"), span("seconds")("-1"), span("days", 0)("0")) == (1.5, -1.0, 0.0)
+    with pytest.raises(click.BadParameter, match="is no number of seconds below 1000000000"):
+        span("seconds")(text)
+    with pytest.raises(click.BadParameter, match="is no number of days from 0 and below"):
+        span("days", 0)("-1")

@@ -103,10 +103,10 @@ def test_a_sound_answer_to_a_question_passes() -> None:
         "counters": {"gaps": 1},
         "services": {"add": row},
     }
-    assert checked_answer("STATS", stats) is stats
+    assert checked_answer("STATS", stats, "evil") is stats
     for change in ({"services": {"add": {**row, "lastError": None}}}, {"counters": {"gaps": "1"}}, {"lanes": True}):
         with pytest.raises(WireError):
-            checked_answer("STATS", {**stats, **change})
+            checked_answer("STATS", {**stats, **change}, "evil")
 
 
 def test_a_local_error_says_that_nothing_was_written_and_keeps_saying_it() -> None:
@@ -118,16 +118,17 @@ def test_a_local_error_says_that_nothing_was_written_and_keeps_saying_it() -> No
 def test_the_counters_of_a_peer_are_checked_before_a_program_sees_them() -> None:
     row = {"numRequests": 1, "numErrors": 0, "lastError": "", "processingSeconds": 0.5, "averageSeconds": 0.5}
     stats = {"name": "b", "uptimeSeconds": 1.5, "pendingCalls": 0, "lanes": 1, "counters": {"gaps": 1}}
-    assert checked_answer("STATS", {**stats, "services": {"tax": row}})["services"] == {"tax": row}
-    for odd in ([], {"tax": []}, {1: row}, {"tax": {**row, "numErrors": "0"}}):
-        with pytest.raises(WireError, match="services"):
-            checked_answer("STATS", {**stats, "services": odd})
+    assert checked_answer("STATS", {**stats, "services": {"tax": row}}, "evil")["services"] == {"tax": row}
+    wrong = ({"numErrors": "0"}, {"numErrors": -1}, {"averageSeconds": float("nan")}, {"processingSeconds": 1 << 63})
+    for odd in ([], {"tax": []}, {1: row}, *({"tax": {**row, **one}} for one in wrong)):
+        with pytest.raises(WireError, match="answer of evil to STATS has no services"):
+            checked_answer("STATS", {**stats, "services": odd}, "evil")
     with pytest.raises(WireError, match="no map"):
-        checked_answer("STATS", [stats])
+        checked_answer("STATS", [stats], "evil")
 
 
 @pytest.mark.parametrize("odd", [None, "tax", [1], {"tax": 1}])
 def test_names_of_services_are_a_list_of_texts(odd: Any) -> None:
-    assert checked_answer("SERVICES", {"services": ["tax"]}) == {"services": ["tax"]}
+    assert checked_answer("SERVICES", {"services": ["tax"]}, "evil") == {"services": ["tax"]}
     with pytest.raises(WireError, match="services"):
-        checked_answer("SERVICES", {"services": odd})
+        checked_answer("SERVICES", {"services": odd}, "evil")

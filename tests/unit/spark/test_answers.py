@@ -13,11 +13,9 @@ from speed import columns
 from speed.errors import ExecutionFailedError
 from speed.spark.answers import promised_arrays
 
-SOURCE = "geo.distance, batch 3 (rows 0 to 1 of the partition)"
 
-
-def arrays(answer: Any, *fields: pa.Field, rows: int | None = 2) -> list[list[Any]]:
-    found = promised_arrays(answer, pa.schema(fields), rows, SOURCE)
+def arrays(answer: Any, *fields: pa.Field, rows: int | None = 2, named: bool = True) -> list[list[Any]]:
+    found = promised_arrays(answer, pa.schema(fields), rows, named=named)
     assert [array.type for array in found] == [field.type for field in fields]
     return [array.to_pylist() for array in found]
 
@@ -61,6 +59,8 @@ def test_numbers_become_other_numbers_that_hold_them(values: list[Any], promised
         ([1, 2**40], pa.int32()),
         ([1.5, 2.0], pa.int64()),
         ([Decimal("1.25"), None], pa.decimal128(10, 1)),
+        ([1e300, 1.0], pa.float32()),
+        ([1.125, None], pa.decimal128(10, 2)),
         (["1", "2"], pa.int64()),
         ([1, 2], pa.string()),
         ([True, False], pa.int64()),
@@ -71,13 +71,15 @@ def test_numbers_become_other_numbers_that_hold_them(values: list[Any], promised
     ],
 )
 def test_anything_else_is_the_services_failure(values: list[Any], promised: pa.DataType) -> None:
-    with pytest.raises(ExecutionFailedError, match=r"geo\.distance, batch 3 .* answered with .* for 'c', promised was"):
+    with pytest.raises(ExecutionFailedError, match=r"the answer for 'c' is .* hold|range") as failed:
         arrays(columns.from_values(values), pa.field("c", promised))
+    assert failed.value.details["row"] in (0, 1)
 
 
 def test_a_null_that_was_promised_not_to_be_names_its_row() -> None:
-    with pytest.raises(ExecutionFailedError, match=r"batch 3 .* null for 'c' in row 1, which was promised NOT NULL"):
+    with pytest.raises(ExecutionFailedError, match=r"the answer for 'c' is null, .* promised NOT NULL") as failed:
         arrays(columns.from_values([1, None]), pa.field("c", pa.int64(), nullable=False))
+    assert failed.value.details == {"row": 1}
 
 
 def test_several_columns_come_by_name_and_in_the_promised_order() -> None:
@@ -88,15 +90,48 @@ def test_several_columns_come_by_name_and_in_the_promised_order() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (columns.from_values([1]), r"answered with \[1\] rows, promised were 2 rows"),
-        (3, "answered with int"),
-        ({"a": 3}, "answered with dict"),
-        ({"b": columns.from_values([1, 2])}, r"answered without the promised columns \['a'\]"),
+        (columns.from_values([1]), r"the answer has \[1\] rows, promised were 2 rows"),
+        (3, "the answer is int"),
+        ({"a": 3}, "the answer is dict"),
     ],
 )
 def test_another_form_is_the_services_failure(answer: Any, says: str) -> None:
     with pytest.raises(ExecutionFailedError, match=says):
         arrays(answer, pa.field("a", pa.int64()))
+
+
+A, B = pa.field("a", pa.int64()), pa.field("b", pa.string())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"a": columns.from_values([None, None], "float64")},
+        {},
+        {"other": columns.from_values([1, 2])},
+        columns.from_values([None, None], "float64"),
+    ],
+    ids=["no row has b", "no row has any", "rows have others", "all rows are null"],
+)
+def test_what_the_rows_of_a_batch_lack_is_null_as_the_promise_says(answer: Any) -> None:
+    assert arrays(answer, A, B) == [[None, None], [None, None]]
+    assert arrays(answer, B) == [[None, None]]
+
+
+def test_what_the_rows_lack_and_was_promised_not_to_be_null_names_its_row() -> None:
+    with pytest.raises(ExecutionFailedError, match=r"the answer for 'b' is nothing, .* promised NOT NULL") as failed:
+        arrays({"a": columns.from_values([1, 2])}, A, B.with_nullable(False))
+    assert failed.value.details == {"row": 0}
+
+
+def test_a_function_of_columns_takes_one_column_and_no_map_of_others() -> None:
+    with pytest.raises(ExecutionFailedError, match=r"the answer has the columns \['b'\], promised was one column"):
+        arrays({"b": columns.from_values([1, 2])}, pa.field("value", pa.int64()), named=False)
+
+
+def test_a_column_that_is_not_null_is_no_map() -> None:
+    with pytest.raises(ExecutionFailedError, match=r"the answer is one column, promised were columns"):
+        arrays(columns.from_values([1, None]), A, B)
 
 
 def test_columns_of_different_lengths_are_refused_where_any_number_of_rows_may_come() -> None:

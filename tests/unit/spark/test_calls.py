@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from speed.errors import ConfigurationError, InvalidNameError
+from speed import columns
+from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError
 from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings
-from speed.spark.calls import halved
+from speed.spark.answers import promised_arrays
+from speed.spark.calls import BatchCalls, halved
 from speed.spark.executor import worker_name
 from speed.spark.metrics import Counts, Reports
+from speed.spark.schema import check_names
 
 
 def batch(rows: int, size: int) -> pa.RecordBatch:
@@ -85,6 +91,8 @@ def test_the_name_of_a_worker_keeps_the_naming_rule(application: str) -> None:
         ({"batch_bytes": 0}, "use 1 to 16777216"),
         ({"on_error": "skip"}, "use one of raise, null"),
         ({"timeout_seconds": -1.0}, "cannot be negative"),
+        ({"timeout_seconds": math.nan}, "timeout_seconds is nan; use a number of seconds"),
+        ({"wait_seconds": math.inf}, "wait_seconds is inf; use a number of seconds"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(options: dict[str, object], says: str) -> None:
@@ -98,3 +106,66 @@ def test_settings_that_contradict_each_other_are_refused(options: dict[str, obje
 def test_what_no_node_or_service_is_called_is_not_waited_for(names: dict[str, str]) -> None:
     with pytest.raises(InvalidNameError):
         CallSettings(**{"node": "geo.*", "service": "distance", **names})  # type: ignore[arg-type]
+
+
+class Asked:
+    """A node whose calls are answered by a function of their columns, and what sees it alone."""
+
+    name = "etl"
+
+    def __init__(self, service: Any) -> None:
+        self.node = self
+        self._service = service
+        self._entry = SimpleNamespace(name="geo", generation=1, allow=["etl"])
+
+    def entries(self) -> list[Any]:
+        return [self._entry]
+
+    def submit(self, target: str, service: str, arguments: dict[str, Any], *, timeout: float) -> Future[Any]:
+        future = Future[Any]()
+        future.set_result(self._service(**arguments))
+        return future
+
+
+FLOAT = pa.schema([pa.field("b", pa.float32())])
+
+
+def asked(service: Any, array: pa.Array, promised: pa.Schema = FLOAT, **options: Any) -> list[Any]:
+    """What comes for the rows of ``array``; None for a part that failed."""
+    live: Any = Asked(service)
+    settings = CallSettings("geo", "service", **options)
+    calls = BatchCalls(live, settings, None, lambda answer, rows: promised_arrays(answer, promised, rows))
+    parts = calls.answers([pa.RecordBatch.from_arrays([array], ["a"])])
+    return [None if part.failed else part.result[0].to_pylist() for part in parts]
+
+
+def test_a_value_that_its_promised_type_does_not_hold_names_row_and_column_or_is_null() -> None:
+    rows = pa.array([1.0, 1e300, 2.0])
+    says = r"geo\.service, batch 0 \(rows 0 to 2 of the partition\), row 1: the answer for 'b' is beyond the range"
+    with pytest.raises(SpeedError, match=says):
+        asked(lambda a: a, rows)
+    assert asked(lambda a: a, rows, on_error="null") == [None]
+    assert asked(lambda a: a, rows, on_error="null", idempotent=True) == [[1.0], None, [2.0]]
+
+
+def test_an_answer_of_another_form_is_an_error_whatever_becomes_null() -> None:
+    with pytest.raises(SpeedError, match=r"geo\.service, batch 0 .*: the answer is int, promised were columns"):
+        asked(lambda a: 7, pa.array([1.0]), on_error="null")
+
+
+def test_text_that_is_not_utf8_names_row_and_column_or_is_null() -> None:
+    rows = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+    with pytest.raises(InvalidArgumentsError, match=r"row 1: column 'a' is text that is not UTF-8"):
+        asked(lambda a: columns.from_values([1.0] * a.rows), rows)
+    assert asked(lambda a: columns.from_values([1.0] * a.rows), rows, on_error="null") == [None]
+    assert asked(lambda a: columns.from_values([1.0] * a.rows), rows, on_error="null", idempotent=True) == [
+        [1.0],
+        None,
+        [1.0],
+    ]
+
+
+def test_names_that_differ_in_case_alone_are_one_name_as_to_spark() -> None:
+    with pytest.raises(ConfigurationError, match="has a column 'x' already, and 'X' is returned"):
+        check_names(["x"], ["x"], ["X"])
+    check_names(["x"], ["x"], ["X"], exact_case=True)

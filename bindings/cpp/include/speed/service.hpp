@@ -136,7 +136,7 @@ using ServiceFunction = std::function<Response(const Request&)>;
 // arguments are handed to it row by row, and its results make a column, of the kind of the first that is not nil: integers,
 // floats, booleans, text, bytes or instants. Maps make a column for each key. The first row that fails is named, whatever
 // it threw. A decimal arrives as text, `-12.50`. `kind` is that of the results where the first does not tell it: integers as
-// float64, text or integers as decimal(38, 18).
+// float64, text or integers as decimals: decimal(38, 18), or with the scale that the digits need where that does not hold them.
 ServiceFunction by_row(ServiceFunction row, std::optional<Column::Kind> kind = std::nullopt);
 
 }  // namespace speed

@@ -1,4 +1,5 @@
 // Batches: columns among the arguments of a call (C-6, C-7).
+#include <algorithm>
 #include <map>
 
 #include "core/fault.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 using Kind = Column::Kind;
 
-constexpr int default_scale = 18;
+constexpr int usual_scale = 18;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -86,6 +87,18 @@ std::optional<std::string> decimal_in(const Value& result) {
   return std::to_string(result.as<std::int64_t>());
 }
 
+bool fits(const std::optional<std::string>& row, int scale) {
+  return !row || wire::unscaled(*row, wire::max_precision, scale);
+}
+
+// The usual scale, unless a row does not fit into it: then as many digits as any row has behind its point.
+int scale_of(const std::vector<std::optional<std::string>>& rows) {
+  int behind = 0;
+  for (const auto& row : rows) behind = std::max(behind, row ? wire::digits_behind(*row) : 0);
+  const bool is_usual = std::ranges::all_of(rows, [](const auto& row) { return fits(row, usual_scale); });
+  return is_usual ? usual_scale : std::min(behind, wire::max_precision);
+}
+
 Column decimals_column(const std::vector<Value>& results) {
   std::vector<std::optional<std::string>> rows;
   for (const Value& result : results) {
@@ -94,11 +107,14 @@ Column decimals_column(const std::vector<Value>& results) {
     } catch (const ConversionError& error) {
       misfit(rows.size(), std::string(": ") + error.what());
     }
-    if (rows.back() && !wire::unscaled(*rows.back(), wire::max_precision, default_scale)) {
-      misfit(rows.size() - 1, " does not fit into a column of decimal(38, 18)");
-    }
   }
-  return Column::decimals(rows, wire::max_precision, default_scale);
+  const int scale = scale_of(rows);
+  const auto other = std::ranges::find_if_not(rows, [scale](const auto& row) { return fits(row, scale); });
+  if (other != rows.end()) {
+    misfit(static_cast<std::size_t>(other - rows.begin()),
+           " does not fit into a column of decimal(38, " + std::to_string(scale) + ")");
+  }
+  return Column::decimals(rows, wire::max_precision, scale);
 }
 
 Column instants_column(const std::vector<Value>& results) {

@@ -46,6 +46,11 @@ std::optional<Int128> unscaled(std::string_view text, int precision, int scale) 
   return is_negative ? -number : number;
 }
 
+int digits_behind(std::string_view text) {
+  const std::size_t point = text.find('.');
+  return point == std::string_view::npos ? 0 : static_cast<int>(without_trailing_zeros(text.substr(point + 1)).size());
+}
+
 std::string decimal_text(Int128 unscaled, int scale) {
   auto rest = static_cast<Unsigned128>(unscaled);
   if (unscaled < 0) rest = 0 - rest;

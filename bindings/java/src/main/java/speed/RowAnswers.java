@@ -24,7 +24,7 @@ import speed.wire.ServiceCode;
 /** What a service answered row by row, as columns. */
 final class RowAnswers {
     private static final int PRECISION = 38;
-    private static final int SCALE = 18;
+    private static final int USUAL_SCALE = 18;
     private static final Map<Class<?>, Kind> KINDS = Map.of(
             Long.class, Kind.INT64,
             Double.class, Kind.FLOAT64,
@@ -113,10 +113,11 @@ final class RowAnswers {
 
     private static Column column(List<Object> cells, Kind kind) {
         cells.replaceAll(cell -> fitting(kind, cell));
+        int scale = kind == Kind.DECIMAL ? scale(cells) : 0;
         try {
-            return made(kind, cells);
+            return made(kind, scale, cells);
         } catch (UnserialisableException misfit) {
-            int row = firstMisfit(kind, cells);
+            int row = firstMisfit(kind, scale, cells);
             throw misfit(row, "is " + kind(cells.get(row)) + " and does not fit into a column of " + kind);
         }
     }
@@ -131,16 +132,31 @@ final class RowAnswers {
         return kind == Kind.DECIMAL ? new BigDecimal(cell.toString()) : cell;
     }
 
-    @SuppressWarnings("unchecked") // a row that is no decimal is refused as one that does not fit
-    private static Column made(Kind kind, List<?> cells) {
-        return kind == Kind.DECIMAL ? Column.decimals(PRECISION, SCALE, (List<BigDecimal>) cells) : Column.of(kind, cells);
+    /** The usual scale, unless a row does not fit into it: then as many digits as any row has behind its point. */
+    private static int scale(List<Object> cells) {
+        int before = 0;
+        int behind = 0;
+        for (Object cell : cells) {
+            if (cell instanceof BigDecimal decimal) {
+                BigDecimal plain = decimal.stripTrailingZeros();
+                before = Math.max(before, plain.precision() - plain.scale());
+                behind = Math.max(behind, plain.scale());
+            }
+        }
+        boolean isUsual = before <= PRECISION - USUAL_SCALE && behind <= USUAL_SCALE;
+        return isUsual ? USUAL_SCALE : Math.min(behind, PRECISION);
     }
 
-    private static int firstMisfit(Kind kind, List<Object> cells) {
+    @SuppressWarnings("unchecked") // a row that is no decimal is refused as one that does not fit
+    private static Column made(Kind kind, int scale, List<?> cells) {
+        return kind == Kind.DECIMAL ? Column.decimals(PRECISION, scale, (List<BigDecimal>) cells) : Column.of(kind, cells);
+    }
+
+    private static int firstMisfit(Kind kind, int scale, List<Object> cells) {
         int row = 0;
         try {
             for (; row < cells.size(); row++) {
-                made(kind, Collections.singletonList(cells.get(row)));
+                made(kind, scale, Collections.singletonList(cells.get(row)));
             }
         } catch (UnserialisableException misfit) {
             return row;

@@ -35,7 +35,8 @@ public interface Service {
 
     /**
      * The same for answers whose first does not tell the kind of their column: whole numbers among floats, or among
-     * decimals, which become decimal(38, 18). Columns of maps and records have the kind of their own first value.
+     * decimals, which become decimal(38, 18), or have the scale that their digits need where that does not hold them.
+     * Columns of maps and records have the kind of their own first value.
      *
      * @param row answers one row with a value, a map, a record, or null
      * @param kind of the column of answers

@@ -105,8 +105,16 @@ class RowServiceTest {
         assertEquals(List.of(38, 18), List.of(column.precision(), column.scale()));
         assertEquals(new BigDecimal("1.25"), ((BigDecimal) column.get(0)).stripTrailingZeros());
         assertEquals(new BigDecimal("3"), ((BigDecimal) column.get(2)).stripTrailingZeros());
-        assertEquals(1L, refusal(BigDecimal.ONE, new BigDecimal("1e-19")).details().get("row"));
-        assertEquals(1L, refusal(BigDecimal.ONE, new BigDecimal("1e20")).details().get("row"));
+    }
+
+    @Test
+    void decimalsThatDoNotFitIntoThatHaveTheScaleOfTheirDigits() throws Exception {
+        Column fine = (Column) answered(BigDecimal.ONE, new BigDecimal("1e-19"));
+        assertEquals(List.of(38, 19), List.of(fine.precision(), fine.scale()));
+        Column large = (Column) answered(new BigDecimal("1e37"), new BigDecimal("1.00"));
+        assertEquals(List.of(38, 0), List.of(large.precision(), large.scale()));
+        assertEquals(1L, refusal(BigDecimal.ONE, new BigDecimal("1e38")).details().get("row"));
+        assertEquals(0L, refusal(new BigDecimal("1e20"), new BigDecimal("1e-19")).details().get("row"));
     }
 
     @Test
