@@ -159,6 +159,15 @@ class Registration:
             self._lease.lose()
             raise self._lost("its lease ran out before it could be renewed")
 
+    def check_held_still(self) -> None:
+        """LeaseLostError if the lease ran out while an envelope was written: its receiver may have given it up."""
+        if time.monotonic_ns() // 1_000_000 > self._lease.expires_ms:
+            self._lease.lose()
+            raise self._lost(
+                "its lease ran out while it wrote, and what it wrote may not have been delivered: "
+                "ask the receiver before you send it again"
+            )
+
     def heartbeat(self) -> None:
         """Renew the lease: one write in place; nothing once the entry was removed to leave (R-14).
 
