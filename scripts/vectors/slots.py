@@ -29,8 +29,8 @@ def slots() -> dict[str, Any]:
         "about": "L-28. `heads` are plaintexts of envelopes with the flag SLOTTED. A payload of `payloads` has byte "
         "i = i modulo 251; `slot` is what its slot holds, `slot_sha256` the hash of that. `invalid_pieces` open as "
         "nothing: `hex` is read at the place of piece `index` under `key`. `choices` (L-29): the slots of a link as "
-        "[number, file bytes, whether it is free], the bytes that the payload `needs`, and those that the window leaves "
-        "for the free ones with the one that is taken; `slot` (0: none), how long it is then, and `removed` in order.",
+        "[number, file bytes, whether it is free], the bytes that the payload `needs`, and those that the window "
+        "leaves for the free ones with the one that is taken; `slot` (0: none), how long it is then, and `removed` in order.",
         "heads": [
             {
                 "name": name,

@@ -177,7 +177,8 @@ class Links:
     def _make_space(self, full: OutgoingLink) -> bool:
         """Remove the free slots of the other links: whether there were any. The caller holds the lock of ``full``."""
         others = [link for link in list(self._links.values()) if link is not full]
-        return any([link.release_slots(idle=False) for link in others])
+        freed = [link.release_slots(idle=False) for link in others]
+        return any(freed)
 
     def _left_nothing(self, target: str) -> bool:
         return not os.path.lexists(names.node_dir(self._context.root, target))

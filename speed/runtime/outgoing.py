@@ -295,9 +295,9 @@ class OutgoingLink:
             return self._writer.begin_slot(payload_bytes)
 
     def release_slots(self, *, idle: bool) -> bool:
-        """Remove slots that are free, with ``idle`` those that were not used since the last call; whether there were any.
+        """Remove free slots, with ``idle`` those that were not used since the last call; not while somebody writes.
 
-        Not while somebody writes.
+        Whether there were any.
         """
         if not self.lock.acquire(blocking=False):
             return False

@@ -101,6 +101,13 @@ void Registration::check_held() {
   check_lease(monotonic_ms());
 }
 
+void Registration::check_still_held() {
+  if (!is_over()) return;
+  const std::lock_guard guard(lock_);
+  lose("its lease ran out while it wrote, and what it wrote may not have been delivered: ask the receiver before "
+       "you send it again");
+}
+
 void Registration::heartbeat() {
   const std::lock_guard guard(lock_);
   if (!fd_) return;  // it was removed meanwhile

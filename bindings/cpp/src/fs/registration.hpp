@@ -38,6 +38,8 @@ class Registration {
 
   // LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick.
   void check_held();
+  // The same after a write: its receiver may have given it up.
+  void check_still_held();
 
   // Renews the lease: one write in place, none once it was removed. LeaseLostError when the name is another's;
   // std::system_error to try again.

@@ -279,9 +279,9 @@ public final class Posix {
         }
     }
 
-    /** Leaves nothing in a file, if that can be done. */
-    static void cut(int descriptor) {
-        Libc.ftruncate(descriptor, 0);
+    /** Leaves so many bytes of a file, if that can be done. */
+    static void cut(int descriptor, long bytes) {
+        Libc.ftruncate(descriptor, bytes);
     }
 
     static void sync(int descriptor) throws PosixException {

@@ -55,6 +55,14 @@ public final class Registration {
         }
     }
 
+    /** The same after a write: its receiver may have given it up. */
+    public void checkStillHeld() {
+        if (isOver()) {
+            throw lost("its lease ran out while it wrote, and what it wrote may not have been delivered: "
+                    + "ask the receiver before you send it again");
+        }
+    }
+
     /**
      * Renews the lease: one write in place; nothing once the entry was removed. LeaseLostException when the name
      * is another's.
