@@ -32,6 +32,7 @@ def take_away(root: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
+@pytest.mark.parametrize("engine", ["python", "native"])
 @pytest.mark.parametrize(
     "ask",
     [
@@ -45,8 +46,8 @@ def take_away(root: Path) -> None:
     ],
     ids=["nodes", "publish", "send", "call", "services", "wait_for", "send to nobody"],
 )
-def test_a_node_whose_root_is_gone_says_so_and_what_to_do(place: Path, ask: Ask) -> None:
-    options = {"root": place, "key": place.parent / "key", "engine": "python"}
+def test_a_node_whose_root_is_gone_says_so_and_what_to_do(place: Path, ask: Ask, engine: str) -> None:
+    options = {"root": place, "key": place.parent / "key", "engine": engine}
     with speed.Node("billing", allow=["analytics"], **options) as billing, speed.Node("analytics", **options) as node:
         billing.subscribe("news", lambda _: None)
         assert until(lambda: node.publish("news", 1) == 1)
