@@ -14,7 +14,7 @@ from speed.core.log import logger
 from speed.errors import NameTakenError
 from speed.fs import claim
 from speed.fs.entry_file import check_reachable
-from speed.fs.fence import has_unopened_lanes
+from speed.fs.fence import generation_left, has_unopened_lanes
 from speed.fs.floor import floor_of
 from speed.fs.identity import boot_id, identity
 from speed.fs.registry import Registry
@@ -34,7 +34,7 @@ MAX_ATTEMPTS = 64
 
 
 class Won(NamedTuple):
-    """A claim of this process, and the highest number that was claimed before; 0 where there was none.
+    """A claim of this process, and the highest generation that was used before; 0 where there was none.
 
     The claim of who sweeps is ephemeral if the last life of the name was.
     """
@@ -70,21 +70,30 @@ def win(registry: Registry, name: str, claimant: claim.Claimant, *, waits: bool 
             continue  # published since it was judged: judge that entry
         if newest != registry.newest_generation(name):
             continue
-        won = _take(registry, name, newest, judged, claimant)
+        won = _take(registry, name, newest, judged, claimant, entry)
         if won is not None:
             return won
     raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
 
 
 def _take(
-    registry: Registry, name: str, newest: int, judged: claim.Claimant | None, claimant: claim.Claimant
+    registry: Registry,
+    name: str,
+    newest: int,
+    judged: claim.Claimant | None,
+    claimant: claim.Claimant,
+    entry: Entry | None,
 ) -> Won | None:
-    """The first claim above ``newest``, which ``judged`` made, and the floor; None if others were quicker."""
+    """The first claim above ``newest``, which ``judged`` made, what else was used, and the floor.
+
+    None if others were quicker.
+    """
     root, keyring = registry.root, registry.keyring
     check_reachable(root, name)
     floor = floor_of(root, name, keyring)
     former = claim.newest_told(root, name, keyring.registry_keys)
-    generation = max(newest, floor) + 1
+    used = _used(registry, name, newest, entry)
+    generation = max(used, floor) + 1
     claimant = replace(
         claimant,
         made_ms=_now_ms(),
@@ -98,9 +107,16 @@ def _take(
         and registry.newest_generation(name) == generation
         and floor_of(root, name, keyring) == floor
     ):
-        return Won(claimant, generation, newest)
+        return Won(claimant, generation, used)
     claim.remove(root, name, generation)  # others were quicker (R-21), or it may have been forgotten meanwhile
     return None
+
+
+def _used(registry: Registry, name: str, newest: int, entry: Entry | None) -> int:
+    """The highest generation that a name had: somebody may have removed its claims, but not all else it left."""
+    if not newest and entry is None:
+        return generation_left(registry.root, name, registry.keyring)
+    return newest if entry is None else max(newest, entry.generation)
 
 
 def _is_still(registry: Registry, name: str, newest: int, judged: claim.Claimant | None) -> bool:

@@ -111,7 +111,7 @@ class LaneWriter:
         L-5: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
         are not: the caller reuses the counters of the others only.
         """
-        if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS:
+        if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS or not os.fstat(self._dir).st_nlink:
             self._verify()
         if self._rename:
             self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)

@@ -80,7 +80,7 @@ def _register(registry: Registry, asked: _Asked, before_publish: Callable[[Won],
     registration = None
     try:
         before_publish(won)
-        registration = Registration(registry, _first_entry(asked, won))
+        registration = Registration(registry, _first_entry(asked, won), won.claimant)
         registration.publish()
         if won.claimant.is_expired(_now_ms()):
             raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
@@ -121,8 +121,11 @@ def _first_entry(asked: _Asked, won: Won) -> Entry:
 class Registration:
     """The entry of this process. Thread-safe by one lock; no other lock is taken under it."""
 
-    def __init__(self, registry: Registry, entry: Entry) -> None:
+    def __init__(self, registry: Registry, entry: Entry, claimant: claim.Claimant) -> None:
         self.entry = entry
+        self.claims_restored = 0
+        """How often somebody removed the claim, and it was made again."""
+        self._claimant = claimant
         self._registry = registry
         self._path = names.entry_path(registry.root, entry.name)
         self._lock = threading.Lock()
@@ -181,6 +184,21 @@ class Registration:
             self._set(last_heartbeat=time.time_ns() // 1_000_000, heartbeat_monotonic_ms=written)
             self._check_lease(_now_ms())
             self._lease.renewed(written, _now_ms())
+            with contextlib.suppress(OSError):  # the next one tries again
+                self._restore_claim()
+
+    def _restore_claim(self) -> None:
+        """Make the own claim again if somebody removed it: a later life would begin with a generation that was used.
+
+        LeaseLostError if a higher one is there; OSError.
+        """
+        root, name, generation = self._registry.root, self.entry.name, self.entry.generation
+        if os.path.lexists(names.claim_path(root, name, generation)):
+            return
+        self._registry.prepare()
+        self._check_claim()
+        if claim.take(root, name, generation, self._claimant, self._registry.keyring.registry_key):
+            self.claims_restored += 1
 
     def _check_lease(self, now: int) -> None:
         if self._lease.must_stop(now):
@@ -254,6 +272,9 @@ class Registration:
         with self._lock:
             if self._fd < 0:
                 return
+            with contextlib.suppress(OSError, SpeedError):
+                if self._is_at(self._path):  # or the whole root is gone
+                    self._restore_claim()
             with contextlib.suppress(OSError):  # or it stays without its node, hence stale after a lease
                 remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)

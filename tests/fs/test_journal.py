@@ -337,9 +337,7 @@ def test_a_full_disk_loses_nothing_that_was_recorded_and_recording_goes_on_when_
     assert place.numbers() == list(range(recorded + 3))
 
 
-def test_directories_that_are_made_above_a_journal_are_private_whatever_the_umask(
-    place: Place, tmp_path: Path
-) -> None:
+def test_directories_that_are_made_above_a_journal_are_private_whatever_the_umask(place: Place, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with writer_module.JournalWriter(str(tmp_path / "made/journal"), str(place.key)):

@@ -43,7 +43,7 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
       slots_(generation) {}
 
 void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
-  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
+  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds || status_of(lane_.get()).st_nlink == 0) verify();
   if (settings_.publish_whole) return publish(envelopes, ends.size());
   trim_slots(envelopes.size());
   if (!file_) open_file();
