@@ -30,7 +30,8 @@ def slots() -> dict[str, Any]:
         "i = i modulo 251; `slot` is what its slot holds, `slot_sha256` the hash of that. `invalid_pieces` open as "
         "nothing: `hex` is read at the place of piece `index` under `key`. `choices` (L-29): the slots of a link as "
         "[number, file bytes, whether it is free], the bytes that the payload `needs`, and those that the window "
-        "leaves for the free ones with the one that is taken; `slot` (0: none), how long it is then, and `removed` in order.",
+        "leaves for the free ones with the one that is taken; `slot` (0: none), how long it is then, and what is "
+        "`removed` in order.",
         "heads": [
             {
                 "name": name,

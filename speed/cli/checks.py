@@ -19,10 +19,10 @@ from speed.cli.output import bytes_text, seconds_text
 from speed.cli.storage import access, copies, mounted, owned, space
 from speed.core.trust import Trust
 from speed.errors import SpeedError, StorageError, WireError
+from speed.fs.claim import newest_of_all
 from speed.fs.floor import floor_of
 from speed.fs.keyfile import load_key_file
 from speed.fs.probe import filesystem_of
-from speed.fs.claim import newest_of_all
 from speed.fs.registry import Registry
 from speed.fs.root import trust_of
 from speed.fs.way import UntrustedError

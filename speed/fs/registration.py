@@ -16,7 +16,7 @@ from speed.fs import claim
 from speed.fs.claiming import Won, win
 from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
-from speed.fs.open import open_or_make, put_in_place, unlink_quietly, write_all, write_at_start
+from speed.fs.open import ensure_directory, open_or_make, put_in_place, unlink_quietly, write_all, write_at_start
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
@@ -195,7 +195,7 @@ class Registration:
         root, name, generation = self._registry.root, self.entry.name, self.entry.generation
         if os.path.lexists(names.claim_path(root, name, generation)):
             return
-        self._registry.prepare()
+        ensure_directory(names.claims_dir(root))
         self._check_claim()
         if claim.take(root, name, generation, self._claimant, self._registry.keyring.registry_key):
             self.claims_restored += 1
