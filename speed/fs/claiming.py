@@ -13,6 +13,7 @@ from speed.core.lease import Verdict
 from speed.core.log import logger
 from speed.errors import NameTakenError
 from speed.fs import claim
+from speed.fs.clock import monotonic_ms
 from speed.fs.entry_file import check_reachable
 from speed.fs.fence import generation_left, has_unopened_lanes
 from speed.fs.floor import floor_of
@@ -96,7 +97,7 @@ def _take(
     generation = max(used, floor) + 1
     claimant = replace(
         claimant,
-        made_ms=_now_ms(),
+        made_ms=monotonic_ms(),
         above=_forgotten(registry, name, newest, former, floor),
         ephemeral=claimant.ephemeral or (claimant.sweeps and former is not None and former.ephemeral),
     )
@@ -165,7 +166,7 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
     NameTakenError when it must be respected. A claim that says nothing may be one that its maker has only just created:
     it is read again.
     """
-    began, has_told = _now_ms(), False
+    began, has_told = monotonic_ms(), False
     while True:
         claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys)
         is_released = claim.is_released(registry.root, name, generation)
@@ -174,7 +175,7 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
         if is_released or (claimant is not None and claimant.is_dead):
             return True
         if claimant is not None and claimant.identity.boot_id == boot_id():
-            if claimant.sweeps and waits and claimant.holds(_now_ms()):
+            if claimant.sweeps and waits and claimant.holds(monotonic_ms()):
                 _wait_for_sweeper(registry, name, generation, claimant)
                 return False
             _respect_neighbour(registry, name, claimant)
@@ -185,10 +186,10 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
         entry = registry.read(name)
         if entry is not None and entry.generation >= generation:
             return True
-        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
+        if registry.newest_generation(name) > generation or monotonic_ms() >= began + lease_ms + registry.late_ms:
             return True
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
-        if not has_told and _now_ms() < began + lease_ms:
+        if not has_told and monotonic_ms() < began + lease_ms:
             _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
         has_told = True
 
@@ -214,19 +215,15 @@ def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) 
         raise NameTakenError(
             f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
         )
-    if claimant.holds(_now_ms()) if claimant.sweeps else not claimant.is_expired(_now_ms()):
+    if claimant.holds(monotonic_ms()) if claimant.sweeps else not claimant.is_expired(monotonic_ms()):
         raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
 
 
 def _wait_for_sweeper(registry: Registry, name: str, generation: int, claimant: claim.Claimant) -> None:
     """Wait for a sweep to end. Pushing it aside would let it remove what the new node makes."""
-    until = _now_ms() + SWEEP_SECONDS * 1000
-    while registry.newest_generation(name) == generation and claimant.holds(_now_ms()):
-        if _now_ms() >= until:
+    until = monotonic_ms() + SWEEP_SECONDS * 1000
+    while registry.newest_generation(name) == generation and claimant.holds(monotonic_ms()):
+        if monotonic_ms() >= until:
             sweeper = claimant.identity.pid
             raise NameTakenError(f"process {sweeper} is removing what is left of {name!r}: try again later")
         time.sleep(SWEEP_LOOK_SECONDS)  # it is gone within milliseconds, and nothing tells
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
