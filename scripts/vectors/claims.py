@@ -26,6 +26,7 @@ SHORT = 150
 """A lease that a test waits for."""
 NAME = "billing"
 """Whose name all states are about."""
+OWN, THERE = "billing/inbox/analytics", "analytics/inbox/billing"
 
 
 def claim_file(key: bytes = RING.registry_key, **changes: Any) -> bytes:
@@ -49,7 +50,7 @@ def claims() -> dict[str, Any]:
         "root's key unless `key` is `foreign`. `verdict`: `free` (the `generation` that is won, and its `above`), "
         "`held` at once and whoever waits, or `wait`: nobody can tell at once, and who waits has it after `wait_ms` "
         "where that is given. `lane`: the inbox of `analytics` holds a lane of the name, with a file "
-        "`cursor.000001` of these bytes unless it is null.",
+        "`cursor.000001` of these bytes unless it is null. `left`: empty files of the root that are there besides.",
         "key": KEY.hex(),
         "accepted_keys": ACCEPTED,
         "files": files(),
@@ -127,6 +128,19 @@ def unclaimed() -> list[dict[str, Any]]:
     return [
         state("nothing", "generations begin at 0", [], None, **free(1)),
         state("below a floor", "a forgotten generation is used again", [], None, floor=9, **free(10, 9)),
+        state("claims that were removed", "the entry is not asked", [], entry(5, "gone"), **free(6)),
+        state("and it held cursors", "generations begin anew", [], None, left=[f"{OWN}/cursor.000004"], **free(5)),
+        state(
+            "and its lanes elsewhere",
+            "only the own inbox is looked at",
+            [],
+            None,
+            left=[f"{OWN}/cursor.000004", f"{THERE}/000007-00000001.lane", f"{THERE}/000006.fence"],
+            **free(8),
+        ),
+        state(
+            "an entry above the claims", "a generation is used again", [claim(2, "gone")], entry(6, "gone"), **free(7)
+        ),
     ]
 
 

@@ -33,6 +33,7 @@ def names() -> dict[str, Any]:
         "*": "a pattern is no name",
     }
     reserved = ["speed_registry", "bell", "inbox", "quarantine"]
+    of_roots = ["speed.key", "speed.key.new", ".speed.key.lock", ".speedd.lock", "journal", "topics"]
     matching = [
         ("etl.*", "etl.1", True, "family"),
         ("etl.*", "etl.a.b", True, "a family covers further dots"),
@@ -80,7 +81,8 @@ def names() -> dict[str, Any]:
         "about": "W-1 names, W-2 topics, A-2 grants, W-3 node ids, L-1 and R-4 file names.",
         "valid_names": [{"name": name, "node_id": node_id(name).hex()} for name in good],
         "invalid_names": [{"name": name, "bug": bug} for name, bug in bad.items()]
-        + [{"name": name, "bug": "a reserved name would share a directory"} for name in reserved],
+        + [{"name": name, "bug": "a reserved name would share a directory"} for name in reserved]
+        + [{"name": name, "bug": "a node in the place of a file of the root"} for name in of_roots],
         "valid_topics": ["a", "orders.created", "-", "a" * 255],
         "invalid_topics": ["", ".", "a.", ".a", "a..b", "a b", "a/b", "a*", "a" * 256, "é", "a\n"],
         "valid_grants": ["billing", "etl.*", "a.b.*"],

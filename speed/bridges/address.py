@@ -61,6 +61,23 @@ def _text(text: str) -> str:
     return text
 
 
+def _endpoint(text: str) -> str:
+    try:
+        found = urlsplit(text)
+        is_one = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    except ValueError:
+        is_one = False
+    if text and not is_one:
+        raise ValueError("use https://host or https://host:port")
+    return text
+
+
+def _region(text: str) -> str:
+    if not text.isascii() or not text.replace("-", "").isalnum() or len(text) > 63:
+        raise ValueError("use a region such as eu-west-1")
+    return text
+
+
 def _flag(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError("use true or false")
@@ -110,7 +127,7 @@ class _Kind(NamedTuple):
 
 _ALL = {"tls": _Option(_flag, False), "trusted": _Option(_text, ""), "password_file": _Option(_text, "")}
 _LEASE = {"lease_seconds": _Option(_lease, 30.0)}
-_AWS = {"endpoint": _Option(_text, ""), "region": _Option(_text, "us-east-1")}
+_AWS = {"endpoint": _Option(_endpoint, ""), "region": _Option(_region, "us-east-1")}
 _OF_AWS = ("s3", "sqs")
 _KINDS = {
     "kafka": _Kind(9092, {**_ALL, **_LEASE, "transactional_id": _Option(_text, "")}),

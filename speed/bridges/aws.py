@@ -14,6 +14,7 @@ from speed.bridges.address import Address
 from speed.bridges.backend import too_large
 from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.bridges.tls import UNTRUSTED, is_untrusted
+from speed.errors import ConfigurationError
 
 _REFUSALS = frozenset(
     {
@@ -41,9 +42,14 @@ def client_of(service: str, address: Address, connections: int = 10) -> Any:
         s3={"addressing_style": "path"},
     )
     verify = address.options["trusted"] or None
-    return boto3.session.Session().client(
-        service, **own, region_name=address.options["region"], config=config, verify=verify
-    )
+    try:
+        return boto3.session.Session().client(
+            service, **own, region_name=address.options["region"], config=config, verify=verify
+        )
+    except (ValueError, exceptions.BotoCoreError) as error:
+        raise ConfigurationError(
+            f"{address} cannot be used: {type(error).__name__}; look at its endpoint and region"
+        ) from None
 
 
 @contextmanager

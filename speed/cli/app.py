@@ -108,7 +108,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _exit(1)
     except OSError as error:
-        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror}; see `speed doctor`", {}, as_json)
+        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror or error}; see `speed doctor`", {}, as_json)
         _exit(8)
     _exit(status if isinstance(status, int) else 0)
 

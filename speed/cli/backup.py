@@ -41,6 +41,7 @@ def backup_command(settings: Settings, destination: str, with_key: bool) -> None
     path = os.path.abspath(destination)
     if os.path.lexists(path):
         raise ConfigurationError(f"{path} is there already: name a directory that is not")
+    _check_outside(settings.root, path)
     partial = f"{path}.partial"
     try:
         os.mkdir(partial, 0o700)
@@ -51,6 +52,13 @@ def backup_command(settings: Settings, destination: str, with_key: bool) -> None
     except OSError as error:
         raise StorageError(f"{error.filename or path}: {error.strerror}; {partial} can be removed") from error
     _tell(settings, path, copied, with_key)
+
+
+def _check_outside(root: str, path: str) -> None:
+    """A copy within the root would be copied with it the next time."""
+    inside = os.path.realpath(root)
+    if os.path.commonpath([inside, os.path.realpath(os.path.dirname(path))]) == inside:
+        raise ConfigurationError(f"{path} lies in the root {root}: name a directory outside of it")
 
 
 def _tell(settings: Settings, path: str, copied: Counter[str], with_key: bool) -> None:

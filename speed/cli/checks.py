@@ -19,6 +19,7 @@ from speed.cli.output import bytes_text, seconds_text
 from speed.cli.storage import access, copies, mounted, owned, space
 from speed.core.trust import Trust
 from speed.errors import SpeedError, StorageError, WireError
+from speed.fs.claim import newest_of_all
 from speed.fs.floor import floor_of
 from speed.fs.keyfile import load_key_file
 from speed.fs.probe import filesystem_of
@@ -26,6 +27,7 @@ from speed.fs.registry import Registry
 from speed.fs.root import trust_of
 from speed.fs.way import UntrustedError
 from speed.wire import names
+from speed.wire.entry import Entry
 
 CLOCK_TOLERANCE_SECONDS = 2.0
 FEW_INSTANCES = 16
@@ -207,12 +209,23 @@ def _registry(registry: Registry) -> Iterator[Finding]:
             todo = "it is ignored; remove it if it is not a node's"
             yield Finding("registry", "warning", f"{filename}: {reason}", todo)
     yield from _floor(registry)
+    yield from _claims(registry, live)
     now = time.time()
     for entry in live:
         ahead = entry.last_heartbeat / 1000 - now
         if ahead > CLOCK_TOLERANCE_SECONDS:
             found = f"{entry.name} on {entry.host} is {seconds_text(ahead)} ahead"
             yield Finding("clock", "warning", found, "set both clocks by NTP; leases are not affected")
+
+
+def _claims(registry: Registry, live: Iterable[Entry]) -> Iterator[Finding]:
+    """Live nodes whose claims somebody removed."""
+    newest = newest_of_all(registry.root)
+    for entry in live:
+        if newest.get(entry.name, 0) < entry.generation:
+            found = f"the claim of {entry.name}, generation {entry.generation}, was removed from {registry.root}"
+            todo = "leave speed_registry/.claims alone; the node makes it again at its next heartbeat, else restart it"
+            yield Finding("registry", "warning", found, todo)
 
 
 def _floor(registry: Registry) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from speed.errors import (
     WireError,
 )
 from speed.fs import claim
+from speed.fs.clock import monotonic_ms
 from speed.fs.committed import lane_files_in
 from speed.fs.entry_file import read_entry_file
 from speed.fs.envelope_reader import read_at
@@ -161,7 +162,7 @@ def _heartbeat(entry: Entry) -> Iterator[Finding]:
         yield _wrong("heartbeat", f"lastHeartbeat is in {seconds}", "write Unix ms")
     if entry.boot_id != boot_id():
         return
-    now = time.monotonic_ns() // 1_000_000
+    now = monotonic_ms()
     age = now - entry.heartbeat_monotonic_ms
     unit = _unit_of(entry.heartbeat_monotonic_ms, now)
     if entry.heartbeat_monotonic_ms == 0:

@@ -60,7 +60,10 @@ def _tell(settings: Settings, node: str, left: list[Left], dry_run: bool) -> Non
 
 def _check(registry: Registry, node: str) -> None:
     names.check_node_name(node)
-    if names.JOURNAL_LOCK in _listed(names.node_dir(registry.root, node)):
+    directory = names.node_dir(registry.root, node)
+    if os.path.islink(directory):
+        raise StorageError(f"{directory} cannot be removed: it is a link, which you can remove yourself")
+    if names.JOURNAL_LOCK in _listed(directory):
         raise click.UsageError(f"{node} is a journal and no node")
     entry, verdict = registry.verdict(node)
     if entry is not None and verdict is Verdict.LIVE and not registry.process_gone(entry):
@@ -120,5 +123,6 @@ def remove(registry: Registry, node: str) -> None:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"{path} cannot be removed: {error.strerror}; see `speed doctor`") from error
+            why = error.strerror or error
+            raise StorageError(f"{path} cannot be removed: {why}; see `speed doctor`") from error
         registry.remove_stale_entry(node)

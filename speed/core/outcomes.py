@@ -37,8 +37,9 @@ def execution_of(code: str, details: dict[str, Any]) -> Execution:
 
 
 def not_begun(error: SpeedError) -> None:
-    """Let a local error say that nothing was written."""
-    error.execution = Execution.NOT_BEGUN
+    """Let a local error say that nothing was written, unless it says more."""
+    if error.execution is None:
+        error.execution = Execution.NOT_BEGUN
 
 
 def raised(error: SpeedError, execution: Execution | None) -> SpeedError:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from speed import Node
 from speed.daemon.bridging import Bridging
 from speed.daemon.child import Surroundings
-from speed.daemon.config import Config, TopicSettings, TopicsSettings
+from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
 from speed.daemon.entry_point import load_service
 from speed.daemon.gateways import opened_gateway
 from speed.daemon.grants import change_grants
@@ -35,7 +35,7 @@ from speed.daemon.recording import Recording
 from speed.daemon.resealing import Resealing
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
-from speed.errors import LeaseLostError, RootError, SpeedError, StorageError
+from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
 from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.registry import Registry
@@ -371,9 +371,19 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
             yield section
 
 
+def _log_file(settings: LogSettings) -> LogFile:
+    try:
+        return LogFile(settings)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the log {settings.file} cannot be opened: {error.strerror}; it must be a regular file of this user, "
+            "no link, and its directory be there or to be made"
+        ) from error
+
+
 def run(config: Config, ready_fd: int | None = None) -> int:
     """Run speedd. Returns the exit status; raises SpeedError when it cannot start."""
-    sink = LogFile(config.log)
+    sink = _log_file(config.log)
     log = open_log(sink, config.log.level, node=config.node.name)
     logging.getLogger().addHandler(Forwarded(log))
     sys.path[:0] = [str(path) for path in config.python_path]

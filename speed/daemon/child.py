@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from speed.daemon.config import Config, ProcessSettings
-from speed.daemon.guardian import signal_group
+from speed.daemon.guardian import MARK, signal_group, signal_marked
 from speed.daemon.lines import LineSplitter
 
 KILLED_SECONDS = 1.0
@@ -84,6 +84,9 @@ class Child:
     def __init__(self, settings: ProcessSettings, around: Surroundings) -> None:
         """Start it. Raises OSError when not even Python can be started."""
         self.settings = settings
+        self.mark = os.urandom(16).hex()
+        """In the environment of all that this start of the process starts in turn, in sessions of their own too."""
+        self._strays: set[int] = set()
         self._ends_by: float | None = None
         """When what is left of the group is killed, once the process itself ended."""
         ready, ready_child = os.pipe()
@@ -108,7 +111,7 @@ class Child:
             stdin=subprocess.PIPE if is_host else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=around.environment(self.settings),
+            env=around.environment(self.settings) | {MARK: self.mark},
             cwd=around.config.directory,
             pass_fds=(ready_child,) if is_host else (),
             bufsize=0,
@@ -163,12 +166,12 @@ class Child:
         return self._ends_by is not None
 
     def _is_group_over(self) -> bool:
-        """Whether nothing is left of the group, which is asked to end first and killed later.
+        """Whether nothing is left of the group, and of what left it, which are asked to end first and killed later.
 
-        While anything is left, the kernel gives its number to no other process.
+        While anything of the group is left, the kernel gives its number to no other process.
         """
         self._reap_orphans()
-        if not signal_group(self.pid, 0):
+        if not self._signal(0):
             return True
         now = time.monotonic()
         if self._ends_by is None:
@@ -178,11 +181,20 @@ class Child:
             self.kill()
         return now >= self._ends_by + KILLED_SECONDS
 
+    def _signal(self, number: int) -> bool:
+        """Send a signal to all that it started; whether there is anything."""
+        strays = signal_marked(self.mark, number)
+        self._strays.update(strays)
+        return signal_group(self.pid, number) or bool(strays)
+
     def _reap_orphans(self) -> None:
         """Where speedd is the first process of a container, what lost its parent becomes its child."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass
+        for pid in self._strays - {self.pid}:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
     def grant(self, allow: tuple[str, ...]) -> bool:
         """Tell a hosted node its new grants; False for a command, which must be started again."""
@@ -203,11 +215,11 @@ class Child:
 
     def terminate(self) -> None:
         """Ask it and all it started to end."""
-        signal_group(self.pid, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it and all it started."""
-        signal_group(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
 
     def close(self) -> None:
         """Release the pipes of an ended process."""

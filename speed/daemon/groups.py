@@ -20,13 +20,19 @@ class Groups:
         """Starts the guardian. Raises OSError."""
         self._log = log
         self._seconds: dict[int, float] = {}
+        self._marks: dict[int, str] = {}
         self._start()
 
-    def add(self, group: int, seconds: float) -> None:
-        self._seconds[group] = seconds
-        self._tell(f"+{group} {seconds:g}\n")
+    def add(self, group: int, seconds: float, mark: str) -> None:
+        """``mark`` is in the environment of all that belongs to it."""
+        self._seconds[group], self._marks[group] = seconds, mark
+        self._tell(self._line(group))
+
+    def _line(self, group: int) -> str:
+        return f"+{group} {self._seconds[group]:g} {self._marks[group]}\n"
 
     def remove(self, group: int) -> None:
+        self._marks.pop(group, None)
         if self._seconds.pop(group, None) is not None:
             self._tell(f"-{group}\n")
 
@@ -52,8 +58,8 @@ class Groups:
             raise AssertionError("its input is a pipe")
         self._input = self._popen.stdin
         os.set_blocking(self._input.fileno(), False)  # a guardian that was stopped must not stop speedd
-        for group, seconds in self._seconds.items():
-            self._input.write(f"+{group} {seconds:g}\n".encode())
+        for group in self._seconds:
+            self._input.write(self._line(group).encode())
         self._log.info("guardian_started", pid=self._popen.pid)
 
     def _tell(self, line: str) -> None:

@@ -1,7 +1,8 @@
 """``python guardian.py``: ends the process groups of a speedd that is gone, however it died.
 
-It reads ``+GROUP SECONDS`` and ``-GROUP``, one a line; the end of its input means that speedd is gone. It imports
-nothing of SPEED, so it takes little memory beside each speedd.
+It reads ``+GROUP SECONDS MARK`` and ``-GROUP``, one a line; the end of its input means that speedd is gone. What left
+its group for a session of its own is found by the mark in its environment. It imports nothing of SPEED, so it takes
+little memory beside each speedd.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import signal
 import sys
 import time
 
+MARK = "SPEED_STARTED_AS"
+"""Names, in the environment of all that a process starts, which start of which process it belongs to."""
 LOOK_SECONDS = 0.05
 """How often a group is looked at: the end of what is no child of ours cannot be waited for."""
 
@@ -26,27 +29,62 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def end(groups: dict[int, float]) -> None:
+def signal_marked(mark: str, number: int) -> list[int]:
+    """Send a signal to each process with this mark; 0 only asks. Which ones there are, as far as Linux shows them."""
+    wanted = f"{MARK}={mark}".encode()
+    return [pid for pid in _processes() if _signal_if_marked(pid, wanted, number)]
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+    except OSError:
+        return []
+
+
+def _signal_if_marked(pid: int, wanted: bytes, number: int) -> bool:
+    try:
+        process = os.pidfd_open(pid)  # before the look: its number may be another's afterwards
+    except (OSError, AttributeError):
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environment:
+            if wanted not in environment.read().split(b"\0"):
+                return False
+        signal.pidfd_send_signal(process, number)
+    except OSError:  # it is gone, or another user's
+        return False
+    finally:
+        os.close(process)
+    return True
+
+
+def end(groups: dict[int, tuple[float, str]]) -> None:
     """Ask each group to end, and kill what is left of it after its seconds."""
     began = time.monotonic()
-    left = {group: seconds for group, seconds in groups.items() if signal_group(group, signal.SIGTERM)}
+    left = {group: life for group, life in groups.items() if _signal(group, life[1], signal.SIGTERM)}
     while left:
         time.sleep(LOOK_SECONDS)
-        for group, seconds in list(left.items()):
+        for group, (seconds, mark) in list(left.items()):
             late = time.monotonic() - began >= seconds
-            if not signal_group(group, signal.SIGKILL if late else 0) or late:
+            if not _signal(group, mark, signal.SIGKILL if late else 0) or late:
                 del left[group]
+
+
+def _signal(group: int, mark: str, number: int) -> bool:
+    """Whether anything of it is there."""
+    return any([signal_group(group, number), signal_marked(mark, number)])
 
 
 def main() -> None:
     """Follow the groups until the input ends, then end them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for speedd, whose end it waits for
-    groups: dict[int, float] = {}
+    groups: dict[int, tuple[float, str]] = {}
     for line in sys.stdin:
-        group, _, seconds = line[1:].partition(" ")
-        if line.startswith("+"):
-            groups[int(group)] = float(seconds)
+        group, *life = line[1:].split()
+        if life:
+            groups[int(group)] = float(life[0]), life[1]
         else:
             groups.pop(int(group), None)
     end(groups)

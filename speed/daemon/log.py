@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import sys
 import threading
 from collections.abc import Mapping, MutableMapping
@@ -15,9 +14,11 @@ import structlog
 
 from speed.daemon.config import LogSettings
 from speed.daemon.lines import MAX_LINE_CHARACTERS
-from speed.fs.open import unlink_quietly, write_all
+from speed.fs.open import make_directories, open_log_file, unlink_quietly, write_all
 from speed.wire.harmless import harmless_json
 
+_DIRECTORY_MODE = 0o750
+_FILE_MODE = 0o640
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -30,7 +31,7 @@ class LogFile:
         self._lock = threading.Lock()
         self._fd = sys.stderr.fileno() if sys.stderr else -1  # a process may have been started without one
         self._size: int | None = None
-        """None: this is not a file that could be rotated."""
+        """None: this is stderr, which is not rotated."""
         self.reopen()
 
     def reopen(self) -> None:
@@ -55,13 +56,12 @@ class LogFile:
         path = self._settings.file
         if path is None:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Not world-readable: the output of services may tell what they work on. No FIFO is waited for.
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
-        status = os.fstat(fd)
+        # Neither is for the world: the output of services may tell what they work on.
+        make_directories(str(path.parent), _DIRECTORY_MODE)
+        fd = open_log_file(str(path), _FILE_MODE)
         if self._size is not None:
             os.close(self._fd)
-        self._fd, self._size = fd, status.st_size if stat.S_ISREG(status.st_mode) else None
+        self._fd, self._size = fd, os.fstat(fd).st_size
 
     def _rotate(self) -> None:
         """Begin a new file; where the old one cannot be kept, it is emptied."""

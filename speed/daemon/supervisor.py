@@ -138,7 +138,7 @@ class Supervised:
             self._log.error("process_not_started", reason=str(error))
             self.happened(Event.EXITED_BADLY)
             return
-        self._groups.add(self.child.pid, self.settings.stop_timeout_seconds)
+        self._groups.add(self.child.pid, self.settings.stop_timeout_seconds, self.child.mark)
         self._log.info("process_started", pid=self.child.pid, start=self.starts)
 
     def _pause(self) -> None:

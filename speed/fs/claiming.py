@@ -13,8 +13,9 @@ from speed.core.lease import Verdict
 from speed.core.log import logger
 from speed.errors import NameTakenError
 from speed.fs import claim
+from speed.fs.clock import monotonic_ms
 from speed.fs.entry_file import check_reachable
-from speed.fs.fence import has_unopened_lanes
+from speed.fs.fence import generation_left, has_unopened_lanes
 from speed.fs.floor import floor_of
 from speed.fs.identity import boot_id, identity
 from speed.fs.registry import Registry
@@ -34,7 +35,7 @@ MAX_ATTEMPTS = 64
 
 
 class Won(NamedTuple):
-    """A claim of this process, and the highest number that was claimed before; 0 where there was none.
+    """A claim of this process, and the highest generation that was used before; 0 where there was none.
 
     The claim of who sweeps is ephemeral if the last life of the name was.
     """
@@ -70,24 +71,33 @@ def win(registry: Registry, name: str, claimant: claim.Claimant, *, waits: bool 
             continue  # published since it was judged: judge that entry
         if newest != registry.newest_generation(name):
             continue
-        won = _take(registry, name, newest, judged, claimant)
+        won = _take(registry, name, newest, judged, claimant, entry)
         if won is not None:
             return won
     raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
 
 
 def _take(
-    registry: Registry, name: str, newest: int, judged: claim.Claimant | None, claimant: claim.Claimant
+    registry: Registry,
+    name: str,
+    newest: int,
+    judged: claim.Claimant | None,
+    claimant: claim.Claimant,
+    entry: Entry | None,
 ) -> Won | None:
-    """The first claim above ``newest``, which ``judged`` made, and the floor; None if others were quicker."""
+    """The first claim above ``newest``, which ``judged`` made, what else was used, and the floor.
+
+    None if others were quicker.
+    """
     root, keyring = registry.root, registry.keyring
     check_reachable(root, name)
     floor = floor_of(root, name, keyring)
     former = claim.newest_told(root, name, keyring.registry_keys)
-    generation = max(newest, floor) + 1
+    used = _used(registry, name, newest, entry)
+    generation = max(used, floor) + 1
     claimant = replace(
         claimant,
-        made_ms=_now_ms(),
+        made_ms=monotonic_ms(),
         above=_forgotten(registry, name, newest, former, floor),
         ephemeral=claimant.ephemeral or (claimant.sweeps and former is not None and former.ephemeral),
     )
@@ -98,9 +108,16 @@ def _take(
         and registry.newest_generation(name) == generation
         and floor_of(root, name, keyring) == floor
     ):
-        return Won(claimant, generation, newest)
+        return Won(claimant, generation, used)
     claim.remove(root, name, generation)  # others were quicker (R-21), or it may have been forgotten meanwhile
     return None
+
+
+def _used(registry: Registry, name: str, newest: int, entry: Entry | None) -> int:
+    """The highest generation that a name had: somebody may have removed its claims, but not all else it left."""
+    if not newest and entry is None:
+        return generation_left(registry.root, name, registry.keyring)
+    return newest if entry is None else max(newest, entry.generation)
 
 
 def _is_still(registry: Registry, name: str, newest: int, judged: claim.Claimant | None) -> bool:
@@ -149,7 +166,7 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
     NameTakenError when it must be respected. A claim that says nothing may be one that its maker has only just created:
     it is read again.
     """
-    began, has_told = _now_ms(), False
+    began, has_told = monotonic_ms(), False
     while True:
         claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys)
         is_released = claim.is_released(registry.root, name, generation)
@@ -158,7 +175,7 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
         if is_released or (claimant is not None and claimant.is_dead):
             return True
         if claimant is not None and claimant.identity.boot_id == boot_id():
-            if claimant.sweeps and waits and claimant.holds(_now_ms()):
+            if claimant.sweeps and waits and claimant.holds(monotonic_ms()):
                 _wait_for_sweeper(registry, name, generation, claimant)
                 return False
             _respect_neighbour(registry, name, claimant)
@@ -169,10 +186,10 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
         entry = registry.read(name)
         if entry is not None and entry.generation >= generation:
             return True
-        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
+        if registry.newest_generation(name) > generation or monotonic_ms() >= began + lease_ms + registry.late_ms:
             return True
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
-        if not has_told and _now_ms() < began + lease_ms:
+        if not has_told and monotonic_ms() < began + lease_ms:
             _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
         has_told = True
 
@@ -198,19 +215,15 @@ def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) 
         raise NameTakenError(
             f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
         )
-    if claimant.holds(_now_ms()) if claimant.sweeps else not claimant.is_expired(_now_ms()):
+    if claimant.holds(monotonic_ms()) if claimant.sweeps else not claimant.is_expired(monotonic_ms()):
         raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
 
 
 def _wait_for_sweeper(registry: Registry, name: str, generation: int, claimant: claim.Claimant) -> None:
     """Wait for a sweep to end. Pushing it aside would let it remove what the new node makes."""
-    until = _now_ms() + SWEEP_SECONDS * 1000
-    while registry.newest_generation(name) == generation and claimant.holds(_now_ms()):
-        if _now_ms() >= until:
+    until = monotonic_ms() + SWEEP_SECONDS * 1000
+    while registry.newest_generation(name) == generation and claimant.holds(monotonic_ms()):
+        if monotonic_ms() >= until:
             sweeper = claimant.identity.pid
             raise NameTakenError(f"process {sweeper} is removing what is left of {name!r}: try again later")
         time.sleep(SWEEP_LOOK_SECONDS)  # it is gone within milliseconds, and nothing tells
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

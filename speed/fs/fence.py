@@ -43,6 +43,51 @@ def has_unopened_lanes(root: str, source: str, keyring: Keyring) -> bool:
     return any(_is_unopened(root, source, target, keyring) for target in nodes_in(root))
 
 
+def generation_left(root: str, name: str, keyring: Keyring) -> int:
+    """The newest generation of a name that the files it left tell of; 0 for one that left nothing.
+
+    For a name whose claims somebody removed: what it sent in a generation that was used is taken for repeated.
+    """
+    if not os.path.lexists(names.node_dir(root, name)):
+        return 0
+    inbox = names.inbox_dir(root, name)
+    found = [_read_up_to(inbox, sender) for sender in _listed(inbox)]
+    found += [_written_up_to(root, name, target, keyring) for target in nodes_in(root)]
+    return max(found, default=0)
+
+
+def _read_up_to(inbox: str, sender: str) -> int:
+    """By the names of cursors and deliveries in one lane."""
+    listed = _listed(names.child_path(inbox, sender))
+    parsed = (parse(file) for parse in (names.parse_cursor, names.parse_deliveries) for file in listed)
+    return max(filter(None, parsed), default=0)
+
+
+def _written_up_to(root: str, source: str, target: str, keyring: Keyring) -> int:
+    """By what it wrote into one lane, and by what was read there."""
+    path = names.lane_dir(root, target, source)
+    listed = _listed(path)
+    numbered = (parse(file) for parse in (names.parse_lane_file, names.parse_slot) for file in listed)
+    found = [one[0] for one in numbered if one] + [fence for file in listed if (fence := names.parse_fence(file))]
+    if listed:
+        lane = open_directory(path)
+        try:
+            cursor = newest_cursor(lane, keyring.lane_keys(names.node_id(source), names.node_id(target)))
+            found.append(cursor.sender_generation if cursor else 0)
+        finally:
+            os.close(lane)
+    return max(found, default=0)
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError as error:
+        if error.errno in (*_NO_LANE, errno.EACCES):
+            return []
+        raise
+
+
 def nodes_in(root: str) -> list[str]:
     """All directories of a root whose names are valid names of nodes."""
     return [name for name in os.listdir(root) if names.is_node_name(name)]

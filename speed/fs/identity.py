@@ -8,6 +8,12 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
+from speed.fs.clock import OFFSETS
+
+_TICK_NANOSECONDS = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
+_TICKS_AHEAD, _REST = divmod(OFFSETS.boottime, _TICK_NANOSECONDS)
+"""The kernel counts starts from the boot of the reader's time namespace. With a rest they are not exactly known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -29,7 +35,7 @@ def _first_line(path: str) -> str:
 
 
 def start_of(pid: int) -> int | None:
-    """When ``pid`` started (Linux: field 22 of its stat, in ticks since boot); None if there is none.
+    """When ``pid`` started (Linux: field 22 of its stat, in ticks since boot, R-30); None if there is none.
 
     OSError where that cannot be told: too many open files say nothing about a process.
     """
@@ -39,7 +45,7 @@ def start_of(pid: int) -> int | None:
                 fields = file.read().rpartition(b")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return None  # gone, or hidden from this user: see process_alive
-        return None if _has_ended(fields[0], int(fields[17])) else int(fields[19])
+        return None if _has_ended(fields[0], int(fields[17])) else int(fields[19]) - _TICKS_AHEAD
     import psutil
 
     try:
@@ -56,7 +62,12 @@ def _place() -> tuple[str, str, str]:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         namespace = ""
-    return namespace, os.uname().nodename, _first_line("/proc/sys/kernel/random/boot_id")
+    if _REST:  # starts cannot be compared with those that others see
+        namespace += " " + os.readlink("/proc/self/ns/time")
+    boot = _first_line("/proc/sys/kernel/random/boot_id")
+    if OFFSETS.namespace:  # nor clocks
+        boot += f" {OFFSETS.namespace}"
+    return namespace, os.uname().nodename, boot
 
 
 def identity() -> Identity:

@@ -50,6 +50,10 @@ class Listing(NamedTuple):
     foreign: list[str]
 
 
+class LaneReplacedError(FileNotFoundError):
+    """The directory of a lane is gone, or another stands in its place."""
+
+
 class LaneFiles:
     """One lane directory, held open so that replacing its path changes nothing.
 
@@ -61,7 +65,7 @@ class LaneFiles:
         self._directory = open_directory(path)
         try:
             self._owners = owners_of(self._directory)
-            self._place = _place(self._directory)
+            self._place = _place(os.fstat(self._directory))
         except OSError:
             os.close(self._directory)
             raise
@@ -80,10 +84,23 @@ class LaneFiles:
 
     def _open_again(self) -> int:
         fd = open_directory(self._path)
-        if _place(fd) != self._place:
+        if _place(os.fstat(fd)) != self._place:
             os.close(fd)
-            raise FileNotFoundError(errno.ENOENT, "another lane stands in its place", self._path)
+            raise self._replaced()
         return fd
+
+    def _replaced(self) -> LaneReplacedError:
+        text = "the lane was removed or replaced, and what lay there unread is lost"
+        return LaneReplacedError(errno.ENOENT, text, self._path)
+
+    def _check_place(self) -> None:
+        """LaneReplacedError if the path leads elsewhere: the sender goes on there (L-2)."""
+        try:
+            is_there = _place(os.lstat(self._path)) == self._place
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            raise self._replaced()
 
     def rest(self) -> None:
         """Close the descriptors; the next use opens them again."""
@@ -94,7 +111,8 @@ class LaneFiles:
         return os.fstat(self._fd).st_mtime_ns != self._listed_mtime
 
     def list(self) -> Listing:
-        """Look at everything; the newest fence and cursor come first."""
+        """Look at everything; the newest fence and cursor come first. LaneReplacedError."""
+        self._check_place()
         listing = Listing([], [], [], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
         self._listed_mtime = modified if is_settled(modified) else -1
@@ -198,9 +216,8 @@ class LaneFiles:
         self._cursor_fd = self._directory = -1
 
 
-def _place(directory: int) -> tuple[int, int]:
+def _place(status: os.stat_result) -> tuple[int, int]:
     """The identity of a directory, which tells it from another one put in its place."""
-    status = os.fstat(directory)
     return status.st_dev, status.st_ino
 
 

@@ -52,6 +52,11 @@ def storage_error(error: OSError, doing: str) -> StorageError:
     return StorageError(f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed doctor`')}")
 
 
+def has_no_space(error: StorageError) -> bool:
+    """Whether space or quota was missing: removing a file may help."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 class LaneWriter:
     """Appends whole envelopes of one link. Not thread-safe: the link's lock guards every method.
 
@@ -106,11 +111,13 @@ class LaneWriter:
         L-5: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
         are not: the caller reuses the counters of the others only.
         """
-        if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS:
+        if self._dir < 0 or self._clock() - self._verified > LANE_CHECK_SECONDS or not os.fstat(self._dir).st_nlink:
             self._verify()
         if self._rename:
             self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)
             return
+        if self._slots:
+            self._trim_slots(len(envelopes) if isinstance(envelopes, bytes) else sum(map(len, envelopes)))
         if self._fd < 0:
             self._open_file()
         if isinstance(envelopes, bytes):
@@ -242,10 +249,16 @@ class LaneWriter:
         The next ``append`` brings that envelope alone; then ``fill_slot``, or ``spoil_slot`` whatever failed since.
         """
         self._verify()
-        if self._slots.is_used_up:
+        if self._slots.is_in_use:
             self._look_at_cursor()
+        head_bytes = ENVELOPE_OVERHEAD + SLOT_HEAD_BYTES
         with self._storage_errors():
-            return self._slots.begin(self._dir, payload_bytes)
+            return self._slots.begin(self._dir, payload_bytes, self._window - self.outstanding_bytes - head_bytes)
+
+    def _trim_slots(self, size: int) -> None:
+        """Free ones keep no window from what is about to be written (L-29)."""
+        if self._outstanding.bytes + self._slots.file_bytes + size > self._window:
+            self._slots.trim(self._dir, self._window - self.outstanding_bytes - size)
 
     def fill_slot(self, payload: bytes) -> None:
         """Write the payload; ``StorageError`` if it is not whole there, or may not survive a power cut."""
@@ -257,13 +270,14 @@ class LaneWriter:
         """Let the receiver know that the payload does not come."""
         self._slots.spoil((self._generation, self._file))
 
-    def release_slots(self, *, idle: bool = False) -> None:
+    def release_slots(self, *, idle: bool = False) -> bool:
         """Remove the slots that are free, or with ``idle`` those that were not used since this was called last.
 
-        What cannot be done is left: the receiver removes it once this sender begins anew.
+        Whether there were any. What cannot be done is left: the receiver removes it once this sender begins anew.
         """
+        before = self._slots.file_bytes
         if not self._slots:
-            return
+            return False
         with contextlib.suppress(OSError):
             directory = open_directory(self._path)
             try:
@@ -273,6 +287,7 @@ class LaneWriter:
                 self._slots.release(directory, idle=idle)
             finally:
                 os.close(directory)
+        return self._slots.file_bytes < before
 
     # --- what makes it last ---
 

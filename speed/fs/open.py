@@ -117,6 +117,31 @@ def make_directory(path: str, *, private: bool = False) -> None:
         os.close(fd)
 
 
+def make_directories(path: str, mode: int) -> None:
+    """Make a directory and all above it that are missing, none of them with more rights than ``mode``. OSError."""
+    parent = os.path.dirname(path)
+    if parent and parent != path and not os.path.isdir(parent):
+        make_directories(parent, mode)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+
+
+def open_log_file(path: str, mode: int) -> int:
+    """Descriptor for appending to a regular file of this user, which is made if it is missing.
+
+    Where others may make files, a link could lead elsewhere, and a file of theirs be read by them. OSError.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | _MAKE, mode)
+    reason = _untrusted(os.fstat(fd), (os.geteuid(),))
+    if reason:
+        os.close(fd)
+        raise UntrustedFileError(errno.EPERM, reason, path)
+    return fd
+
+
 def write_all(fd: int, data: bytes) -> None:
     """Write everything or raise OSError."""
     view = memoryview(data)

@@ -14,9 +14,10 @@ from speed.core.lease import OwnLease, check_lease
 from speed.errors import LeaseLostError, RegistrationError, SpeedError, StorageError, WireError
 from speed.fs import claim
 from speed.fs.claiming import Won, win
+from speed.fs.clock import monotonic_ms
 from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
-from speed.fs.open import open_or_make, put_in_place, unlink_quietly, write_all, write_at_start
+from speed.fs.open import ensure_directory, open_or_make, put_in_place, unlink_quietly, write_all, write_at_start
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
@@ -26,10 +27,6 @@ VERSION = "0.1.0"
 FEATURES = ("segments", "withdraw", "slots")
 """What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +77,9 @@ def _register(registry: Registry, asked: _Asked, before_publish: Callable[[Won],
     registration = None
     try:
         before_publish(won)
-        registration = Registration(registry, _first_entry(asked, won))
+        registration = Registration(registry, _first_entry(asked, won), won.claimant)
         registration.publish()
-        if won.claimant.is_expired(_now_ms()):
+        if won.claimant.is_expired(monotonic_ms()):
             raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
     except BaseException:
         if registration is not None:
@@ -107,7 +104,7 @@ def _first_entry(asked: _Asked, won: Won) -> Entry:
         boot_id=maker.boot_id,
         startup_timestamp=time.time_ns() // 1_000_000,
         last_heartbeat=time.time_ns() // 1_000_000,
-        heartbeat_monotonic_ms=_now_ms(),
+        heartbeat_monotonic_ms=monotonic_ms(),
         lease=asked.lease_ms,
         heartbeat_interval=asked.heartbeat_ms,
         fabrics=asked.fabrics,
@@ -121,8 +118,11 @@ def _first_entry(asked: _Asked, won: Won) -> Entry:
 class Registration:
     """The entry of this process. Thread-safe by one lock; no other lock is taken under it."""
 
-    def __init__(self, registry: Registry, entry: Entry) -> None:
+    def __init__(self, registry: Registry, entry: Entry, claimant: claim.Claimant) -> None:
         self.entry = entry
+        self.claims_restored = 0
+        """How often somebody removed the claim, and it was made again."""
+        self._claimant = claimant
         self._registry = registry
         self._path = names.entry_path(registry.root, entry.name)
         self._lock = threading.Lock()
@@ -151,13 +151,22 @@ class Registration:
     @property
     def is_over(self) -> bool:
         """Whether the lease ran out, noticed or not (R-12)."""
-        return _now_ms() > self._lease.expires_ms
+        return monotonic_ms() > self._lease.expires_ms
 
     def check_held(self) -> None:
         """LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick."""
-        if time.monotonic_ns() // 1_000_000 > self._lease.expires_ms:
+        if monotonic_ms() > self._lease.expires_ms:
             self._lease.lose()
             raise self._lost("its lease ran out before it could be renewed")
+
+    def check_held_still(self) -> None:
+        """LeaseLostError if the lease ran out while an envelope was written: its receiver may have given it up."""
+        if monotonic_ms() > self._lease.expires_ms:
+            self._lease.lose()
+            raise self._lost(
+                "its lease ran out while it wrote, and what it wrote may not have been delivered: "
+                "ask the receiver before you send it again"
+            )
 
     def heartbeat(self) -> None:
         """Renew the lease: one write in place; nothing once the entry was removed to leave (R-14).
@@ -167,11 +176,26 @@ class Registration:
         with self._lock:
             if self._fd < 0:
                 return
-            written = _now_ms()
+            written = monotonic_ms()
             self._check_lease(written)
             self._set(last_heartbeat=time.time_ns() // 1_000_000, heartbeat_monotonic_ms=written)
-            self._check_lease(_now_ms())
-            self._lease.renewed(written, _now_ms())
+            self._check_lease(monotonic_ms())
+            self._lease.renewed(written, monotonic_ms())
+            with contextlib.suppress(OSError):  # the next one tries again
+                self._restore_claim()
+
+    def _restore_claim(self) -> None:
+        """Make the own claim again if somebody removed it: a later life would begin with a generation that was used.
+
+        LeaseLostError if a higher one is there; OSError.
+        """
+        root, name, generation = self._registry.root, self.entry.name, self.entry.generation
+        if os.path.lexists(names.claim_path(root, name, generation)):
+            return
+        ensure_directory(names.claims_dir(root))
+        self._check_claim()
+        if claim.take(root, name, generation, self._claimant, self._registry.keyring.registry_key):
+            self.claims_restored += 1
 
     def _check_lease(self, now: int) -> None:
         if self._lease.must_stop(now):
@@ -245,6 +269,9 @@ class Registration:
         with self._lock:
             if self._fd < 0:
                 return
+            with contextlib.suppress(OSError, SpeedError):
+                if self._is_at(self._path):  # or the whole root is gone
+                    self._restore_claim()
             with contextlib.suppress(OSError):  # or it stays without its node, hence stale after a lease
                 remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from speed.core.lease import Verdict, judge
 from speed.errors import StorageError, WireError
 from speed.fs import claim
+from speed.fs.clock import monotonic_ms
 from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, process_alive
 from speed.wire import names
@@ -23,11 +24,6 @@ _RACY_NS = 20_000_000
 TORN_READS = 3
 _NO_ENTRY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM)
 """No file is there, or a link, socket or other user's; any other failure tells nothing about the entry (R-20)."""
-
-
-def monotonic_ms() -> int:
-    """CLOCK_MONOTONIC in ms: one clock for all processes of a boot."""
-    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(slots=True)

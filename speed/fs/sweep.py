@@ -116,7 +116,9 @@ def forget(registry: Registry, name: str) -> bool:
 
 
 def _remove_directory(root: str, name: str) -> bool:
-    """Remove the directory of a name; False if that is for another member of the root's group to do."""
+    """Remove the directory of a name; False if that is for somebody else to do: another's of the group, or a link."""
+    if os.path.islink(names.node_dir(root, name)):
+        return False
     try:
         shutil.rmtree(names.node_dir(root, name))
     except FileNotFoundError:

@@ -24,7 +24,9 @@ from speed.errors import (
 from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.open import (
+    PRIVATE_DIRECTORY,
     ensure_directory,
+    make_directories,
     open_directory,
     put_in_place,
     replace_file,
@@ -465,7 +467,7 @@ class JournalWriter:
 
 def _make(directory: str) -> None:
     try:
-        os.makedirs(os.path.dirname(directory), mode=0o700, exist_ok=True)
+        make_directories(os.path.dirname(directory), PRIVATE_DIRECTORY)
     except OSError as error:
         raise RootError(f"cannot make the directory of {directory}: {error.strerror}; choose another") from error
     ensure_directory(directory, private=not is_group_root(os.path.dirname(directory)))

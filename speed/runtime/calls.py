@@ -27,7 +27,8 @@ from speed.errors import (
     SpeedError,
     WireError,
 )
-from speed.runtime.context import Context, boot_ms, unix_ms
+from speed.fs.clock import boot_ms
+from speed.runtime.context import Context, unix_ms
 from speed.runtime.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
 from speed.runtime.links import Links
 from speed.runtime.outgoing import OutgoingLink

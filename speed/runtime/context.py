@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time as time_module
 from dataclasses import dataclass, field
-from time import clock_gettime_ns, time
+from time import time
 
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
@@ -20,8 +19,6 @@ from speed.runtime.stats import Stats
 from speed.wire.limits import MAX_DELIVERIES
 from speed.wire.seal import Keyring
 
-_BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
-
 FILES_EACH = 3
 """What a lane holds open to be read, and a link to be written: directory and file, and cursor or bell."""
 MIN_AWAKE = 4
@@ -30,11 +27,6 @@ MIN_AWAKE = 4
 def unix_ms() -> int:
     """The wall clock in Unix milliseconds, as envelopes carry it."""
     return int(time() * 1000)
-
-
-def boot_ms() -> int:
-    """The clock of this boot in milliseconds: it counts time asleep, and nothing sets it."""
-    return clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class Links:
                 self._context.check_open()  # says why: its name may be lost
                 raise NodeClosedError("the node was closed: nothing was written")
             if link is None:
-                link = OutgoingLink(self._context, target, self._woken)
+                link = OutgoingLink(self._context, target, self._woken, self._make_space)
                 link.splitter = self._splitters.get(target)
                 self._learn(link)
                 self._links[target] = link
@@ -172,7 +172,13 @@ class Links:
     def release_slots(self) -> None:
         """Remove slots that no link used since the last call."""
         for link in self.opened():
-            link.release_slots()
+            link.release_slots(idle=True)
+
+    def _make_space(self, full: OutgoingLink) -> bool:
+        """Remove the free slots of the other links: whether there were any. The caller holds the lock of ``full``."""
+        others = [link for link in list(self._links.values()) if link is not full]
+        freed = [link.release_slots(idle=False) for link in others]
+        return any(freed)
 
     def _left_nothing(self, target: str) -> bool:
         return not os.path.lexists(names.node_dir(self._context.root, target))

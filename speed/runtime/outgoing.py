@@ -13,13 +13,15 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.errors import (
+    Execution,
     InboxFullError,
     NodeClosedError,
     PayloadTooLargeError,
+    SpeedError,
     StorageError,
 )
 from speed.fs.bell import Ringer, RingResult
-from speed.fs.lane_writer import LaneWriter
+from speed.fs.lane_writer import LaneWriter, has_no_space
 from speed.fs.slot_writer import SLOTTED_BYTES
 from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
@@ -32,6 +34,7 @@ from speed.wire.seal import LinkSealer, NonceSource
 
 if TYPE_CHECKING:
     from speed.segment.splitter import Splitter
+    from speed.wire.slot import SlotHead
 
 SEGMENTED_TYPES = frozenset(
     {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
@@ -42,10 +45,17 @@ SEGMENTED_TYPES = frozenset(
 class OutgoingLink:
     """The link from this node to ``target``: one sequence, one lane, one ringer. Thread-safe.
 
-    ``woken(link)`` runs before it opens files; at rest it holds none.
+    ``woken(link)`` runs before it opens files; at rest it holds none. ``make_space(link)`` removes files that this node
+    can do without, and tells whether there were any.
     """
 
-    def __init__(self, context: Context, target: str, woken: Callable[[OutgoingLink], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        target: str,
+        woken: Callable[[OutgoingLink], None],
+        make_space: Callable[[OutgoingLink], bool],
+    ) -> None:
         self.target = target
         self.target_id = node_id(target)
         self.lock = locks.lock("link")
@@ -55,6 +65,7 @@ class OutgoingLink:
         self._sequence_base = make_sequence(context.generation, 0)
         self._room = Room(self.lock, context.stopping)
         self._woken = woken
+        self._make_space = make_space
         self.rests = True
         self._is_closed = False
         self._renewal_due = True
@@ -190,14 +201,34 @@ class OutgoingLink:
                 self._write_mixed(type_, flags, payloads)
             else:
                 self._write(type_, flags, payloads)
-        if self._flushes is not None:
-            self._flushes.wait(counter_of(sequence))
-            self._check_flushed(failures)
-        self._ring()
+        try:
+            context.registration.check_held_still()
+            if self._flushes is not None:
+                self._flushes.wait(counter_of(sequence))
+                self._check_flushed(failures)
+        except SpeedError as error:
+            if type_ == EnvelopeType.SPC_REQUEST:
+                error.execution = Execution.MAY_HAVE_RUN  # it is written all the same
+            raise
+        finally:
+            self._ring()
         return sequence
 
     def _write(self, type_: int, flags: int, payloads: Sequence[bytes]) -> None:
-        """Seal them and write all at once. The caller holds ``lock``."""
+        """Seal them and write all at once; what finds no space is tried once more. The caller holds ``lock``."""
+        try:
+            self._write_now(type_, flags, payloads)
+        except StorageError as error:
+            written = error.envelopes_written
+            if not has_no_space(error) or not self._find_space():
+                raise
+            try:
+                self._write_now(type_, flags, payloads[written:])
+            except StorageError as again:
+                again.envelopes_written += written
+                raise
+
+    def _write_now(self, type_: int, flags: int, payloads: Sequence[bytes]) -> None:
         first = counter = self._counter
         now = unix_ms()
         envelopes: list[bytes] = []
@@ -210,6 +241,11 @@ class OutgoingLink:
         except StorageError as error:
             self._counter = first + error.envelopes_written
             raise
+
+    def _find_space(self) -> bool:
+        """Whether free slots of this node were removed, on a full disk. The caller holds ``lock``."""
+        freed = self._writer.release_slots()
+        return self._make_space(self) or freed
 
     def _ring(self) -> None:
         if self.ringer.ring(self._context.id) is RingResult.NOBODY:
@@ -237,7 +273,7 @@ class OutgoingLink:
 
     def _write_slot(self, type_: int, flags: int, payload: bytes) -> bool:
         """Whether a slot was free. The receiver is rung before the payload is written: it opens what is there."""
-        head = self._writer.begin_slot(len(payload))
+        head = self._begin_slot(len(payload))
         if head is None:
             return False
         try:
@@ -250,13 +286,25 @@ class OutgoingLink:
             raise
         return True
 
-    def release_slots(self) -> None:
-        """Remove slots that were not used since the last call; not while somebody writes."""
-        if self.lock.acquire(blocking=False):
-            try:
-                self._writer.release_slots(idle=True)
-            finally:
-                self.lock.release()
+    def _begin_slot(self, payload_bytes: int) -> SlotHead | None:
+        try:
+            return self._writer.begin_slot(payload_bytes)
+        except StorageError as error:
+            if not has_no_space(error) or not self._find_space():
+                raise
+            return self._writer.begin_slot(payload_bytes)
+
+    def release_slots(self, *, idle: bool) -> bool:
+        """Remove free slots, with ``idle`` those that were not used since the last call; not while somebody writes.
+
+        Whether there were any.
+        """
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            return self._writer.release_slots(idle=idle)
+        finally:
+            self.lock.release()
 
     # --- what may go wrong ---
 

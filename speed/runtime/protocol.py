@@ -20,6 +20,7 @@ from speed.errors import WireError
 from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
+from speed.fs.lane_files import LaneReplacedError
 from speed.fs.registry import Registry
 from speed.runtime.alarm import SILENT_SECONDS
 from speed.runtime.answers import Answers
@@ -319,6 +320,8 @@ class Protocol:
 
     def _give_up(self, lane: InboundLane, error: Exception) -> None:
         self._lanes.give_up(lane)
+        if isinstance(error, LaneReplacedError):
+            self._resume(lane.id)  # its sender goes on in the new one
         if isinstance(error, OSError):
             text = "lane of %s failed, opened again at the next scan: %s"
             self._context.said.warn(log, f"lane {lane.source}", text, lane.source, error)

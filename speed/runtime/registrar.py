@@ -14,6 +14,7 @@ from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.runtime.sweeper import Sweeper
 from speed.wire.entry import Entry
+from speed.wire.names import claims_dir
 
 log = logger("speed.registry")
 
@@ -134,14 +135,20 @@ class Registrar:
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
         self._look_at_keys()
+        registration = self._context.registration
+        restored = registration.claims_restored
         try:
-            self._context.registration.heartbeat()
+            registration.heartbeat()
         except LeaseLostError as error:
             self._lost(error)
             return False
         except (OSError, RegistrationError) as error:
             self._context.stats.count("heartbeats_failed")
             log.warning("lease of %s not renewed: %s", self._context.name, error)
+        if registration.claims_restored > restored:
+            self._context.stats.count("claims_restored")
+            text = "the claim of %s was removed from %s and made again: nobody but the node may remove it"
+            log.warning(text, self._context.name, claims_dir(self._context.root))
         return True
 
     def _look_at_keys(self) -> None:

@@ -17,9 +17,10 @@ from speed.core.log import logger
 from speed.core.scheduler import Admission, State, Work
 from speed.core.services import Registered, Request, Response, ServiceRegistry, run
 from speed.errors import CALL_ERRORS, ConfigurationError, PayloadTooLargeError, UnserialisableError, WireError
+from speed.fs.clock import boot_ms
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
-from speed.runtime.context import Context, boot_ms, unix_ms
+from speed.runtime.context import Context, unix_ms
 from speed.runtime.inbound import Lane
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool

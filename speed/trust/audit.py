@@ -115,9 +115,11 @@ class AuditLog:
 
     def _open(self) -> int:
         fd = os.open(self._path, _FLAGS, 0o600)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        is_own = status.st_uid in (os.geteuid(), 0)
+        if not stat.S_ISREG(status.st_mode) or not is_own or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             os.close(fd)
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is no regular file of this user, which nobody else may write")
         self._is_cut = False
         return fd
 

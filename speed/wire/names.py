@@ -9,8 +9,12 @@ from hashlib import sha256
 from speed.errors import InvalidNameError
 from speed.wire.limits import GENERATION_BITS, MAX_NAME_BYTES, MAX_SLOTS, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
 
-RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
 REGISTRY = "speed_registry"
+KEY_FILE = "speed.key"
+JOURNAL = "journal"
+TOPICS = "topics"
+NEW_SUFFIX = ".new"
+RESERVED_NAMES = frozenset({REGISTRY, KEY_FILE, KEY_FILE + NEW_SUFFIX, JOURNAL, TOPICS, "bell", "inbox", "quarantine"})
 CLAIMS = ".claims"
 FLOOR = "floor"
 TEMPORARY_PREFIX = ".tmp-"
@@ -51,7 +55,7 @@ def _checked(name: str, pattern: re.Pattern[str], limit: int, what: str) -> str:
 def check_node_name(name: str) -> str:
     """Return ``name`` if it is a node name (W-1); InvalidNameError says why not."""
     if name in RESERVED_NAMES:
-        raise InvalidNameError(f"node name {name!r} is reserved: choose another")
+        raise InvalidNameError(f"node name {name!r} is that of a file or directory of every root: choose another")
     return _checked(name, _NAME, MAX_NAME_BYTES, "node name")
 
 
@@ -205,12 +209,12 @@ def parse_letter(filename: str) -> tuple[int, str] | None:
 
 
 def default_key_path(root: str) -> str:
-    return f"{root}/speed.key"
+    return f"{root}/{KEY_FILE}"
 
 
 def beside(path: str) -> str:
     """Where the next content of a key file is written."""
-    return f"{path}.new"
+    return f"{path}{NEW_SUFFIX}"
 
 
 def lock_beside(path: str) -> str:
@@ -296,12 +300,12 @@ def parse_fence(filename: str) -> int | None:
 
 def journal_dir(root: str) -> str:
     """Where a journal lies unless another place is named (J-1)."""
-    return f"{root}/journal"
+    return f"{root}/{JOURNAL}"
 
 
 def topics_dir(root: str) -> str:
     """Where durable topics lie unless another place is named (D-1)."""
-    return f"{root}/topics"
+    return f"{root}/{TOPICS}"
 
 
 def topics_node(daemon: str) -> str:

@@ -80,6 +80,10 @@ def lay(registry: Registry, case: dict[str, Any]) -> None:
         raise_floor(registry.root, NAME, case["floor"], registry.keyring)
     if "lane" in case:
         lay_lane(registry, case["lane"]["cursor"])
+    for file in case.get("left", ()):
+        path = Path(registry.root, file)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
 
 
 def lay_lane(registry: Registry, cursor: str | None) -> None:

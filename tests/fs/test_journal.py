@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -334,3 +335,13 @@ def test_a_full_disk_loses_nothing_that_was_recorded_and_recording_goes_on_when_
         filler.unlink()
         writer.record(SUBJECT, incoming(range(recorded, recorded + 3), size=10_000))
     assert place.numbers() == list(range(recorded + 3))
+
+
+def test_directories_that_are_made_above_a_journal_are_private_whatever_the_umask(place: Place, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with writer_module.JournalWriter(str(tmp_path / "made/journal"), str(place.key)):
+            pass
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / place).stat().st_mode) for place in ("made", "made/journal")] == [0o700] * 2

@@ -92,7 +92,7 @@ def test_when_all_are_in_use_there_is_none(lane: Lane) -> None:
 def test_payloads_in_slots_fill_the_window_until_they_are_finished(lane: Lane) -> None:
     writer = lane.writer(window_bytes=2 * len(PAYLOAD))
     send(writer, 1)
-    assert writer.outstanding_bytes == HEAD_BYTES + len(PAYLOAD)
+    assert writer.outstanding_bytes == HEAD_BYTES + slot_path(lane).stat().st_size
     assert not writer.room(len(PAYLOAD))
     lane.read_all(lane.reader())
     assert writer.room(len(PAYLOAD))
@@ -114,6 +114,44 @@ def test_durable_payloads_are_flushed_before_the_lane_tells_of_them(
     send(writer, 1)
     writer.flush()()
     assert flushed == ["000001-01.slot", "000001-00000001.lane"]
+
+
+# --- how much they take ---
+
+
+def test_the_files_of_a_link_stay_within_its_window_whatever_sizes_come(lane: Lane) -> None:
+    window, sizes = 1 << 20, (150_000, 900_000, 200_000, 400_000, 1_000_000, 131_072, 600_000, 300_000)
+    writer = lane.writer(window_bytes=window)
+    reader = lane.reader_of(writer)
+    most = 0
+    for counter, size in enumerate(sizes * 3, 1):
+        assert writer.room(size)
+        send(writer, counter, bytes(size))
+        most = max(most, sum(path.stat().st_size for path in lane.path.iterdir() if path.suffix in (".slot", ".lane")))
+        lane.read_all(reader)
+    assert most <= window
+
+
+def test_a_small_payload_leaves_the_window_of_a_large_slot_to_others(lane: Lane) -> None:
+    """What a file takes counts, not what lies in it."""
+    writer = lane.writer(window_bytes=4 * len(PAYLOAD))
+    reader = lane.reader_of(writer)
+    send(writer, 1, 3 * PAYLOAD)
+    lane.read_all(reader)
+    send(writer, 2)
+    assert slot_path(lane, 2).stat().st_size == len(PAYLOAD) + 3 * 16
+    assert writer.room(len(PAYLOAD))
+    send(writer, 3, 2 * PAYLOAD)
+    assert slots(lane) == ["000001-01.slot", "000001-02.slot"]
+    assert not writer.room(len(PAYLOAD))
+
+
+def test_free_slots_make_room_for_what_goes_into_the_lane_itself(lane: Lane) -> None:
+    writer = lane.writer(window_bytes=2 * len(PAYLOAD))
+    exchange(writer, lane.reader_of(writer), lane, 1)
+    assert writer.room(len(PAYLOAD))
+    writer.append(sealed(2, PAYLOAD))
+    assert slots(lane) == []
 
 
 # --- failures ---
@@ -172,7 +210,7 @@ def test_a_slot_whose_envelope_failed_is_left_alone_until_its_file_is_passed(lan
     writer.spoil_slot()
     assert send(writer, 2) == 2
     lane.read_all(reader)
-    assert send(writer, 3) == 1
+    assert [send(writer, 3), send(writer, 4)] == [2, 1], "the first has no pages left"
 
 
 def test_a_lane_that_was_put_aside_meanwhile_loses_no_payload_unseen(
@@ -188,7 +226,7 @@ def test_a_lane_that_was_put_aside_meanwhile_loses_no_payload_unseen(
         writer.fill_slot(PAYLOAD)
     writer.spoil_slot()
     assert send(writer, 2) == 1, "slots begin anew with the lane"
-    assert writer.outstanding_bytes == 2 * HEAD_BYTES + len(PAYLOAD)
+    assert writer.outstanding_bytes == 2 * HEAD_BYTES + slot_path(lane).stat().st_size
 
 
 # --- what others do to the files ---

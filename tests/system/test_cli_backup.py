@@ -256,6 +256,15 @@ def test_a_copy_is_private_lacks_the_key_and_replaces_nothing(run: Command, send
     assert run("backup", str(tmp_path / "none" / "copy")).status == 8
 
 
+def test_a_copy_within_the_root_is_refused(run: Command, tmp_path: Path) -> None:
+    """The next copy would hold it."""
+    (tmp_path / "way").symlink_to(run.root)
+    for place in (run.root / "copy", run.root / "billing" / "copy", tmp_path / "way" / "copy"):
+        refused = run("backup", str(place))
+        assert (refused.status, "lies in the root" in refused.err) == (3, True)
+    assert not list(run.root.glob("*.partial"))
+
+
 def test_what_somebody_put_into_a_lane_does_not_inflate_the_copy(
     run: Command, sender: speed.Node, tmp_path: Path
 ) -> None:

@@ -72,6 +72,15 @@ def test_a_registry_that_cannot_be_listed_is_a_finding_and_not_the_end(run: Comm
     assert "space" in {one["check"] for one in sick.value["findings"]}
 
 
+def test_a_live_node_without_its_claim_is_named(run: Command) -> None:
+    with speed.Node("billing", root=run.root, engine="python"):
+        claim = run.root / "speed_registry/.claims/billing.000001"
+        kept = claim.rename(claim.with_name(".tmp-kept"))
+        found = run("doctor", "--json").value["findings"]
+        kept.rename(claim)
+    assert [one["state"] for one in found if "the claim of billing, generation 1," in one["found"]] == ["warning"]
+
+
 def test_the_root_of_another_user_is_named_as_such(run: Command) -> None:
     root = run.root
     if IS_ROOT:

@@ -104,7 +104,7 @@ def test_neither_links_nor_journals_nor_other_names_are_followed(run: Command, t
     (outside / "precious").touch()
     os.symlink(outside, run.root / "link")
     refused = run("purge", "link", "--yes")
-    assert (refused.status, "cannot be removed" in refused.err) == (8, True)
+    assert (refused.status, "cannot be removed: it is a link" in refused.err) == (8, True)
     (run.root / "journal").mkdir()
     (run.root / "journal" / "journal.lock").touch()
     assert run("purge", "journal", "--yes").status == 2

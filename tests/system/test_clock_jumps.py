@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.fs.clock import parse_offsets
 
 Make = Callable[..., speed.Node]
 Start = Callable[..., Any]
@@ -119,3 +123,44 @@ def test_between_hosts_the_wall_clock_counts(node: Make, monkeypatch: pytest.Mon
         analytics.call("billing", "double", {"x": 21}, timeout=20)
     assert caught.value.details["phase"] == "queued"
     assert caught.value.execution is speed.Execution.NOT_BEGUN
+
+
+INSIDE = """
+import sys, speed
+root, engine = sys.argv[1:]
+try:
+    speed.Node("billing", root=root, engine=engine)
+    print("taken")
+except speed.NameTakenError:
+    print("refused", flush=True)
+node = speed.Node("inside", root=root, engine=engine, allow=["billing"])
+node.register("double", lambda number: 2 * number)
+print(node.call("billing", "double", {"number": 2}, timeout=20), flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("engine", ["python", "native"])
+@pytest.mark.parametrize("ahead", ["5000", "-20"])
+def test_a_process_in_a_time_namespace_takes_no_name_and_loses_none(
+    node: Make, root: str, engine: str, ahead: str
+) -> None:
+    """R-30: its clocks and the starts of processes are shifted there."""
+    billing = node("billing", allow=["inside"], engine=engine)
+    billing.register("double", lambda number: 2 * number)
+    space = ["unshare", "--time", "--fork", "--monotonic", ahead, "--boottime", ahead]
+    user = ["--user", "--map-root-user"] * (os.geteuid() != 0)
+    command = [*space, *user, sys.executable, "-c", INSIDE, root, engine]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert [other.stdout.readline() for _ in range(2)] == ["refused\n", "4\n"]
+        assert billing.call("inside", "double", {"number": 3}, timeout=20) == 6
+        with pytest.raises(speed.NameTakenError):
+            node("inside", engine=engine)
+        other.communicate("go on\n")
+
+
+def test_offsets_are_read_as_the_kernel_writes_them() -> None:
+    """R-30."""
+    read = parse_offsets("monotonic        5000         7\nboottime          -20 500000000\n")
+    assert (read.monotonic, read.boottime) == (5_000_000_000_007, -19_500_000_000)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
 
 import speed
+from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
 PATIENCE = 20.0
@@ -71,3 +74,59 @@ def test_an_unexpected_failure_beside_the_lease_costs_no_lease(
     assert analytics.wait_for("billing", timeout=PATIENCE).last_heartbeat > before
     assert billing.stats()["counters"]["registry_failures"] > 0
     assert "sweeping failed" in caplog.text
+
+
+SENDS = """
+import sys, speed
+node = speed.Node("analytics", root=sys.argv[1], engine=sys.argv[2], lease_seconds=0.4, heartbeat_seconds=0.1)
+payload = bytes(60 << 20)
+print("up", flush=True)
+sys.stdin.readline()
+try:
+    node.send("billing", payload, timeout=20)
+    print("sent", flush=True)
+except speed.LeaseLostError as error:
+    print("lost", "may not have been delivered" in str(error), flush=True)
+"""
+
+
+@pytest.mark.parametrize("engine", ["python", "native"])
+def test_a_sender_that_was_stopped_inside_a_payload_says_that_it_may_not_have_arrived(
+    node: Make, root: str, child: Callable[..., Child], engine: str
+) -> None:
+    """L-29: its receiver gave the payload up, since the lease of the sender had passed."""
+    billing = node("billing", allow=["analytics"])
+    sender = child(SENDS, root, engine)
+    assert sender.line() == "up"
+    slot = Path(root, "billing/inbox/analytics/000001-01.slot")
+    sender.tell("go")
+    while not slot.exists() or not slot.stat().st_size:
+        os.sched_yield()
+    sender.signal(signal.SIGSTOP)
+    counters: dict[str, Any] = {}
+    until = time.monotonic() + PATIENCE
+    while not counters.get("torn_slots") and time.monotonic() < until:
+        counters = billing.stats()["counters"]
+        time.sleep(0.02)
+    sender.signal(signal.SIGCONT)
+    assert counters.get("torn_slots") == 1
+    assert sender.line() in ("lost True", "lost False")
+
+
+def test_a_request_that_was_written_when_the_lease_ended_may_have_run(
+    node: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node("billing", allow=["analytics"])
+    analytics = node("analytics", engine="python")
+    parts = parts_of(analytics)
+    link = parts.links.granted("billing")
+    real = link._write
+
+    def late(*arguments: Any) -> None:
+        real(*arguments)
+        monkeypatch.setattr(parts.context.registration._lease, "_renewed_ms", 0)
+
+    monkeypatch.setattr(link, "_write", late)
+    with pytest.raises(speed.LeaseLostError, match="may not have been delivered") as caught:
+        analytics.call("billing", "echo", timeout=PATIENCE)
+    assert caught.value.execution is speed.Execution.MAY_HAVE_RUN

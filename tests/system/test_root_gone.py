@@ -1,4 +1,4 @@
-"""A root that is removed, or whose filesystem is taken away, under nodes that run (R-20)."""
+"""A root, claims and lanes that are taken away under nodes that run (R-4, R-20, L-2)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def take_away(root: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
+@pytest.mark.parametrize("engine", ["python", "native"])
 @pytest.mark.parametrize(
     "ask",
     [
@@ -45,8 +46,8 @@ def take_away(root: Path) -> None:
     ],
     ids=["nodes", "publish", "send", "call", "services", "wait_for", "send to nobody"],
 )
-def test_a_node_whose_root_is_gone_says_so_and_what_to_do(place: Path, ask: Ask) -> None:
-    options = {"root": place, "key": place.parent / "key", "engine": "python"}
+def test_a_node_whose_root_is_gone_says_so_and_what_to_do(place: Path, ask: Ask, engine: str) -> None:
+    options = {"root": place, "key": place.parent / "key", "engine": engine}
     with speed.Node("billing", allow=["analytics"], **options) as billing, speed.Node("analytics", **options) as node:
         billing.subscribe("news", lambda _: None)
         assert until(lambda: node.publish("news", 1) == 1)
@@ -61,3 +62,30 @@ def test_a_root_that_is_gone_is_logged_rarely(place: Path, caplog: pytest.LogCap
         with caplog.at_level(logging.WARNING, "speed.protocol"):
             assert until(lambda: billing.stats()["counters"].get("protocol_failures", 0) >= 3)
         assert len([one for one in caplog.records if "failed" in one.getMessage()]) <= 2
+
+
+def claims(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / "speed_registry/.claims").iterdir())
+
+
+@pytest.mark.parametrize("engine", ["python", "native"])
+def test_a_claim_that_is_removed_is_made_again_and_its_number_never_used_twice(place: Path, engine: str) -> None:
+    options = {"root": place, "key": place.parent / "key", "engine": engine}
+    with speed.Node("billing", lease_seconds=2, heartbeat_seconds=0.05, **options):
+        (place / "speed_registry/.claims/billing.000001").unlink()
+        assert until(lambda: claims(place) == ["billing.000001"])
+    with speed.Node("billing", **options):
+        (place / "speed_registry/.claims/billing.000002").unlink()
+    with speed.Node("billing", **options):
+        assert claims(place) == ["billing.000003"], "who leaves makes it again as well"
+
+
+@pytest.mark.parametrize("engine", ["python", "native"])
+@pytest.mark.parametrize("lane", ["billing/inbox/analytics", "analytics/inbox/billing"])
+def test_a_lane_that_is_removed_is_made_anew_and_costs_no_later_call(place: Path, lane: str, engine: str) -> None:
+    options = {"root": place, "key": place.parent / "key", "engine": engine}
+    with speed.Node("billing", allow=["analytics"], **options) as billing, speed.Node("analytics", **options) as node:
+        billing.register("echo", lambda number: number)
+        assert node.call("billing", "echo", {"number": 0}, timeout=20) == 0
+        shutil.rmtree(place / lane)
+        assert [node.call("billing", "echo", {"number": number}, timeout=20) for number in range(5)] == [*range(5)]

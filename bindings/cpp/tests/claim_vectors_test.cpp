@@ -27,6 +27,11 @@ class ClaimVectors : public testing::Test {
       if (!item.at("entry").is_null()) lay_entry(item.at("entry"));
       if (item.contains("floor")) raise_floor(root.path, name, item.at("floor"), ring);
       if (item.contains("lane")) lay_lane(item.at("lane").at("cursor"));
+      for (const Json& file : item.value("left", Json::array())) {
+        const std::filesystem::path path = root.path + "/" + file.get<std::string>();
+        std::filesystem::create_directories(path.parent_path());
+        test::put(path, "");
+      }
     }
 
     void lay_lane(const Json& cursor) const {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sodium.h>
 
+#include "core/slots.hpp"
 #include "one_lane.hpp"
 #include "speed/error.hpp"
 #include "vectors.hpp"
@@ -79,6 +80,17 @@ TEST(SlotPiecesOfAPayload, nothing_else_passes_for_one_l_28) {
     SlotPieces opening(head, wire::Aead::Direction::open);
     Bytes payload(head.payload_bytes);
     EXPECT_FALSE(opening.open(item.at("index"), test::bytes_of(item.at("hex")), payload)) << item;
+  }
+}
+
+TEST(SlotChoices, waste_least_l_29) {
+  for (const Json& item : test::cases("slots", "choices")) {
+    std::vector<core::KnownSlot> known;
+    for (const Json& slot : item.at("slots")) known.push_back({slot.at(0), slot.at(1), slot.at(2)});
+    const core::SlotChoice choice = core::choose_slot(known, item.at("needs"), item.at("room"));
+    EXPECT_EQ(choice.number, item.at("slot").get<std::uint32_t>()) << item;
+    EXPECT_EQ(choice.file_bytes, item.at("file_bytes").get<std::uint64_t>()) << item;
+    EXPECT_EQ(choice.removed, item.at("removed").get<std::vector<std::uint32_t>>()) << item;
   }
 }
 
@@ -221,6 +233,43 @@ TEST_F(Slots, payloads_in_slots_count_for_the_window_l_29) {
   EXPECT_TRUE(other.writer.has_room(200'000));
   other.send_in_slot(large);
   EXPECT_FALSE(other.writer.has_room(200'000));
+}
+
+TEST_F(Slots, their_files_stay_within_the_window_l_29) {
+  Sender other(lane, 1, {.window_bytes = 1 << 20});
+  const auto reader = lane.reader();
+  std::uintmax_t most = 0;
+  for (const std::size_t size : {150'000, 900'000, 200'000, 400'000, 1'000'000, 131'072, 600'000, 300'000, 900'000}) {
+    ASSERT_TRUE(other.writer.has_room(size));
+    ASSERT_NE(other.send_in_slot(std::string(size, 'a')), 0U);
+    std::uintmax_t total = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(lane.place())) {
+      const std::string ending = entry.path().extension();
+      if (ending == ".slot" || ending == ".lane") total += entry.file_size();
+    }
+    most = std::max(most, total);
+    for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
+  }
+  EXPECT_LE(most, 1U << 20);
+}
+
+TEST_F(Slots, free_ones_make_room_for_what_goes_into_the_lane_itself_l_29) {
+  Sender other(lane, 1, {.window_bytes = 300'000});
+  const auto reader = lane.reader();
+  other.send_in_slot(large);
+  for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
+  EXPECT_TRUE(other.writer.has_room(200'000));
+  other.send(std::string(200'000, 'b'));
+  EXPECT_FALSE(std::filesystem::exists(slot(1)));
+}
+
+TEST_F(Slots, that_are_free_are_given_back_at_once_l_29) {
+  const auto reader = lane.reader();
+  sender.send_in_slot(large);
+  EXPECT_FALSE(sender.writer.give_slots_back());
+  for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
+  EXPECT_TRUE(sender.writer.give_slots_back());
+  EXPECT_FALSE(std::filesystem::exists(slot(1)));
 }
 
 TEST_F(Slots, what_was_not_finished_comes_again_l_30) {

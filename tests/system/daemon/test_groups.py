@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 FORKING = """
 import os, signal, subprocess, sys, time
 sleeper = "import signal, time; {ignoring}print('asleep', flush=True); time.sleep(1000)"
-child = subprocess.Popen([sys.executable, "-c", sleeper], stdout=subprocess.PIPE)
+child = subprocess.Popen([sys.executable, "-c", sleeper], stdout=subprocess.PIPE, start_new_session={session})
 child.stdout.readline()
 print("descendant", child.pid, flush=True)
 {then}
@@ -26,9 +26,9 @@ print("descendant", child.pid, flush=True)
 IGNORING = "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
 
 
-def process(then: str, ignoring: str = "", restart: str = "always") -> str:
-    """A process with a descendant that sleeps, and what it does then itself."""
-    command = json.dumps([sys.executable, "-c", FORKING.format(then=then, ignoring=ignoring)])
+def process(then: str, ignoring: str = "", restart: str = "always", session: bool = False) -> str:
+    """A process with a descendant that sleeps, in a session of its own perhaps, and what it does then itself."""
+    command = json.dumps([sys.executable, "-c", FORKING.format(then=then, ignoring=ignoring, session=session)])
     return f'[[process]]\nname = "forks"\nrestart = "{restart}"\nstop_timeout_seconds = 1\ncommand = {command}\n'
 
 
@@ -40,11 +40,12 @@ def descendant(speedd: Speedd) -> int:
             return os.pidfd_open(int(pid))
 
 
+@pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("ignoring", ["", IGNORING])
 def test_a_descendant_ends_before_its_dead_process_is_started_again(
-    start: Callable[..., Speedd], ignoring: str
+    start: Callable[..., Speedd], ignoring: str, session: bool
 ) -> None:
-    speedd = start(process("time.sleep(0.2); os._exit(1)", ignoring))
+    speedd = start(process("time.sleep(0.2); os._exit(1)", ignoring, session=session))
     first = descendant(speedd)
     speedd.until("process_started", start=2)
     wait_gone(first, 0)
@@ -54,9 +55,12 @@ def test_a_descendant_ends_before_its_dead_process_is_started_again(
     assert speedd.stop() == 0
 
 
+@pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("ignoring", ["", IGNORING])
-def test_a_descendant_ends_with_the_stop_of_its_process(start: Callable[..., Speedd], ignoring: str) -> None:
-    speedd = start(process("time.sleep(1000)", ignoring))
+def test_a_descendant_ends_with_the_stop_of_its_process(
+    start: Callable[..., Speedd], ignoring: str, session: bool
+) -> None:
+    speedd = start(process("time.sleep(1000)", ignoring, session=session))
     left = descendant(speedd)
     assert speedd.stop() == 0
     wait_gone(left, 0)
@@ -75,9 +79,10 @@ def test_a_descendant_is_asked_to_end_before_it_is_killed(start: Callable[..., S
     assert said.exists()
 
 
+@pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("ignoring", ["", IGNORING])
-def test_a_descendant_ends_when_speedd_is_killed(start: Callable[..., Speedd], ignoring: str) -> None:
-    speedd = start(process("time.sleep(1000)", ignoring))
+def test_a_descendant_ends_when_speedd_is_killed(start: Callable[..., Speedd], ignoring: str, session: bool) -> None:
+    speedd = start(process("time.sleep(1000)", ignoring, session=session))
     left = descendant(speedd)
     speedd.process.kill()
     wait_gone(left, PATIENCE)

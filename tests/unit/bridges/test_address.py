@@ -88,6 +88,12 @@ def test_rediss_is_redis_with_tls() -> None:
         f"postgres://me:{SECRET}@h/d?table=a;drop",
         f"s3://me:{SECRET}@",
         f"s3://me:{SECRET}@bucket/folder",
+        f"s3://me:{SECRET}@bucket?endpoint=file:///tmp",
+        f"s3://me:{SECRET}@bucket?endpoint=https://",
+        f"s3://me:{SECRET}@bucket?endpoint=https://h:port",
+        f"s3://me:{SECRET}@bucket?endpoint=minio:9000",
+        f"s3://me:{SECRET}@bucket?region=not a region",
+        f"sqs://me:{SECRET}@queue?endpoint=file:///tmp",
     ],
 )
 def test_what_is_no_address_is_refused_without_its_credentials(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Large payloads in slots (L-28): the vectors."""
+"""Large payloads in slots (L-28, L-29): the vectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scripts.vectors.slots import pattern
+from speed.core.slots import choose_slot
 from speed.errors import WireError
 from speed.wire.slot import SlotHead, SlotPieces
 from tests.vectors import case_name, load
@@ -51,3 +52,14 @@ def test_a_payload_is_cut_into_pieces_and_put_together(case: dict[str, Any]) -> 
 def test_nothing_else_passes_for_a_piece(case: dict[str, Any]) -> None:
     pieces = SlotPieces(bytes.fromhex(case["key"]), 200_000)
     assert not pieces.open(case["index"], bytes.fromhex(case["hex"]), memoryview(bytearray(200_000)))
+
+
+@pytest.mark.parametrize("case", VECTORS["choices"], ids=case_name)
+def test_a_payload_goes_into_the_slot_that_wastes_least(case: dict[str, Any]) -> None:
+    free = {number: size for number, size, is_free in case["slots"] if is_free}
+    used = {number for number, _, is_free in case["slots"] if not is_free}
+    choice = choose_slot(free, used, case["needs"], case["room"])
+    if choice is None:
+        assert case["slot"] == 0
+    else:
+        assert choice == (case["slot"], case["file_bytes"], tuple(case["removed"]))

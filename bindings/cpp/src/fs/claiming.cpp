@@ -36,24 +36,32 @@ class Claiming {
       const EntryPtr again = registry_.read(name_);
       const bool same = entry == nullptr ? again == nullptr : again != nullptr && *again == *entry;
       if (!same || newest != claims_.newest()) continue;  // a node may have published in between
-      if (const std::optional<Won> won = take(newest, judged, claimant)) return *won;
+      if (const std::optional<Won> won = take(newest, judged, claimant, entry)) return *won;
     }
     throw NameTakenError("'" + name_ + "' is being claimed by others again and again: try later");
   }
 
  private:
-  // The first claim above `newest`, which `judged` made, and the floor; null if others were quicker.
-  std::optional<Won> take(std::uint32_t newest, const std::optional<Claimant>& judged, Claimant claimant) const {
+  // The highest generation that the name had: somebody may have removed its claims, but not all else that it left.
+  std::uint32_t used(std::uint32_t newest, const EntryPtr& entry) const {
+    if (newest == 0 && entry == nullptr) return generation_left(registry_.root(), name_, registry_.keyring());
+    return entry == nullptr ? newest : std::max(newest, static_cast<std::uint32_t>(entry->generation));
+  }
+
+  // The first claim above `newest`, which `judged` made, what else was used, and the floor; null if others were quicker.
+  std::optional<Won> take(std::uint32_t newest, const std::optional<Claimant>& judged, Claimant claimant,
+                          const EntryPtr& entry) const {
     check_reachable(registry_.root(), name_);
     const std::uint32_t floor = floor_now();
     const std::optional<Claimant> former = claims_.newest_told();
-    const std::uint32_t generation = std::max(newest, floor) + 1;
+    const std::uint32_t before = used(newest, entry);
+    const std::uint32_t generation = std::max(before, floor) + 1;
     claimant.made_ms = monotonic_ms();
     claimant.above = former && former->above ? forgotten(newest, *former) : floor;
     if (claimant.sweeps) claimant.ephemeral = former && former->ephemeral;
     if (!claims_.take(generation, claimant)) return std::nullopt;
     // Others may have been quicker, or forgotten the name meanwhile: look again.
-    if (is_still(newest, judged) && claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
+    if (is_still(newest, judged) && claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, before};
     claims_.remove(generation);
     return std::nullopt;
   }

@@ -9,7 +9,7 @@
 
 namespace speed::fs {
 
-// A claim of this process, and the highest number that was claimed before; 0 where there was none.
+// A claim of this process, and the highest generation that was used before; 0 where there was none.
 struct Won {
   Claimant claimant;
   std::uint32_t generation = 0;

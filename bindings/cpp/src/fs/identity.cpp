@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "fs/clock.hpp"
 #include "fs/files.hpp"
 #include "speed/error.hpp"
 
@@ -31,6 +32,15 @@ std::string link_target(const char* path) {
 
 constexpr std::size_t most_stat_bytes = 4096;
 
+// The kernel counts the starts that it shows from the boot of the reader's time namespace.
+std::int64_t tick_ns() { return 1'000'000'000 / sysconf(_SC_CLK_TCK); }
+
+// Rounded down, as the kernel does.
+std::int64_t ticks_ahead() {
+  const std::int64_t ahead = clock_offsets().boottime_ns;
+  return ahead / tick_ns() - (ahead % tick_ns() < 0 ? 1 : 0);
+}
+
 // What /proc tells of a process.
 struct Seen {
   bool lives = false;
@@ -47,7 +57,7 @@ Seen parse(const std::string& stat) {
   std::int64_t start = 0;    // field 22
   if (!(fields >> threads >> field >> start)) throw std::system_error(EIO, std::generic_category(), "/proc");
   // A main thread that ended is a zombie while others run, or close their files.
-  return {(state != "Z" && state != "X") || threads > 1, start};
+  return {(state != "Z" && state != "X") || threads > 1, start - ticks_ahead()};
 }
 
 // Null if there is no such process to be seen; std::system_error where the look failed, which tells nothing.
@@ -81,8 +91,12 @@ std::int64_t own_start() {
 Identity own_identity() {
   utsname system{};
   uname(&system);
-  return {getpid(), own_start(), link_target("/proc/self/ns/pid"), system.nodename,
-          first_line("/proc/sys/kernel/random/boot_id")};
+  std::string space = link_target("/proc/self/ns/pid");
+  std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  // Starts that are not known to the tick cannot be compared with those that others see, nor clocks of unknown offset.
+  if (clock_offsets().boottime_ns % tick_ns() != 0) space += " " + link_target("/proc/self/ns/time");
+  if (!clock_offsets().space.empty()) boot += " " + clock_offsets().space;
+  return {getpid(), own_start(), space, system.nodename, boot};
 }
 
 std::optional<bool> process_alive(const Identity& process, const Identity& observer) {

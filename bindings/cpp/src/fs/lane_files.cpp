@@ -60,11 +60,15 @@ int LaneFiles::directory() const {
   if (directory_) return directory_.get();
   Fd again = open_directory(path_);
   const struct stat status = status_of(again.get());
-  if (status.st_dev != device_ || status.st_ino != inode_) {
-    throw std::system_error(ENOENT, std::generic_category(), "another lane stands in its place");
-  }
+  if (!is_it(status)) refuse_replaced();
   directory_ = std::move(again);
   return directory_.get();
+}
+
+bool LaneFiles::is_it(const struct stat& status) const { return status.st_dev == device_ && status.st_ino == inode_; }
+
+void LaneFiles::refuse_replaced() {
+  throw std::system_error(ENOENT, std::generic_category(), "it was removed or replaced, and what lay there unread is lost");
 }
 
 void LaneFiles::rest() noexcept {
@@ -74,7 +78,10 @@ void LaneFiles::rest() noexcept {
 
 bool LaneFiles::changed() const { return modified_ns(status_of(directory())) != listed_mtime_; }
 
+// A sender whose lane was removed goes on in a new one (L-2).
 Listing LaneFiles::list() {
+  struct stat found {};
+  if (lstat(path_.c_str(), &found) != 0 || !is_it(found)) refuse_replaced();
   Listing listing;
   const std::int64_t modified = modified_ns(status_of(directory()));
   listed_mtime_ = is_settled(modified) ? modified : -1;

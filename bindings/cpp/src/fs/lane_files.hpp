@@ -53,6 +53,8 @@ class LaneFiles {
 
  private:
   int directory() const;
+  bool is_it(const struct stat& status) const;  // the directory that is held, or was before it was let go of
+  [[noreturn]] static void refuse_replaced();
 
   std::string path_;
   mutable Fd directory_;

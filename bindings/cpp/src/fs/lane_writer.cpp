@@ -43,8 +43,9 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
       slots_(generation) {}
 
 void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
-  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
+  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds || status_of(lane_.get()).st_nlink == 0) verify();
   if (settings_.publish_whole) return publish(envelopes, ends.size());
+  trim_slots(envelopes.size());
   if (!file_) open_file();
   std::size_t written = 0;
   while (written < envelopes.size()) {
@@ -62,6 +63,18 @@ void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends
   }
   grown(written);
   if (file_size_ >= settings_.segment_bytes) leave_file();
+}
+
+// Free ones keep no window from what is about to be written (L-29).
+void LaneWriter::trim_slots(std::uint64_t bytes) {
+  if (!slots_.has_any()) return;
+  const std::uint64_t room = room_for_free(bytes);
+  if (slots_.free_bytes() > room) slots_.trim(lane_.get(), room);
+}
+
+// What the window leaves for slots that are free, beside so many bytes more.
+std::uint64_t LaneWriter::room_for_free(std::uint64_t bytes) const {
+  return settings_.window_bytes - std::min(settings_.window_bytes, outstanding_.bytes() + slots_.bytes() + bytes);
 }
 
 void LaneWriter::grown(std::uint64_t written) {
@@ -147,7 +160,8 @@ std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
   try {
     if (slots_.bytes() > 0) look_at_cursor();
     const std::uint64_t made_before = slots_.made();
-    const std::uint32_t number = slots_.take(lane_.get(), pieces);
+    const std::uint64_t head_bytes = wire::limits::slot_head_bytes + wire::envelope_overhead;
+    const std::uint32_t number = slots_.take(lane_.get(), pieces, room_for_free(head_bytes));
     created_ = created_ || slots_.made() > made_before;
     return number;
   } catch (const std::system_error& error) {
@@ -157,7 +171,7 @@ std::uint32_t LaneWriter::take_slot(const wire::SlotPieces& pieces) {
 
 void LaneWriter::write_slot(std::uint32_t number, std::uint64_t sequence, wire::SlotPieces& pieces, ByteView payload) {
   try {
-    slots_.use(number, sequence, payload.size());
+    slots_.use(number, sequence);
     slots_.write(lane_.get(), number, pieces, payload, settings_.durable);
   } catch (const std::system_error& error) {
     fail(error, 0);
@@ -165,6 +179,12 @@ void LaneWriter::write_slot(std::uint32_t number, std::uint64_t sequence, wire::
 }
 
 void LaneWriter::tidy_slots() { remove_slots(false); }
+
+bool LaneWriter::give_slots_back() {
+  const std::uint64_t before = slots_.bytes() + slots_.free_bytes();
+  remove_slots(true);
+  return slots_.bytes() + slots_.free_bytes() < before;
+}
 
 // A lane that is not there any more took its slots along; it is not made again for that.
 void LaneWriter::remove_slots(bool all) {
@@ -268,9 +288,11 @@ void LaneWriter::sync_created() {
 }
 
 void LaneWriter::fail(const std::system_error& error, std::size_t envelopes_written) const {
-  throw StorageError("cannot write into the inbox of '" + target_ + "': " + error.code().message() + "; " +
-                         fix_for(error.code().value()),
-                     envelopes_written);
+  const std::string message = "cannot write into the inbox of '" + target_ + "': " + error.code().message() + "; " +
+                              fix_for(error.code().value());
+  const bool lacks_space = error.code().value() == ENOSPC || error.code().value() == EDQUOT;
+  if (lacks_space) throw NoSpaceError(message, envelopes_written);
+  throw StorageError(message, envelopes_written);
 }
 
 }  // namespace speed::fs

@@ -7,6 +7,7 @@
 
 #include "fs/committed.hpp"
 #include "fs/slot_writer.hpp"
+#include "speed/error.hpp"
 
 namespace speed::fs {
 
@@ -15,6 +16,12 @@ struct LaneSettings {
   std::uint64_t segment_bytes = wire::limits::segment_bytes;       // from there on the next file begins
   bool publish_whole = false;                                      // each batch is one complete file (L-23)
   bool durable = false;                                            // a file is flushed before it is left (L-7)
+};
+
+// Space or quota is missing: removing files may help.
+class NoSpaceError : public StorageError {
+ public:
+  using StorageError::StorageError;
 };
 
 // What makes all that was appended survive a power cut (L-7), on descriptors of its own: others may append while it runs.
@@ -47,6 +54,7 @@ class LaneWriter {
   std::uint32_t take_slot(const wire::SlotPieces& pieces);
   void write_slot(std::uint32_t number, std::uint64_t sequence, wire::SlotPieces& pieces, ByteView payload);
   void tidy_slots();  // removes those that are free and were not used since the last time
+  bool give_slots_back();  // removes all that are free; whether there were any
 
   Flush begin_flush();
   void flush_failed(std::error_code error);
@@ -59,6 +67,8 @@ class LaneWriter {
 
  private:
   bool fits(std::uint64_t size) const;
+  void trim_slots(std::uint64_t bytes);
+  std::uint64_t room_for_free(std::uint64_t bytes) const;
   void look_at_cursor();
   void remove_slots(bool all);
   void verify();

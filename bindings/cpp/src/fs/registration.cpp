@@ -63,7 +63,7 @@ std::unique_ptr<Registration> Registration::publish(Registry& registry, const Wi
   std::unique_ptr<Registration> registration;
   try {
     before_publish(won);
-    registration = std::make_unique<Registration>(registry, first_entry(wish, won));
+    registration = std::make_unique<Registration>(registry, first_entry(wish, won), won.claimant);
     registration->publish();
     if (won.claimant.is_expired(monotonic_ms())) {
       throw LeaseLostError("registering '" + wish.name + "' took longer than its lease: try again");
@@ -77,9 +77,10 @@ std::unique_ptr<Registration> Registration::publish(Registry& registry, const Wi
   return registration;
 }
 
-Registration::Registration(Registry& registry, wire::Entry entry)
+Registration::Registration(Registry& registry, wire::Entry entry, Claimant claimant)
     : registry_(registry),
       claims_(registry.root(), entry.name, registry.keyring()),
+      claimant_(std::move(claimant)),
       path_(wire::entry_path(registry.root(), entry.name)),
       generation_(static_cast<std::uint32_t>(entry.generation)),
       entry_(std::move(entry)),
@@ -101,6 +102,13 @@ void Registration::check_held() {
   check_lease(monotonic_ms());
 }
 
+void Registration::check_still_held() {
+  if (!is_over()) return;
+  const std::lock_guard guard(lock_);
+  lose("its lease ran out while it wrote, and what it wrote may not have been delivered: ask the receiver before "
+       "you send it again");
+}
+
 void Registration::heartbeat() {
   const std::lock_guard guard(lock_);
   if (!fd_) return;  // it was removed meanwhile
@@ -113,6 +121,19 @@ void Registration::heartbeat() {
   check_lease(monotonic_ms());
   lease_.renew(written);
   expires_ms_ = lease_.expires_ms();
+  try {
+    restore_claim();
+  } catch (const std::system_error&) {
+    // The next one tries again.
+  }
+}
+
+// Makes the own claim again if somebody removed it: a later life would begin with a generation that was used.
+void Registration::restore_claim() {
+  if (claims_.exists(generation_)) return;
+  make_directory(wire::claims_dir(registry_.root()));
+  check_claim();
+  if (claims_.take(generation_, claimant_)) ++claims_restored_;
 }
 
 void Registration::update(const std::function<void(wire::Entry&)>& change) {
@@ -191,6 +212,11 @@ void Registration::install(const std::string& data) {
 void Registration::remove() {
   const std::lock_guard guard(lock_);
   if (!fd_) return;
+  try {
+    if (is_own(path_)) restore_claim();  // else the whole root may be gone
+  } catch (const std::exception&) {
+    // A later life finds its number by what else is left.
+  }
   try {
     remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
   } catch (const std::system_error&) {

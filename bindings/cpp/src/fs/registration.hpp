@@ -32,16 +32,19 @@ class Registration {
   using BeforePublish = std::function<void(const Won&)>;
   static std::unique_ptr<Registration> make(Registry& registry, const Wish& wish, const BeforePublish& before_publish);
 
-  Registration(Registry& registry, wire::Entry entry);
+  Registration(Registry& registry, wire::Entry entry, Claimant claimant);
 
   bool is_over() const;  // the lease ran out, noticed or not
 
   // LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick.
   void check_held();
+  // The same after a write: its receiver may have given it up.
+  void check_still_held();
 
   // Renews the lease: one write in place, none once it was removed. LeaseLostError when the name is another's;
   // std::system_error to try again.
   void heartbeat();
+  std::uint64_t claims_restored() const { return claims_restored_; }  // how often somebody removed the claim
 
   // Publishes a change; it is on disk when this returns. StorageError, LeaseLostError: then there is none.
   void update(const std::function<void(wire::Entry&)>& change);
@@ -62,11 +65,14 @@ class Registration {
   void install(const std::string& data);
   bool is_own(const std::string& path) const;
   void check_claim();
+  void restore_claim();
   void check_lease(std::int64_t now);
   [[noreturn]] void lose(const std::string& why);
 
   Registry& registry_;
   Claims claims_;
+  Claimant claimant_;
+  std::atomic<std::uint64_t> claims_restored_ = 0;
   std::string path_;
   std::uint32_t generation_;
   std::mutex lock_;

@@ -53,7 +53,15 @@ bool Registry::is_unreadable(const std::string& name) {
   return known != nullptr && known->entry == nullptr;
 }
 
+void Registry::check_there() const {
+  struct stat status {};
+  if (lstat(wire::registry_dir(root_).c_str(), &status) == 0 || !is_absence(errno)) return;
+  throw StorageError("the registry of " + root_ + " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed init --root " +
+                     root_ + "`, and start them anew");
+}
+
 std::string Registry::absence(const std::string& name) {
+  check_there();
   if (is_unreadable(name)) {
     return "the entry of '" + name + "' is not authentic: use the key of " + root_ + ", or see `speed doctor`";
   }
@@ -245,6 +253,7 @@ void Registry::for_each(const std::function<void(const std::string&)>& take) con
       if (const auto name = wire::parse_entry_file(file)) take(*name);
     });
   } catch (const std::system_error& error) {
+    check_there();
     throw StorageError("cannot list the registry of " + root_ + ": " + error.code().message() +
                        "; what is there is not known");
   }

@@ -33,7 +33,9 @@ class Registry {
 
   // Whether there is a file that should be the entry, but is not authentic.
   bool is_unreadable(const std::string& name);
-  std::string absence(const std::string& name);  // why there is no live node of this name, and what to do
+  // Why there is no live node of this name, and what to do. StorageError if the registry is gone.
+  std::string absence(const std::string& name);
+  void check_there() const;  // StorageError if the registry is gone
 
   struct Judged {
     EntryPtr entry;

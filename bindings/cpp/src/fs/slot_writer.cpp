@@ -28,6 +28,22 @@ void reserve(int fd, std::uint64_t bytes) {
   if (error != 0) throw std::system_error(error, std::generic_category(), "posix_fallocate");
 }
 
+// Makes a file so long; one that cannot grow stays as it was.
+void resize(int fd, std::uint64_t bytes) {
+  const std::uint64_t before = file_bytes(fd);
+  if (before == bytes) return;
+  if (before > bytes) {
+    if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) throw_errno("ftruncate");
+    return;
+  }
+  try {
+    reserve(fd, bytes);
+  } catch (...) {
+    static_cast<void>(ftruncate(fd, static_cast<off_t>(before)) == 0);
+    throw;
+  }
+}
+
 }  // namespace
 
 void SlotWriter::commit(const wire::Cursor& cursor) {
@@ -35,71 +51,77 @@ void SlotWriter::commit(const wire::Cursor& cursor) {
     const auto is_it = [&](const wire::Unfinished& entry) { return entry.sequence == slot.sequence; };
     if (slot.sequence > cursor.last_sequence || std::ranges::any_of(cursor.unfinished, is_it)) continue;
     slot.sequence = 0;
-    slot.payload_bytes = 0;
   }
 }
 
-std::uint32_t SlotWriter::take(int lane, const wire::SlotPieces& pieces) {
-  Slot* slot = free_slot(pieces.slot_bytes());
-  if (slot != nullptr && !reopen(lane, *slot)) {
-    slots_.erase(slots_.begin() + (slot - slots_.data()));
-    return take(lane, pieces);
+std::uint32_t SlotWriter::take(int lane, const wire::SlotPieces& pieces, std::uint64_t room) {
+  file_.close();
+  std::vector<std::uint32_t> foreign;  // numbers that somebody else took are passed over
+  while (true) {
+    std::vector<core::KnownSlot> slots = known();
+    for (const std::uint32_t number : foreign) slots.push_back({number, 0, false});
+    const core::SlotChoice choice = core::choose_slot(slots, pieces.slot_bytes(), room);
+    if (choice.number == 0) return 0;
+    for (const std::uint32_t number : choice.removed) remove(lane, number);
+    if (!open(lane, choice.number, foreign)) continue;
+    find(choice.number)->capacity = resized(choice.file_bytes);
+    return taken_ = choice.number;
   }
-  if (slot == nullptr) slot = make(lane);
-  if (slot == nullptr) return 0;
-  if (slot->capacity < pieces.slot_bytes()) {
-    reserve(file_.get(), pieces.slot_bytes());
-    slot->capacity = pieces.slot_bytes();
-  }
-  return slot->number;
 }
 
-// False if somebody removed it.
-bool SlotWriter::reopen(int lane, const Slot& slot) {
+std::uint64_t SlotWriter::resized(std::uint64_t bytes) {
   try {
-    file_ = open_regular(lane, name_of(slot.number), owners_of(lane), true);
-    return true;
-  } catch (const std::system_error& error) {
-    if (is_gone(error)) return false;
+    resize(file_.get(), bytes);
+  } catch (...) {
+    file_.close();
     throw;
   }
+  return bytes;
 }
 
-// The smallest that is large enough, or the largest that can grow.
-SlotWriter::Slot* SlotWriter::free_slot(std::uint64_t bytes) {
-  const auto fits = [&](const Slot& slot) { return slot.capacity >= bytes; };
-  const auto is_better = [&](const Slot& one, const Slot& other) {
-    if (fits(one) != fits(other)) return fits(one);
-    return fits(one) ? one.capacity < other.capacity : one.capacity > other.capacity;
-  };
-  Slot* best = nullptr;
-  for (Slot& slot : slots_) {
-    if (slot.sequence == 0 && (best == nullptr || is_better(slot, *best))) best = &slot;
-  }
-  return best;
+std::vector<core::KnownSlot> SlotWriter::known() const {
+  std::vector<core::KnownSlot> known;
+  for (const Slot& slot : slots_) known.push_back({slot.number, slot.capacity, slot.sequence == 0});
+  return known;
 }
 
-// Numbers that somebody else took are passed over.
-SlotWriter::Slot* SlotWriter::make(int lane) {
-  for (std::uint32_t number = 1; number <= wire::limits::max_slots; ++number) {
-    if (std::ranges::find(slots_, number, &Slot::number) != slots_.end()) continue;
-    try {
-      file_ = create_file(lane, name_of(number), false);
-    } catch (const std::system_error& error) {
-      if (error.code().value() != EEXIST) throw;
-      continue;
+std::vector<SlotWriter::Slot>::iterator SlotWriter::find(std::uint32_t number) {
+  return std::ranges::find(slots_, number, &Slot::number);
+}
+
+bool SlotWriter::is_free(const Slot& slot) const { return slot.sequence == 0 && !(file_ && slot.number == taken_); }
+
+// False if it is to be chosen anew: somebody removed it, or its number is another's.
+bool SlotWriter::open(int lane, std::uint32_t number, std::vector<std::uint32_t>& foreign) {
+  const bool is_new = find(number) == slots_.end();
+  try {
+    file_ = is_new ? create_file(lane, name_of(number), false) : open_regular(lane, name_of(number), owners_of(lane), true);
+  } catch (const std::system_error& error) {
+    if (!is_new && is_gone(error)) {
+      slots_.erase(find(number));
+    } else if (is_new && error.code().value() == EEXIST) {
+      foreign.push_back(number);
+    } else {
+      throw;
     }
-    ++made_;
-    return &slots_.emplace_back(Slot{number});
+    return false;
   }
-  return nullptr;
+  if (is_new) {
+    ++made_;
+    slots_.push_back({number});
+  }
+  return true;
 }
 
-void SlotWriter::use(std::uint32_t number, std::uint64_t sequence, std::uint64_t payload_bytes) {
-  const auto slot = std::ranges::find(slots_, number, &Slot::number);
+void SlotWriter::remove(int lane, std::uint32_t number) {
+  unlink_quietly(lane, name_of(number));
+  slots_.erase(find(number));
+}
+
+void SlotWriter::use(std::uint32_t number, std::uint64_t sequence) {
+  const auto slot = find(number);
   if (slot == slots_.end()) throw std::system_error(ENOENT, std::generic_category(), "the lane was put aside meanwhile");
   slot->sequence = sequence;
-  slot->payload_bytes = payload_bytes;
   slot->is_idle = false;
 }
 
@@ -115,8 +137,7 @@ void SlotWriter::write(int lane, std::uint32_t number, wire::SlotPieces& pieces,
     }
     if (durable && fdatasync(file.get()) != 0) throw_errno("fdatasync");
   } catch (...) {
-    const auto slot = std::ranges::find(slots_, number, &Slot::number);
-    slot->capacity = 0;
+    find(number)->capacity = 0;
     if (ftruncate(file.get(), 0) != 0) unlink_quietly(lane, name_of(number));  // either tells the reader
     throw;
   }
@@ -124,19 +145,33 @@ void SlotWriter::write(int lane, std::uint32_t number, wire::SlotPieces& pieces,
 
 std::uint64_t SlotWriter::bytes() const {
   std::uint64_t total = 0;
-  for (const Slot& slot : slots_) total += slot.payload_bytes;
+  for (const Slot& slot : slots_) total += slot.sequence == 0 ? 0 : slot.capacity;
+  return total;
+}
+
+std::uint64_t SlotWriter::free_bytes() const {
+  std::uint64_t total = 0;
+  for (const Slot& slot : slots_) total += is_free(slot) ? slot.capacity : 0;
   return total;
 }
 
 void SlotWriter::tidy(int lane, bool also_new) {
   std::erase_if(slots_, [&](Slot& slot) {
-    if (slot.sequence != 0) return false;
+    if (!is_free(slot)) return false;
     const bool goes = also_new || slot.is_idle;
     slot.is_idle = true;
     if (goes) unlink_quietly(lane, name_of(slot.number));
     return goes;
   });
   if (slots_.empty()) sealed_.trim(0);
+}
+
+void SlotWriter::trim(int lane, std::uint64_t room) {
+  std::vector<core::KnownSlot> free;
+  for (const Slot& slot : slots_) {
+    if (is_free(slot)) free.push_back({slot.number, slot.capacity, true});
+  }
+  for (const std::uint32_t number : core::excess(std::move(free), room)) remove(lane, number);
 }
 
 }  // namespace speed::fs

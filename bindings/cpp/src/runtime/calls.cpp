@@ -135,15 +135,17 @@ core::Completion answered_once(core::Completion completion) {
 Calls::Calls(Context& context, Links& links, std::function<void(double)> wake_by)
     : context_(context), links_(links), wake_by_(std::move(wake_by)) {}
 
-// What fails here was not written: nothing ran.
+// What fails here was not written, unless it says so: nothing ran.
 std::string Calls::start(const Call& call, core::Completion completion) {
   try {
     return write(links_.granted(call.target), call, std::move(completion));
   } catch (StorageError& error) {
-    error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
+    if (!error.execution()) {
+      error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
+    }
     throw;
   } catch (Error& error) {
-    error.set_execution(Execution::not_begun);
+    if (!error.execution()) error.set_execution(Execution::not_begun);
     throw;
   }
 }

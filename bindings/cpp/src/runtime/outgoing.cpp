@@ -82,10 +82,10 @@ class StayingAtRest {
 
 }  // namespace
 
-OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Woken woken)
+OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Others others)
     : context_(context),
       target_(target),
-      woken_(std::move(woken)),
+      others_(std::move(others)),
       ringer_(wire::bell_path(context.root, target)),
       is_of_one_life_(target_life != 0),
       sealer_(context.keyring(), context.id, wire::node_id(target), context.generation, target_life),
@@ -107,7 +107,14 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
   }
   if (outgoing.urgent && is_full_) refuse_full();
   const Appended appended = append(outgoing);
-  if (context_.durable) sync(appended);
+  try {
+    context_.registration->check_still_held();
+    if (context_.durable) sync(appended);
+  } catch (Error& error) {
+    ring();
+    if (outgoing.type == wire::EnvelopeType::spc_request) error.set_execution(Execution::may_have_run);  // it is written
+    throw;
+  }
   ring();
   return appended.sequence;
 }
@@ -156,7 +163,7 @@ std::shared_ptr<const segment::Splitter> OutgoingLink::splitter() const {
 OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
-  if (rests_ && rests_.exchange(false)) woken_(*this);
+  if (rests_ && rests_.exchange(false)) others_.woken(*this);
   Guard guard(lock_);
   const StayingAtRest staying(rests_, writer_);
   check_open(outgoing);
@@ -198,7 +205,23 @@ bool OutgoingLink::goes_into_slot(const Outgoing& outgoing, ByteView payload) co
   return takes_slots_ && payload.size() >= least_in_slot && is_programs(outgoing);
 }
 
+// What finds no space is tried once more, if there are files that can go.
 void OutgoingLink::append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room) {
+  std::size_t written = 0;
+  try {
+    return append_once(outgoing, payloads, room);
+  } catch (const fs::NoSpaceError& error) {
+    written = error.envelopes_written();
+    if (!find_space()) throw;
+  }
+  try {
+    append_once(outgoing, payloads.subspan(written), room);
+  } catch (const StorageError& error) {
+    throw StorageError(error.what(), written + error.envelopes_written());
+  }
+}
+
+void OutgoingLink::append_once(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room) {
   const auto now = static_cast<std::uint64_t>(fs::unix_ms());
   std::uint64_t counter = counter_;
   wire::Buffer large;
@@ -225,7 +248,7 @@ void OutgoingLink::append_slotted(const Outgoing& outgoing, ByteView payload) {
   wire::SlotHead head{0, payload.size(), {}};
   fill_random(head.key);
   wire::SlotPieces pieces(head, wire::Aead::Direction::seal);
-  head.number = writer_.take_slot(pieces);
+  head.number = take_slot(pieces);
   if (head.number == 0) return append_sealed(outgoing, {&payload, 1}, payload.size() + wire::envelope_overhead);
   const wire::SlotHeadBytes told = wire::encode_slot_head(head);
   const ByteView one = told;
@@ -234,6 +257,21 @@ void OutgoingLink::append_slotted(const Outgoing& outgoing, ByteView payload) {
   append_sealed(envelope, {&one, 1}, 0);
   ring_once();
   writer_.write_slot(head.number, wire::make_sequence(context_.generation, counter_), pieces, payload);
+}
+
+std::uint32_t OutgoingLink::take_slot(const wire::SlotPieces& pieces) {
+  try {
+    return writer_.take_slot(pieces);
+  } catch (const fs::NoSpaceError&) {
+    if (!find_space()) throw;
+  }
+  return writer_.take_slot(pieces);
+}
+
+// Whether free slots of this node were removed. The lock is held.
+bool OutgoingLink::find_space() {
+  const bool found = writer_.give_slots_back();
+  return others_.make_space(*this) || found;
 }
 
 // Another sender waits for room; whoever comes later overtakes it with nothing, and waits for its own deadline only.
@@ -324,6 +362,11 @@ void OutgoingLink::tidy() {
   writer_.tidy_slots();
 }
 
+bool OutgoingLink::give_slots_back() {
+  const std::unique_lock guard(lock_, std::try_to_lock);
+  return guard.owns_lock() && writer_.give_slots_back();
+}
+
 void OutgoingLink::end() {
   const std::lock_guard guard(lock_);
   has_ended_ = true;
@@ -384,8 +427,9 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
 
 // The lock is held.
 LinkPtr Links::make(const std::string& target) {
-  LinkPtr link =
-      std::make_shared<OutgoingLink>(context_, target, life_of(target), [this](OutgoingLink& one) { woken(one); });
+  const OutgoingLink::Others others{[this](OutgoingLink& one) { woken(one); },
+                                    [this](OutgoingLink& full) { return make_space(full); }};
+  LinkPtr link = std::make_shared<OutgoingLink>(context_, target, life_of(target), others);
   if (const auto cutting = splitters_.find(target); cutting != splitters_.end()) link->cut(cutting->second);
   return link;
 }
@@ -406,6 +450,15 @@ void Links::woken(OutgoingLink& link) {
   }
   for (OutgoingLink* const other : resting) other->rest();
   if (opened_) opened_(link);
+}
+
+// The links of others are locked one at a time, and only those that nobody holds.
+bool Links::make_space(const OutgoingLink& full) const {
+  bool found = false;
+  for (const LinkPtr& link : opened()) {
+    if (link.get() != &full) found = link->give_slots_back() || found;
+  }
+  return found;
 }
 
 namespace {

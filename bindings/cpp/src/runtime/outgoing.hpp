@@ -36,12 +36,16 @@ struct Outgoing {
 // The link from this node to `target`: one sequence, one lane, one ringer. At rest it holds no file open (L-26).
 class OutgoingLink {
  public:
-  using Woken = std::function<void(OutgoingLink&)>;
-  // `woken` is called, without the locks of the link, before one at rest opens files. `target_life`: for `renew`.
-  OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Woken woken);
+  // What the link asks of those beside it.
+  struct Others {
+    std::function<void(OutgoingLink&)> woken;  // without the locks of the link, before one at rest opens files
+    std::function<bool(OutgoingLink&)> make_space;  // with them: removes files of others; whether there were any
+  };
+  // `target_life`: for `renew`.
+  OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Others others);
 
-  // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError,
-  // LeaseLostError: then nothing was accepted.
+  // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError: then nothing
+  // was accepted. LeaseLostError: likewise, unless it says that the lease ended while it wrote.
   std::uint64_t send(const Outgoing& outgoing);
 
   // Sends one segment of what `outgoing` says all but the payload of; returns its sequence.
@@ -55,6 +59,7 @@ class OutgoingLink {
   // Likewise, sealed for this life of an ephemeral target; 0 for one that is not.
   void renew(std::uint32_t target_life);
   void tidy();       // removes slots that are no longer used
+  bool give_slots_back();  // removes all that are free, but not while somebody writes; whether there were any
   void take_slots(bool takes) { takes_slots_ = takes; }  // whether the target does
   void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
   void shut();       // for good: nothing is written or opened any more
@@ -75,6 +80,9 @@ class OutgoingLink {
   Appended append(const Outgoing& outgoing);
   void append_all(const Outgoing& outgoing, std::uint64_t total);
   void append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room);
+  void append_once(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room);
+  std::uint32_t take_slot(const wire::SlotPieces& pieces);
+  bool find_space();
   void append_slotted(const Outgoing& outgoing, ByteView payload);
   bool goes_into_slot(const Outgoing& outgoing, ByteView payload) const;
   void wait_for_turn(Guard& guard, const Outgoing& outgoing);
@@ -88,7 +96,7 @@ class OutgoingLink {
 
   Context& context_;
   std::string target_;
-  Woken woken_;
+  Others others_;
   std::atomic<bool> rests_ = true;  // becomes true under all locks only
   std::mutex lock_;
   std::mutex ring_lock_;
@@ -153,6 +161,7 @@ class Links {
   LinkPtr make(const std::string& target);
   std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
   void woken(OutgoingLink& link);
+  bool make_space(const OutgoingLink& full) const;
   LinkPtr find(const std::string& target) const;
   bool is_cut(const std::string& target) const;  // all that goes there goes in segments
   std::size_t most_bytes(const std::string& target) const;

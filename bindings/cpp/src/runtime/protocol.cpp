@@ -272,8 +272,10 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
       envelopes += received_.size();
       if (received_.empty()) break;
     }
-  } catch (const std::exception&) {
-    return give_up(lane);
+  } catch (const std::exception& error) {
+    const auto* const failure = dynamic_cast<const std::system_error*>(&error);
+    if (failure != nullptr && failure->code().value() == ENOENT) unread_.push_back(lane->id());  // another stands there
+    return give_up(lane, error.what());
   }
   received_.clear();  // a large one keeps its memory
   if (envelopes > 0) was_busy(lane);
@@ -318,9 +320,9 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
   }
 }
 
-void Protocol::give_up(const InboundLanePtr& lane) {
+void Protocol::give_up(const InboundLanePtr& lane, const std::string& why) {
   context_.log.rarely(LogLevel::warning, "speed.protocol", "lanes_failed",
-                      "the lane of '" + lane->source() + "' cannot be read, it is opened again");
+                      "the lane of '" + lane->source() + "' cannot be read, it is opened again: " + why);
   std::erase(busy_, lane);
   lanes_.give_up(*lane);
 }

@@ -53,7 +53,7 @@ class Protocol {
   void drain(const InboundLanePtr& lane, double now, bool scan);
   void deliver(const LanePtr& lane, const fs::Received& received);
   std::string described(const std::string& source, const fs::Received& received);
-  void give_up(const InboundLanePtr& lane);
+  void give_up(const InboundLanePtr& lane, const std::string& why);
   void resume(const wire::NodeId& lane_id);
   void was_busy(const InboundLanePtr& lane);
   void read_rung(const wire::NodeId& id, double now);

@@ -115,6 +115,7 @@ void Registrar::guarded(const char* what, Part part) {
 bool Registrar::renew() {
   context_.buffers.tidy();
   look_at_keys();
+  const std::uint64_t restored = context_.registration->claims_restored();
   try {
     context_.registration->heartbeat();
   } catch (const LeaseLostError&) {
@@ -122,6 +123,11 @@ bool Registrar::renew() {
     return false;
   } catch (const std::exception&) {
     context_.stats.count("heartbeats_failed");
+  }
+  if (context_.registration->claims_restored() > restored) {
+    context_.stats.count("claims_restored");
+    context_.log.rarely(LogLevel::warning, "speed.registry", "claims_restored",
+                        "the claim of this node was removed, and made again: nobody but the node may remove it");
   }
   return true;
 }

@@ -50,7 +50,7 @@ final class Claiming {
                 continue;
             }
             boolean unchanged = Objects.equals(registry.read(name), entry) && newest == Claim.newest(root, name);
-            Won won = unchanged ? take(newest, judged, asked) : null;
+            Won won = unchanged ? take(newest, judged, asked, entry) : null;
             if (won != null) {
                 return won;
             }
@@ -58,11 +58,20 @@ final class Claiming {
         throw new NameTakenException("'" + name + "' is being claimed by others again and again: try later");
     }
 
-    /** The first claim above the newest one, which was judged, and the floor; null if others were quicker. */
-    private Won take(int newest, Claimant judged, Claimant asked) throws PosixException {
+    /** The highest generation that the name had: somebody may have removed its claims, but not all else that it left. */
+    private int used(int newest, Entry entry) throws PosixException {
+        if (newest == 0 && entry == null) {
+            return Fences.generationLeft(root, name, registry.keyring());
+        }
+        return entry == null ? newest : Math.max(newest, entry.generation());
+    }
+
+    /** The first claim above the newest one, which was judged, what else was used, and the floor; null if others won. */
+    private Won take(int newest, Claimant judged, Claimant asked, Entry entry) throws PosixException {
         Keyring keyring = registry.keyring();
         int floor = FloorFile.of(root, name, keyring);
-        int generation = Math.max(newest, floor) + 1;
+        int before = used(newest, entry);
+        int generation = Math.max(before, floor) + 1;
         Claimant former = Claim.readNewest(root, name, keyring);
         Claimant claimant = asked.after(former, forgotten(newest, former, floor));
         if (!Claim.take(root, name, generation, claimant, keyring)) {
@@ -77,7 +86,7 @@ final class Claiming {
                 Claim.remove(root, name, generation);
             }
         }
-        return isWon ? new Won(claimant, generation, newest) : null;
+        return isWon ? new Won(claimant, generation, before) : null;
     }
 
     /** Whether the newest claim is the one that was judged: another sweep may have begun under the same number. */

@@ -2,12 +2,15 @@ package speed.fs;
 
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
+import speed.wire.Cursor;
 import speed.wire.Fence;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.Names;
 import speed.wire.NodeId;
 import speed.wire.SegmentId;
+import speed.wire.SlotId;
 
 /** Fences: what a sender that lost its name writes afterwards is never accepted. */
 public final class Fences {
@@ -39,6 +42,80 @@ public final class Fences {
             }
         }
         return false;
+    }
+
+    /**
+     * The newest generation of a name that the files it left tell of; 0 for one that left nothing. For a name whose
+     * claims somebody removed: what it sent in a generation that was used would be taken for repeated.
+     */
+    static int generationLeft(String root, String name, Keyring keyring) throws PosixException {
+        if (!isThere(Names.nodeDirectory(root, name))) {
+            return 0;
+        }
+        int newest = 0;
+        for (Directory.Name sender : namesIn(Names.inboxDirectory(root, name))) {
+            Listing lane = Names.isNode(sender.name()) ? lane(Names.laneDirectory(root, name, sender.name())) : null;
+            newest = lane == null ? newest : max(newest, lane.cursors(), lane.deliveries());
+        }
+        for (Directory.Name target : nodesIn(root)) {
+            LaneMac mac = new LaneMac(keyring, NodeId.of(name), NodeId.of(target.name()));
+            newest = Math.max(newest, writtenUpTo(Names.laneDirectory(root, target.name(), name), mac));
+        }
+        return newest;
+    }
+
+    private static boolean isThere(String path) throws PosixException {
+        try {
+            Posix.status(Posix.AT_FDCWD, path);
+            return true;
+        } catch (PosixException error) {
+            if (error.saysFailed()) {
+                throw error;
+            }
+            return false;
+        }
+    }
+
+    /** By what it wrote into one lane, and by what was read there. */
+    private static int writtenUpTo(String path, LaneMac mac) throws PosixException {
+        Listing lane = lane(path);
+        if (lane == null) {
+            return 0;
+        }
+        int newest = max(0, lane.fences(), lane.segments().stream().map(SegmentId::generation).toList());
+        newest = max(newest, lane.slots().stream().map(SlotId::generation).toList(), List.of());
+        try (Directory opened = Directory.open(path)) {
+            Cursor cursor = Listing.newestCursor(opened, mac);
+            return cursor == null ? newest : Math.max(newest, cursor.segment().generation());
+        }
+    }
+
+    private static int max(int known, List<Integer> some, List<Integer> others) {
+        return Stream.of(Stream.of(known), some.stream(), others.stream()).flatMap(all -> all).max(Integer::compare)
+                .orElse(known);
+    }
+
+    /** Null where there is none, or none of ours. */
+    private static Listing lane(String path) throws PosixException {
+        try (Directory lane = Directory.open(path)) {
+            return Listing.of(lane);
+        } catch (PosixException error) {
+            if (HOLDS_NONE.contains(error.errno())) {
+                return null;
+            }
+            throw error;
+        }
+    }
+
+    private static List<Directory.Name> namesIn(String path) throws PosixException {
+        try (Directory directory = Directory.open(path)) {
+            return directory.names(MAX_NODES);
+        } catch (PosixException error) {
+            if (HOLDS_NONE.contains(error.errno())) {
+                return List.of();
+            }
+            throw error;
+        }
     }
 
     /** After a power cut a cursor may be a name without its bytes. */

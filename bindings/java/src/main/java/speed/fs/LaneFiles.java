@@ -64,7 +64,7 @@ final class LaneFiles {
             if (found.status().inode() == inode) {
                 return found;
             }
-            throw new PosixException(PosixException.ENOENT, path + ": another lane stands in its place");
+            throw replaced();
         } catch (PosixException failure) {
             found.close();
             throw failure;
@@ -86,8 +86,21 @@ final class LaneFiles {
         return directory().status().modifiedNanos() != listedModified;
     }
 
-    /** Looks at everything again. */
+    private PosixException replaced() {
+        return new PosixException(PosixException.ENOENT,
+                path + ": it was removed or replaced, and what lay there unread is lost");
+    }
+
+    /** A sender whose lane was removed goes on in a new one. */
+    private void checkPlace() throws PosixException {
+        if (Posix.status(Posix.AT_FDCWD, path).inode() != inode) {
+            throw replaced();
+        }
+    }
+
+    /** Looks at everything again; fails with ENOENT if another directory stands in its place, or none. */
     Listing list() throws PosixException {
+        checkPlace();
         long modified = directory().status().modifiedNanos();
         listedModified = isSettled(modified) ? modified : -1;
         listing = Listing.of(directory());

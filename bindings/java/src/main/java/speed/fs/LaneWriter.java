@@ -7,6 +7,7 @@ import speed.core.Position;
 import speed.errors.StorageException;
 import speed.wire.Block;
 import speed.wire.Cursor;
+import speed.wire.Header;
 import speed.wire.LaneMac;
 import speed.wire.Limits;
 import speed.wire.Names;
@@ -86,6 +87,9 @@ public final class LaneWriter {
     }
 
     private void appendHere(Block envelopes, List<Integer> ends) {
+        if (!slots.isEmpty()) {
+            trimSlots(ends.get(ends.size() - 1));
+        }
         if (descriptor < 0) {
             openSegment();
         }
@@ -112,6 +116,14 @@ public final class LaneWriter {
             }
             int done = written;
             throw failure(error, (int) ends.stream().filter(end -> end <= done).count());
+        }
+    }
+
+    /** Free ones keep no window from what is about to be written. */
+    private void trimSlots(int bytes) {
+        long room = manner.windowBytes - outstanding.bytes() - slots.bytes() - bytes;
+        if (slots.freeBytes() > room) {
+            slots.trim(directory, room);
         }
     }
 
@@ -162,11 +174,13 @@ public final class LaneWriter {
      */
     public SlotWriter.Slot slot(SlotPieces pieces) {
         verifyIfDue();
-        if (!slots.hasFree()) {
+        if (slots.isInUse()) {
             lookAtCursor();
         }
+        long head = Header.OVERHEAD + Limits.SLOT_HEAD_BYTES;
         try {
-            return slots.take(directory, pieces.slotBytes());
+            return slots.take(directory, pieces.slotBytes(),
+                    manner.windowBytes - outstanding.bytes() - slots.bytes() - head);
         } catch (PosixException error) {
             throw failure(error, 0);
         } finally {
@@ -174,10 +188,10 @@ public final class LaneWriter {
         }
     }
 
-    /** Appends the envelope of a payload of so many bytes, which is then written into the slot; fails like the others. */
-    public void append(SlotWriter.Slot slot, long sequence, int payloadBytes, Block envelope, int length) {
+    /** Appends the envelope of a payload, which is then written into the slot; fails like the others. */
+    public void append(SlotWriter.Slot slot, long sequence, Block envelope, int length) {
         appendHere(envelope, List.of(length));
-        slots.use(slot, sequence, new Position(new SegmentId(generation, segment), size - length), payloadBytes);
+        slots.use(slot, sequence, new Position(new SegmentId(generation, segment), size - length));
     }
 
     /** Writes the payload whose envelope was appended before; StorageException: it is lost. */
@@ -189,11 +203,12 @@ public final class LaneWriter {
         }
     }
 
-    /** Removes the slots that are free and were not used for so long. */
-    public void releaseSlots(long nanos) {
+    /** Removes the slots that are free and were not used for so long; whether there were any. */
+    public boolean releaseSlots(long nanos) {
         if (slots.isEmpty()) {
-            return;
+            return false;
         }
+        long before = slots.bytes() + slots.freeBytes();
         try (Directory lane = Directory.open(path)) {
             Cursor cursor = lane.status().inode() == inode ? newestCursor(lane) : null;
             if (cursor != null) {
@@ -203,6 +218,13 @@ public final class LaneWriter {
         } catch (PosixException another) {
             // there is nothing to release any more
         }
+        return slots.bytes() + slots.freeBytes() < before;
+    }
+
+    /** Whether space or quota was missing: removing files may help. */
+    public static boolean lacksSpace(StorageException failure) {
+        return failure.getCause() instanceof PosixException error
+                && (error.is(PosixException.ENOSPC) || error.is(PosixException.EDQUOT));
     }
 
     // --- room ---
@@ -387,7 +409,9 @@ public final class LaneWriter {
 
     private StorageException failure(PosixException error, int whole) {
         String fix = FIXES.getOrDefault(error.errno(), "see `speed doctor`");
-        return new StorageException(
+        StorageException failure = new StorageException(
                 "cannot write into the inbox of '" + target + "': " + error.getMessage() + "; " + fix, whole);
+        failure.initCause(error);
+        return failure;
     }
 }

@@ -60,7 +60,8 @@ public final class Posix {
     });
     private static final Block EMPTY = Block.of(new byte[1]);
     private static final int USER = user();
-    private static final long MONOTONIC_OFFSET = clock(CLOCK_MONOTONIC) - System.nanoTime();
+    private static final long MONOTONIC_OFFSET =
+            clock(CLOCK_MONOTONIC) - ClockOffsets.OWN.monotonic() - System.nanoTime();
 
     private Posix() {}
 
@@ -100,7 +101,7 @@ public final class Posix {
         return Libc.getpid();
     }
 
-    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
+    /** CLOCK_MONOTONIC of the initial time namespace: one clock for all processes of a boot. */
     public static long monotonicNanos() {
         return System.nanoTime() + MONOTONIC_OFFSET;
     }
@@ -120,9 +121,9 @@ public final class Posix {
         return monotonicNanos() / 1_000_000;
     }
 
-    /** CLOCK_BOOTTIME: what CLOCK_MONOTONIC shows, and the time that the machine slept. */
+    /** CLOCK_BOOTTIME of the initial time namespace: what CLOCK_MONOTONIC shows, and the time that the machine slept. */
     public static long bootMs() {
-        return clock(CLOCK_BOOTTIME) / 1_000_000;
+        return (clock(CLOCK_BOOTTIME) - ClockOffsets.OWN.boottime()) / 1_000_000;
     }
 
     /** Whether a process exists that only another user may signal. */
@@ -279,9 +280,9 @@ public final class Posix {
         }
     }
 
-    /** Leaves nothing in a file, if that can be done. */
-    static void cut(int descriptor) {
-        Libc.ftruncate(descriptor, 0);
+    /** Leaves so many bytes of a file, if that can be done. */
+    static void cut(int descriptor, long bytes) {
+        Libc.ftruncate(descriptor, bytes);
     }
 
     static void sync(int descriptor) throws PosixException {

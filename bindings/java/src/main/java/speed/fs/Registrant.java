@@ -56,7 +56,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         long now = System.currentTimeMillis();
         Entry entry = new Entry(name, won.generation(), won.claimant().maker(), now, now, Posix.monotonicMs(), lease,
                 heartbeat, Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION, FEATURES, ephemeral);
-        Registration registration = new Registration(registry, entry);
+        Registration registration = new Registration(registry, entry, won.claimant());
         try {
             registration.publish();
             if (won.claimant().isExpired(Posix.monotonicMs())) {

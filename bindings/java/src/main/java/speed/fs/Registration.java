@@ -20,13 +20,16 @@ public final class Registration {
     private final Registry registry;
     private final String path;
     private final Lease lease;
+    private final Claimant claimant;
+    private volatile long claimsRestored;
     private volatile Entry entry;
     private int descriptor = -1;
     private int capacity;
     private volatile Keyring.Keys keys;
 
-    Registration(Registry registry, Entry entry) {
+    Registration(Registry registry, Entry entry, Claimant claimant) {
         this.registry = registry;
+        this.claimant = claimant;
         this.entry = entry;
         path = Names.entryPath(registry.root(), entry.name());
         lease = new Lease(entry.lease(), entry.heartbeatMonotonicMs());
@@ -55,6 +58,14 @@ public final class Registration {
         }
     }
 
+    /** The same after a write: its receiver may have given it up. */
+    public void checkStillHeld() {
+        if (isOver()) {
+            throw lost("its lease ran out while it wrote, and what it wrote may not have been delivered: "
+                    + "ask the receiver before you send it again");
+        }
+    }
+
     /**
      * Renews the lease: one write in place; nothing once the entry was removed. LeaseLostException when the name
      * is another's.
@@ -68,6 +79,29 @@ public final class Registration {
         write(entry.renewed(System.currentTimeMillis(), written));
         checkHeld(); // when the write ended after the old lease, an observer may have reclaimed meanwhile
         lease.renew(written);
+        try {
+            restoreClaim();
+        } catch (PosixException unmade) {
+            // the next one tries again
+        }
+    }
+
+    /** How often somebody removed the claim, and it was made again. */
+    public long claimsRestored() {
+        return claimsRestored;
+    }
+
+    /** Makes the own claim again if somebody removed it: a later life would begin with a generation that was used. */
+    private void restoreClaim() throws PosixException {
+        String root = registry.root();
+        if (Claim.exists(root, entry.name(), entry.generation())) {
+            return;
+        }
+        Directory.makeIfAbsent(Names.claimsDirectory(root));
+        checkClaim();
+        if (Claim.take(root, entry.name(), entry.generation(), claimant, registry.keyring())) {
+            claimsRestored++;
+        }
     }
 
     /** Publishes other grants, subscriptions or status; they are on disk when this returns. */
@@ -164,6 +198,13 @@ public final class Registration {
     public synchronized void remove() {
         if (descriptor < 0) {
             return;
+        }
+        try {
+            if (isAt(path)) { // else the whole root may be gone
+                restoreClaim();
+            }
+        } catch (PosixException | SpeedException unmade) {
+            // a later life finds its number by what else is left
         }
         try {
             EntryFile.remove(registry.root(), entry.name(), this::isAt);

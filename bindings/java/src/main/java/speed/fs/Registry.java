@@ -108,8 +108,21 @@ public final class Registry {
         return found != null && found.entry == null;
     }
 
-    /** Why there is no live node of a name, and what to do. */
+    /** StorageException if the registry is gone. */
+    public void checkThere() {
+        try {
+            if (statusOf(Names.registryDirectory(root)) == null) {
+                throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted "
+                        + "under its nodes; put it back, or run `speed init --root " + root + "`, and start them anew", 0);
+            }
+        } catch (PosixException unseen) {
+            // it may be there
+        }
+    }
+
+    /** Why there is no live node of a name, and what to do. StorageException if the registry is gone. */
     public String absence(String name) {
+        checkThere();
         return isUnreadable(name)
                 ? "the entry of '" + name + "' is not authentic: use the key of " + root + ", or see `speed doctor`"
                 : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
@@ -323,6 +336,7 @@ public final class Registry {
                 }
             });
         } catch (PosixException error) {
+            checkThere();
             throw new StorageException("cannot list the nodes of " + root + ": " + error.getMessage()
                     + "; try again, or see `speed doctor`", 0);
         }

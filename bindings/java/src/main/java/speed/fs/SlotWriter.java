@@ -1,11 +1,15 @@
 package speed.fs;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import speed.core.Position;
+import speed.core.SlotChoice;
 import speed.wire.Block;
 import speed.wire.Cursor;
-import speed.wire.Limits;
 import speed.wire.Names;
 import speed.wire.SlotId;
 import speed.wire.SlotPieces;
@@ -22,8 +26,9 @@ public final class SlotWriter {
     public static final class Slot implements AutoCloseable {
         private final SlotId id;
         private int file = -1;
-        /** Of the payload that lies in it and is not finished; 0: it is free. */
-        private int payloadBytes;
+        private long fileBytes;
+        /** Whether a payload lies in it that is not finished. */
+        private boolean isUsed;
         private long sequence;
         private Position start;
         private long takenAt;
@@ -36,8 +41,9 @@ public final class SlotWriter {
             return id.number();
         }
 
+        /** Whether nobody needs it, nor is about to. */
         private boolean isFree() {
-            return payloadBytes == 0;
+            return !isUsed && file < 0;
         }
 
         /** Whether a cursor says that its payload is finished. */
@@ -59,7 +65,6 @@ public final class SlotWriter {
     /** What was written and not flushed, where it is to be; only then is a slot open between two payloads. */
     private final List<Integer> unflushed = new ArrayList<>();
     private boolean hasMade;
-    private long bytes;
     /** Null at rest. */
     private Block sealed;
 
@@ -68,59 +73,89 @@ public final class SlotWriter {
         this.isDurable = isDurable;
     }
 
-    /** Bytes of the payloads that are not finished. */
+    /** Bytes of the files whose payloads are not finished. */
     long bytes() {
-        return bytes;
+        return slots.stream().filter(slot -> slot.isUsed).mapToLong(slot -> slot.fileBytes).sum();
+    }
+
+    /** Bytes of the files that are free. */
+    long freeBytes() {
+        return free().values().stream().mapToLong(Long::longValue).sum();
     }
 
     boolean isEmpty() {
         return slots.isEmpty();
     }
 
-    boolean hasFree() {
-        return slots.stream().anyMatch(Slot::isFree);
+    boolean isInUse() {
+        return slots.stream().anyMatch(slot -> slot.isUsed);
     }
 
-    /** An open slot that is free, with room for so many bytes; null if there is none. */
-    Slot take(Directory lane, long slotBytes) throws PosixException {
-        Slot slot = openFree(lane);
-        if (slot == null) {
-            slot = make(lane);
-        }
-        if (slot != null) {
-            reserve(slot, slotBytes);
-        }
-        return slot;
+    private Map<Integer, Long> free() {
+        return slots.stream().filter(Slot::isFree).collect(Collectors.toMap(Slot::number, slot -> slot.fileBytes));
     }
 
-    /** One that is not there any more, or was replaced, is forgotten. */
-    private Slot openFree(Directory lane) throws PosixException {
-        for (Slot slot : List.copyOf(slots)) {
-            try {
-                if (slot.isFree()) {
-                    slot.file = lane.openRegular(Names.slotName(slot.id), Posix.O_WRONLY);
-                    return slot;
-                }
-            } catch (PosixException error) {
-                if (!error.saysGone()) {
-                    throw error;
-                }
-                slots.remove(slot);
+    /**
+     * An open slot that is free, with space for so many bytes; null if there is none.
+     *
+     * @param room what the window leaves for all free slots together with this one
+     */
+    Slot take(Directory lane, long slotBytes, long room) throws PosixException {
+        Set<Integer> foreign = new HashSet<>();
+        while (true) {
+            Set<Integer> used = new HashSet<>(foreign);
+            slots.stream().filter(slot -> !slot.isFree()).forEach(slot -> used.add(slot.number()));
+            SlotChoice choice = SlotChoice.of(free(), used, slotBytes, room);
+            if (choice == null) {
+                return null;
             }
-        }
-        return null;
-    }
-
-    private Slot make(Directory lane) throws PosixException {
-        for (int number = 1; number <= Limits.MAX_SLOTS; number++) {
-            Slot slot = new Slot(new SlotId(generation, number));
-            if (slots.stream().noneMatch(other -> other.id.equals(slot.id)) && isMade(lane, slot)) {
-                slots.add(slot);
-                hasMade = true;
+            choice.removed().forEach(number -> remove(lane, known(number)));
+            Slot slot = open(lane, choice.number());
+            if (slot != null) {
+                resize(slot, choice.fileBytes());
                 return slot;
             }
+            if (known(choice.number()) == null) {
+                foreign.add(choice.number());
+            }
         }
-        return null;
+    }
+
+    private Slot known(int number) {
+        return slots.stream().filter(slot -> slot.number() == number).findAny().orElse(null);
+    }
+
+    private void remove(Directory lane, Slot slot) {
+        lane.removeQuietly(Names.slotName(slot.id));
+        slots.remove(slot);
+    }
+
+    /** Null if it is to be chosen anew: a new one is another's, or what was in its place was replaced, and is forgotten. */
+    private Slot open(Directory lane, int number) throws PosixException {
+        Slot slot = known(number);
+        if (slot == null) {
+            return make(lane, number);
+        }
+        try {
+            slot.file = lane.openRegular(Names.slotName(slot.id), Posix.O_WRONLY);
+            return slot;
+        } catch (PosixException error) {
+            if (!error.saysGone()) {
+                throw error;
+            }
+            slots.remove(slot);
+            return make(lane, number);
+        }
+    }
+
+    private Slot make(Directory lane, int number) throws PosixException {
+        Slot slot = new Slot(new SlotId(generation, number));
+        if (!isMade(lane, slot)) {
+            return null;
+        }
+        slots.add(slot);
+        hasMade = true;
+        return slot;
     }
 
     private static boolean isMade(Directory lane, Slot slot) throws PosixException {
@@ -136,12 +171,15 @@ public final class SlotWriter {
     }
 
     /** A full disk is found out before anything is sent. */
-    private void reserve(Slot slot, long slotBytes) throws PosixException {
+    private void resize(Slot slot, long fileBytes) throws PosixException {
         try {
             long size = Posix.status(slot.file).size();
-            if (size < slotBytes) {
-                Posix.reserve(slot.file, size, slotBytes - size);
+            if (size < fileBytes) {
+                grow(slot, size, fileBytes);
+            } else if (size > fileBytes) {
+                Posix.cut(slot.file, fileBytes);
             }
+            slot.fileBytes = fileBytes;
             slot.takenAt = System.nanoTime();
             sealed = sealed == null ? new Block(SlotPieces.SEALED_BYTES) : sealed;
         } catch (PosixException error) {
@@ -150,12 +188,20 @@ public final class SlotWriter {
         }
     }
 
-    /** The envelope of a payload of so many bytes was appended, and names this slot. */
-    void use(Slot slot, long sequence, Position start, int payloadBytes) {
+    private static void grow(Slot slot, long size, long fileBytes) throws PosixException {
+        try {
+            Posix.reserve(slot.file, size, fileBytes - size);
+        } catch (PosixException error) {
+            Posix.cut(slot.file, size);
+            throw error;
+        }
+    }
+
+    /** The envelope of a payload was appended, and names this slot. */
+    void use(Slot slot, long sequence, Position start) {
         slot.sequence = sequence;
         slot.start = start;
-        slot.payloadBytes = payloadBytes;
-        bytes += payloadBytes;
+        slot.isUsed = true;
     }
 
     /** Writes a payload; where that fails the slot is cut, so that its reader waits for nothing. */
@@ -165,7 +211,8 @@ public final class SlotWriter {
                 Posix.writeAll(slot.file, sealed, pieces.seal(index, payload, sealed), pieces.offset(index));
             }
         } catch (PosixException error) {
-            Posix.cut(slot.file);
+            Posix.cut(slot.file, 0);
+            slot.fileBytes = 0;
             throw error;
         }
         if (isDurable) {
@@ -177,9 +224,8 @@ public final class SlotWriter {
     /** Frees what a cursor says is finished. */
     void commit(Cursor cursor) {
         for (Slot slot : slots) {
-            if (!slot.isFree() && slot.isPassed(cursor)) {
-                bytes -= slot.payloadBytes;
-                slot.payloadBytes = 0;
+            if (slot.isUsed && slot.isPassed(cursor)) {
+                slot.isUsed = false;
             }
         }
     }
@@ -194,6 +240,11 @@ public final class SlotWriter {
             }
             return isIdle;
         });
+    }
+
+    /** Removes free ones until they take no more than so many bytes. */
+    void trim(Directory lane, long room) {
+        SlotChoice.excess(free(), room).forEach(number -> remove(lane, known(number)));
     }
 
     /** Whether files were made since this was asked last. */
@@ -213,7 +264,6 @@ public final class SlotWriter {
     /** The lane is another one: its slots begin anew. */
     void forget() {
         slots.clear();
-        bytes = 0;
     }
 
     /** Holds nothing open, and no memory; flushes what is to be flushed. */

@@ -13,6 +13,8 @@ public final class ThisProcess {
     private static final int UNKNOWN = -2;
     /** A line of numbers and one short name. */
     private static final int STAT_BYTES = 4096;
+    /** As USER_HZ of every 64-bit Linux says. */
+    private static final long TICK_NANOS = 10_000_000;
     private static final Entry.Process SELF = look();
 
     private ThisProcess() {}
@@ -29,8 +31,13 @@ public final class ThisProcess {
     private static Entry.Process look() {
         long pid = Posix.pid();
         long start = startOf(pid);
-        return new Entry.Process(start < 0 ? 0 : pid, Math.max(0, start), namespace(), hostName(),
-                firstLine("/proc/sys/kernel/random/boot_id"));
+        return new Entry.Process(start < 0 ? 0 : pid, Math.max(0, start), namespace(), hostName(), boot());
+    }
+
+    /** Clocks of which nobody knows how far they are off are those of another boot. */
+    private static String boot() {
+        String boot = firstLine("/proc/sys/kernel/random/boot_id");
+        return ClockOffsets.OWN.space().isEmpty() ? boot : boot + " " + ClockOffsets.OWN.space();
     }
 
     /** Whether that very process is known to be gone; false also where nobody can tell. */
@@ -53,12 +60,15 @@ public final class ThisProcess {
                 && process.namespace().equals(SELF.namespace()) && process.pid() > 0;
     }
 
-    /** Field 22 of its stat, in ticks since boot; GONE without a stat and once it ended, UNKNOWN if the look failed. */
+    /**
+     * Field 22 of its stat, in ticks since boot, which the kernel counts from that of the reader's time namespace; GONE without a stat and once it ended, UNKNOWN if the look failed.
+     */
     private static long startOf(long pid) {
         try {
             String stat = statOf(pid);
             String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
-            return hasEnded(fields[0], Long.parseLong(fields[17])) ? GONE : Long.parseLong(fields[19]);
+            long start = Long.parseLong(fields[19]) - Math.floorDiv(ClockOffsets.OWN.boottime(), TICK_NANOS);
+            return hasEnded(fields[0], Long.parseLong(fields[17])) ? GONE : start;
         } catch (PosixException error) {
             return error.is(PosixException.ENOENT) || error.is(PosixException.ESRCH) ? GONE : UNKNOWN;
         }
@@ -81,7 +91,9 @@ public final class ThisProcess {
 
     private static String namespace() {
         try {
-            return Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
+            String space = Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();
+            boolean isExact = Math.floorMod(ClockOffsets.OWN.boottime(), TICK_NANOS) == 0;
+            return isExact ? space : space + " " + ClockOffsets.spaceOf("time"); // starts are not known to the tick
         } catch (IOException absent) {
             return "";
         }

@@ -2,6 +2,7 @@ package speed.runtime;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import speed.errors.StorageException;
@@ -29,18 +30,24 @@ final class Envelopes {
     private final LaneWriter writer;
     private final Consumer<byte[]> random;
     private final Runnable ring;
+    private final BooleanSupplier findSpace;
     private long counter;
     /** Null at rest. */
     private Block kept;
     private volatile boolean usesSlots;
 
-    /** {@code random} fills an array from a cryptographic generator. */
-    Envelopes(int generation, LinkSealer sealer, LaneWriter writer, Consumer<byte[]> random, Runnable ring) {
+    /**
+     * {@code random} fills an array from a cryptographic generator; {@code findSpace} removes files that the node can do
+     * without, and says whether there were any.
+     */
+    Envelopes(int generation, LinkSealer sealer, LaneWriter writer, Consumer<byte[]> random, Runnable ring,
+            BooleanSupplier findSpace) {
         this.generation = generation;
         this.sealer = sealer;
         this.writer = writer;
         this.random = random;
         this.ring = ring;
+        this.findSpace = findSpace;
     }
 
     /** That of the last envelope. */
@@ -103,7 +110,7 @@ final class Envelopes {
         byte[] key = new byte[Limits.KEY_BYTES];
         random.accept(key);
         SlotPieces pieces = new SlotPieces(key, payload.length);
-        try (SlotWriter.Slot slot = writer.slot(pieces)) {
+        try (SlotWriter.Slot slot = slot(pieces)) {
             if (slot == null) {
                 return false;
             }
@@ -114,17 +121,55 @@ final class Envelopes {
         }
     }
 
+    /** What finds no space is tried once more, if there are files that can go. */
+    private SlotWriter.Slot slot(SlotPieces pieces) {
+        try {
+            return writer.slot(pieces);
+        } catch (StorageException error) {
+            if (!LaneWriter.lacksSpace(error) || !findSpace.getAsBoolean()) {
+                throw error;
+            }
+            return writer.slot(pieces);
+        }
+    }
+
     private void appendHead(Load load, SlotHead head, SlotWriter.Slot slot, LongConsumer track) {
         Block block = room(Header.OVERHEAD + Limits.SLOT_HEAD_BYTES);
         int flags = load.flags() | EnvelopeType.SLOTTED;
         int bytes = sealer.seal(block, 0, load.type(), flags, counter + 1, System.currentTimeMillis(), head.encode());
         long sequence = Sequence.of(generation, counter + 1);
         track.accept(sequence);
-        writer.append(slot, sequence, head.payloadBytes(), block, bytes);
+        try {
+            writer.append(slot, sequence, block, bytes);
+        } catch (StorageException error) {
+            if (!LaneWriter.lacksSpace(error) || !findSpace.getAsBoolean()) {
+                throw error;
+            }
+            writer.append(slot, sequence, block, bytes); // the same bytes: what was written of them is torn
+        }
         counter++;
     }
 
+    /** Likewise. */
     private void appendRun(Load load, List<byte[]> payloads, LongConsumer track) {
+        int written;
+        try {
+            appendOnce(load, payloads, track);
+            return;
+        } catch (StorageException error) {
+            written = error.envelopesWritten();
+            if (!LaneWriter.lacksSpace(error) || !findSpace.getAsBoolean()) {
+                throw error;
+            }
+        }
+        try {
+            appendOnce(load, payloads.subList(written, payloads.size()), track);
+        } catch (StorageException error) {
+            throw new StorageException(error.getMessage(), written + error.envelopesWritten());
+        }
+    }
+
+    private void appendOnce(Load load, List<byte[]> payloads, LongConsumer track) {
         Block block = room(payloads.stream().mapToInt(payload -> Header.OVERHEAD + payload.length).sum());
         long now = System.currentTimeMillis();
         long next = counter;

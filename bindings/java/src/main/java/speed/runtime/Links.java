@@ -66,7 +66,7 @@ final class Links {
             return link;
         }
         link = links.computeIfAbsent(target,
-                name -> new OutgoingLink(context, name, splitters.get(name), this::used));
+                name -> new OutgoingLink(context, name, splitters.get(name), this::used, this::makeSpace));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
             link.shut();
         }
@@ -84,6 +84,11 @@ final class Links {
         if (link.wake()) {
             opened.accept(link);
         }
+    }
+
+    /** Removes the free slots of the other links; whether there were any. */
+    private boolean makeSpace(OutgoingLink full) {
+        return links.values().stream().filter(link -> link != full).filter(OutgoingLink::giveSlotsBack).count() > 0;
     }
 
     /** Cuts all that goes to a target from now on; null ends it. */

@@ -8,9 +8,11 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
+import java.util.function.Predicate;
 import speed.Options;
 import speed.errors.Execution;
 import speed.errors.InboxFullException;
+import speed.errors.LeaseLostException;
 import speed.errors.NodeClosedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
@@ -63,8 +65,12 @@ final class OutgoingLink {
     private boolean hasEnded;
     private boolean isShut;
 
-    /** A link at rest, to nobody until it meets somebody; {@code used} is told before each envelope, and wakes it. */
-    OutgoingLink(Context context, String target, Splitter splitter, Consumer<OutgoingLink> used) {
+    /**
+     * A link at rest, to nobody until it meets somebody; {@code used} is told before each envelope, and wakes it;
+     * {@code makeSpace} removes files of others on a full disk, and says whether there were any.
+     */
+    OutgoingLink(Context context, String target, Splitter splitter, Consumer<OutgoingLink> used,
+            Predicate<OutgoingLink> makeSpace) {
         this.splitter = splitter;
         this.used = used;
         this.context = context;
@@ -77,7 +83,8 @@ final class OutgoingLink {
         LaneMac mac = new LaneMac(context.registry.keyring(), context.id, targetId);
         writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
                 new LaneWriter.Manner(options.laneBytes(), context.polling, options.durable()));
-        envelopes = new Envelopes(context.generation, sealer, writer, RANDOM::nextBytes, this::ring);
+        envelopes = new Envelopes(context.generation, sealer, writer, RANDOM::nextBytes, this::ring,
+                () -> makeSpace.test(this) | writer.releaseSlots(0));
     }
 
     /** Seals and appends, rings; returns the last sequence. On an exception nothing was accepted. */
@@ -190,14 +197,15 @@ final class OutgoingLink {
             lock.unlock();
         }
         try {
+            context.registration.checkStillHeld();
             if (context.options.durable()) {
                 sync(Sequence.counter(sequence), failedBefore);
             }
-        } catch (StorageException notDurable) {
+        } catch (StorageException | LeaseLostException late) {
             if (load.type() == EnvelopeType.SPC_REQUEST) {
-                notDurable.about(Execution.MAY_HAVE_RUN); // it is written all the same
+                late.about(Execution.MAY_HAVE_RUN); // it is written all the same
             }
-            throw notDurable;
+            throw late;
         } finally {
             ring();
         }
@@ -394,12 +402,22 @@ final class OutgoingLink {
 
     /** Removes the slots that are not used any more; waits for nobody. */
     void releaseSlots() {
-        if (lock.tryLock()) {
-            try {
-                writer.releaseSlots(context.options.lease().toNanos());
-            } finally {
-                lock.unlock();
-            }
+        releaseSlots(context.options.lease().toNanos());
+    }
+
+    /** Removes all slots that are free, but not while somebody writes; whether there were any. */
+    boolean giveSlotsBack() {
+        return releaseSlots(0);
+    }
+
+    private boolean releaseSlots(long nanos) {
+        if (!lock.tryLock()) {
+            return false;
+        }
+        try {
+            return writer.releaseSlots(nanos);
+        } finally {
+            lock.unlock();
         }
     }
 

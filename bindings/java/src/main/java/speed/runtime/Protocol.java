@@ -257,6 +257,9 @@ final class Protocol {
             }
         } catch (PosixException | RuntimeException | Error failure) { // what was read and not delivered would be lost
             lanes.giveUp(lane);
+            if (failure instanceof PosixException gone && gone.is(PosixException.ENOENT)) {
+                resume(lane.id); // its sender goes on in another one
+            }
             LOG.warn("lane of {} failed, opened again at the next scan: {}", lane.source, failure.toString());
         }
     }

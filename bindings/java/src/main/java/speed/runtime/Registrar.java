@@ -173,6 +173,7 @@ final class Registrar {
     /** One heartbeat; false once the name is lost. A failed write is tried again until the lease ends. */
     private boolean renewed() {
         lookAtKeys();
+        long restored = context.registration.claimsRestored();
         try {
             context.registration.heartbeat();
         } catch (LeaseLostException error) {
@@ -182,6 +183,10 @@ final class Registrar {
         } catch (PosixException | SpeedException error) {
             context.stats.count("heartbeats_failed");
             LOG.warn("lease of {} not renewed: {}", context.name(), error.getMessage());
+        }
+        if (context.registration.claimsRestored() > restored) {
+            context.stats.count("claims_restored");
+            LOG.warn("the claim of {} was removed, and made again: nobody but the node may remove it", context.name());
         }
         return true;
     }

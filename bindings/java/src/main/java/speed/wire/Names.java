@@ -14,7 +14,8 @@ public final class Names {
     public static final String TEMPORARY_PREFIX = ".tmp-";
     public static final String SEGMENT_INDEX = "index.sqlite";
 
-    private static final Set<String> RESERVED = Set.of(REGISTRY, "bell", "inbox", "quarantine");
+    private static final Set<String> RESERVED = Set.of(
+            REGISTRY, "speed.key", "speed.key.new", "journal", "topics", "bell", "inbox", "quarantine");
     private static final Pattern DIGITS = Pattern.compile("[0-9]{2,10}");
     private static final Set<String> LETTER_STATES = Set.of("letter", "retry", "trying");
     private static final Pattern SHARDS = Pattern.compile("[0-9a-f]{32}\\.shards");
@@ -29,7 +30,7 @@ public final class Names {
     /** Returns the name if it is a node name. */
     public static String checkNode(String name) {
         if (name != null && RESERVED.contains(name)) {
-            throw new InvalidNameException("node name '" + name + "' is reserved: choose another");
+            throw new InvalidNameException("node name '" + name + "' is that of a file or directory of every root: choose another");
         }
         return check(name, "node name", Limits.MAX_NAME_BYTES, false);
     }

@@ -105,6 +105,16 @@ class ClaimVectorsTest {
         if (stated.has("lane")) {
             layLane(root.resolve("analytics/inbox").resolve(NAME), stated.object("lane"));
         }
+        if (stated.has("left")) {
+            for (Object file : (List<?>) stated.get("left")) {
+                layEmpty(root.resolve((String) file));
+            }
+        }
+    }
+
+    private static void layEmpty(Path file) throws IOException {
+        Files.createDirectories(file.getParent());
+        Files.createFile(file);
     }
 
     private static void layLane(Path lane, Contract stated) throws IOException {

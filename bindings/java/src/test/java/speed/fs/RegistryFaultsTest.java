@@ -63,6 +63,18 @@ class RegistryFaultsTest {
         return Files.exists(entry());
     }
 
+    // --- the root ---
+
+    @Test
+    void aRegistryThatIsGoneIsNotAnEmptyOne() throws Exception {
+        assertTrue(registry.absence("billing").contains("no live node"));
+        Files.delete(root.resolve("speed_registry/.claims"));
+        Files.delete(root.resolve("speed_registry"));
+        for (Runnable ask : List.<Runnable>of(() -> registry.absence("billing"), registry::liveEntries)) {
+            assertTrue(assertThrows(StorageException.class, ask::run).getMessage().contains("is gone"));
+        }
+    }
+
     // --- processes ---
 
     @Test

@@ -19,6 +19,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -78,16 +79,16 @@ class SlotTest extends OneLane {
 
     /** Sends the payload as a link does; null if no slot is free. */
     private SlotWriter.Slot send(Sender sender) {
-        SlotWriter.Slot slot = sender.writer.slot(pieces);
-        if (slot != null) {
-            Block block = new Block(200);
-            int bytes = sender.seal(block, EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
-                    new SlotHead(slot.number(), SIZE, KEY).encode());
-            sender.writer.append(slot, Sequence.of(1, sender.counter), SIZE, block, bytes);
-            sender.writer.write(slot, pieces, payload);
-            slot.close();
+        try (SlotWriter.Slot slot = sender.writer.slot(pieces)) {
+            if (slot != null) {
+                Block block = new Block(200);
+                int bytes = sender.seal(block, EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
+                        new SlotHead(slot.number(), SIZE, KEY).encode());
+                sender.writer.append(slot, Sequence.of(1, sender.counter), block, bytes);
+                sender.writer.write(slot, pieces, payload);
+            }
+            return slot;
         }
-        return slot;
     }
 
     private static void finish(LaneReader reader, Received received) {
@@ -306,6 +307,51 @@ class SlotTest extends OneLane {
         LaneReader reader = reader(1);
         finish(reader, readRung(reader).get(0));
         assertTrue(sender.writer.hasRoom(SIZE));
+    }
+
+    @Test
+    void filesOfSlotsStayWithinTheWindowWhateverSizesCome() throws IOException {
+        long window = 1 << 20;
+        Sender sender = new Sender(1, new LaneWriter.Manner(window, false, false));
+        LaneReader reader = null;
+        long most = 0;
+        for (int size : new int[] {150_000, 900_000, 200_000, 400_000, 1_000_000, 131_072, 600_000, 300_000, 900_000}) {
+            assertTrue(sender.writer.hasRoom(size));
+            sendOf(sender, size);
+            most = Math.max(most, bytesOfLane());
+            reader = reader == null ? reader(1) : reader;
+            finish(reader, readRung(reader).get(0));
+        }
+        assertTrue(most <= window, most + " bytes");
+    }
+
+    private void sendOf(Sender sender, int size) {
+        SlotPieces sized = new SlotPieces(KEY, size);
+        try (SlotWriter.Slot slot = sender.writer.slot(sized)) {
+            Block block = new Block(200);
+            int bytes = sender.seal(block, EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
+                    new SlotHead(slot.number(), size, KEY).encode());
+            sender.writer.append(slot, Sequence.of(1, sender.counter), block, bytes);
+            sender.writer.write(slot, sized, new byte[size]);
+        }
+    }
+
+    private long bytesOfLane() throws IOException {
+        try (Stream<Path> files = Files.list(lane())) {
+            return files.filter(file -> file.toString().matches(".*\\.(slot|lane)"))
+                    .mapToLong(file -> file.toFile().length()).sum();
+        }
+    }
+
+    @Test
+    void freeSlotsMakeRoomForWhatGoesIntoTheLaneItself() throws IOException {
+        Sender sender = new Sender(1, new LaneWriter.Manner(2 * SIZE, false, false));
+        send(sender);
+        LaneReader reader = reader(1);
+        finish(reader, readRung(reader).get(0));
+        assertTrue(sender.writer.hasRoom(SIZE));
+        sender.send(EnvelopeType.MESSAGE, payload);
+        assertFalse(Files.exists(slot(1)));
     }
 
     @Test

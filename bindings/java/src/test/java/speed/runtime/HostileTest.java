@@ -50,7 +50,7 @@ class HostileTest {
         root = new BenchRoot(null);
         billing = new RunningNode(root, "billing", "analytics");
         analytics = new RunningNode(root, "analytics", "billing");
-        link = new OutgoingLink(analytics.runtime.context(), "billing", null, OutgoingLink::wake);
+        link = new OutgoingLink(analytics.runtime.context(), "billing", null, OutgoingLink::wake, full -> false);
     }
 
     @AfterEach

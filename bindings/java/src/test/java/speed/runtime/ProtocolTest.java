@@ -39,7 +39,7 @@ class ProtocolTest {
         root = new BenchRoot(null);
         billing = new RunningNode(root, "billing", "analytics");
         analytics = new RunningNode(root, "analytics");
-        link = new OutgoingLink(analytics.runtime.context(), "billing", null, OutgoingLink::wake);
+        link = new OutgoingLink(analytics.runtime.context(), "billing", null, OutgoingLink::wake, full -> false);
     }
 
     @AfterEach

@@ -49,7 +49,7 @@ class SlottedSendsTest {
         LaneWriter writer = new LaneWriter(root.toString(), "analytics", "billing", 1,
                 new LaneMac(ring, SOURCE, TARGET), new LaneWriter.Manner(1 << 26, false, false));
         LinkSealer sealer = new LinkSealer(ring, SOURCE, TARGET, 1, nonces -> { });
-        envelopes = new Envelopes(1, sealer, writer, key -> { }, () -> whenRung.run());
+        envelopes = new Envelopes(1, sealer, writer, key -> { }, () -> whenRung.run(), () -> false);
         envelopes.useSlots(true);
     }
 

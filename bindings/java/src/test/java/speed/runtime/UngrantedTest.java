@@ -51,7 +51,7 @@ class UngrantedTest {
 
     /** One that looks at no grant. */
     private static OutgoingLink linkOf(RunningNode sender) {
-        return new OutgoingLink(sender.runtime.context(), "billing", null, OutgoingLink::wake);
+        return new OutgoingLink(sender.runtime.context(), "billing", null, OutgoingLink::wake, full -> false);
     }
 
     private static void send(OutgoingLink link, EnvelopeType type, byte[] payload) {

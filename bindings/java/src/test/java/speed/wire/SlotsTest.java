@@ -7,14 +7,20 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import speed.core.SlotChoice;
 import speed.errors.WireException;
 
-/** L-28: heads of slots, and payloads in pieces. */
+/** L-28, L-29: heads of slots, payloads in pieces, and which slot is taken. */
 class SlotsTest {
     private static final int PATTERN = 251;
 
@@ -96,6 +102,27 @@ class SlotsTest {
                 assertFalse(pieces.open(index, Block.of(one.bytes("hex")), new Block(size), payload));
                 assertArrayEquals(new byte[size], payload);
             }
+        });
+    }
+
+    @TestFactory
+    Stream<DynamicTest> thatSlotIsTakenThatWastesLeast() {
+        return vectors.each("choices", one -> {
+            Map<Integer, Long> free = new HashMap<>();
+            Set<Integer> used = new HashSet<>();
+            for (Object slot : (List<?>) one.get("slots")) {
+                List<?> known = (List<?>) slot;
+                int number = ((Long) known.get(0)).intValue();
+                if ((Boolean) known.get(2)) {
+                    free.put(number, (Long) known.get(1));
+                } else {
+                    used.add(number);
+                }
+            }
+            SlotChoice choice = SlotChoice.of(free, used, one.number("needs"), one.number("room"));
+            List<Integer> removed = ((List<?>) one.get("removed")).stream().map(slot -> ((Long) slot).intValue()).toList();
+            int taken = (int) one.number("slot");
+            assertEquals(taken == 0 ? null : new SlotChoice(taken, one.number("file_bytes"), removed), choice);
         });
     }
 
