@@ -352,7 +352,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
             handler(message)
         except (WireError, AwayError):
             raise
-        except Exception:
+        except BaseException:  # its own exit or cancellation, too
             log.exception("handler failed for a message of %s", message.source)
             raise
         finally:
@@ -373,7 +373,7 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
         nonlocal said
         try:
             refused = handler([received_message(*fields) for fields in batch])
-        except Exception as error:
+        except BaseException as error:
             if said != str(error):
                 said = str(error)
                 log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.codes import checked_code, travelling
 from speed.core.log import logger
 from speed.core.scheduler import Admission, State, Work
-from speed.core.services import Registered, Request, Response, ServiceRegistry, run
+from speed.core.services import Registered, Request, Response, ServiceRegistry, failure_line, run
 from speed.errors import CALL_ERRORS, ConfigurationError, PayloadTooLargeError, UnserialisableError, WireError
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
@@ -113,7 +113,7 @@ class Serving:
         """Steps 3 to 6, and the beginning (S-8); returns the rest, which may take as long as it likes."""
         try:
             return self._prepare(call)
-        except Exception:
+        except BaseException:
             log.exception("a request of %s could not be prepared", call.source)
             return partial(self._end, call, _FAILED)
 
@@ -189,13 +189,17 @@ class Serving:
                     return reply, ""
                 except (UnserialisableError, PayloadTooLargeError) as error:
                     response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
+                except Exception:
+                    raise
+                except BaseException as error:  # an exit that a mapping of the program's own asked for
+                    response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {failure_line(error)}")
             try:
                 code = travelling(checked_code(response.error_code))
             except ConfigurationError as error:  # of a Response that was not made by ``Response.error``
                 code, response = "EXECUTION_FAILED", Response.error("EXECUTION_FAILED", str(error))
             reply = spc.encode_error(request_id, code, response.error_message, response.details)
             return reply, code if code in CALL_ERRORS else "INTERNAL_ERROR"
-        except Exception:  # texts and mappings of the program's own: any exception may come out of them
+        except BaseException:  # texts and mappings of the program's own: anything may come out of them
             log.exception("the answer of %s cannot be made", call.head.service)
             text = "the answer could not be made: see the log of that node"
             return spc.encode_error(request_id, "INTERNAL_ERROR", text), "INTERNAL_ERROR"
