@@ -111,7 +111,8 @@ class Node:
     ) -> None:
         self._forked = False
         self._closed = True  # until it runs
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """A signal handler may close the node that this thread closes."""
         options = Options(
             name=name,
             root=root,
@@ -554,8 +555,9 @@ class Node:
 
     def _after_fork_in_child(self) -> None:
         self._forked = True
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._engine.abandon()
+        self._loop.abandon()
         if (aio := self.__dict__.get("aio")) is not None:
             aio._begin()
 

@@ -19,6 +19,7 @@ from speed.errors import (
     DeliveryError,
     NodeStateError,
 )
+from speed.runtime.fork import ProgramsCode
 from speed.topic_host import (
     AWAY,
     GRACE_SECONDS,
@@ -166,7 +167,8 @@ class Consumer:
 
     def _handle(self, handler: Callable[[TopicMessage], object], message: TopicMessage, handled: _Handled) -> None:
         try:
-            handler(message)
+            with ProgramsCode():
+                handler(message)
         except BaseException as error:  # its own exit or cancellation, too: what was given out here waits
             log.error("handling offset %d of topic %s failed", message.offset, self.topic, exc_info=error)
             self._settle(self.reject, message)

@@ -20,6 +20,7 @@ from speed.runtime.arrival import Arrival
 from speed.runtime.batches import Batches, BatchHandler
 from speed.runtime.context import Context
 from speed.runtime.dead import Dead
+from speed.runtime.fork import ProgramsCode
 from speed.runtime.handing import may_be_handed
 from speed.runtime.message import Message
 from speed.runtime.tracing import current_traceparent
@@ -196,7 +197,8 @@ class Delivery:
     def _run(self, arrival: Arrival, message: Message, work: Work) -> None:
         token = current_traceparent.set(message.traceparent)
         try:
-            self._call_handlers(arrival, message)
+            with ProgramsCode():
+                self._call_handlers(arrival, message)
         except AwayError as error:
             self._wait_for_trust(arrival, message, work, error)
         except WireError as error:

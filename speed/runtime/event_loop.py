@@ -13,6 +13,7 @@ from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Service
 from speed.errors import NodeClosedError
 from speed.runtime import locks
+from speed.runtime.fork import end_child
 
 if TYPE_CHECKING:
     import asyncio
@@ -95,6 +96,11 @@ class EventLoop:
                 log.warning("%s in a coroutine of %s ends that coroutine", type(error).__name__, self._name)
             if self._has_ended:
                 return
+
+    def abandon(self) -> None:
+        """In a forked child: a coroutine that forked does not go on beyond where it awaits next, nor do others."""
+        if self._loop is not None and self.is_here:
+            self._loop.call_soon(end_child)
 
     def stop(self) -> None:
         """Cancel what is awaited and end the thread; waits a moment for it."""

@@ -20,6 +20,7 @@ from speed.errors import CALL_ERRORS, ConfigurationError, PayloadTooLargeError, 
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, boot_ms, unix_ms
+from speed.runtime.fork import ProgramsCode
 from speed.runtime.inbound import Lane
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
@@ -153,7 +154,8 @@ class Serving:
         )
         token = current_traceparent.set(head.traceparent)
         try:
-            response = run(found.service, request)
+            with ProgramsCode():
+                response = run(found.service, request)
         finally:
             current_traceparent.reset(token)
         self._end(call, response, began)
