@@ -15,7 +15,7 @@ import structlog
 
 from speed.daemon.config import LogSettings
 from speed.daemon.lines import MAX_LINE_CHARACTERS
-from speed.fs.open import unlink_quietly, write_all
+from speed.fs.open import opened, unlink_quietly, write_all
 from speed.wire.harmless import harmless_json
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -57,7 +57,7 @@ class LogFile:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not world-readable: the output of services may tell what they work on. No FIFO is waited for.
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
+        fd = opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
         status = os.fstat(fd)
         if self._size is not None:
             os.close(self._fd)

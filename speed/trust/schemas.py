@@ -16,6 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from speed.core.log import logger
 from speed.errors import ConfigurationError
+from speed.fs.open import opened
 from speed.message.errors import SchemaError
 from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash
 from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_names
@@ -192,7 +193,7 @@ def read_schema_file(path: str) -> tuple[str, bytes]:
 
 def _read(path: str) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
