@@ -530,7 +530,13 @@ class Node:
             self._closed = True
         if (aio := self.__dict__.get("aio")) is not None:
             aio._finish_in_hand()
-        self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        try:
+            self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        finally:  # also if a signal interrupted it
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The engine has ended: so does what is around it."""
         if self._guarded is not None:
             self._guarded.end()
         if (aio := self.__dict__.get("aio")) is not None:

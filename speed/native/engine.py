@@ -241,12 +241,14 @@ class NativeEngine:
 
     def close(self, drain_seconds: float) -> None:
         here = at_work.get()
-        if here is not None and isinstance(here.pool, _native.Present):  # maybe awaited there, on another thread
-            here.pool.close(self._engine, drain_seconds)
-        else:
-            self._engine.close(drain_seconds)
-        self._services = ServiceRegistry()  # they may hold the node
-        _open.discard(self)
+        try:
+            if here is not None and isinstance(here.pool, _native.Present):  # maybe awaited there, on another thread
+                here.pool.close(self._engine, drain_seconds)
+            else:
+                self._engine.close(drain_seconds)
+        finally:  # one that a signal interrupted has ended, too
+            self._services = ServiceRegistry()  # they may hold the node
+            _open.discard(self)
 
     def abandon(self) -> None:
         """The core knows by its process id that it was forked."""

@@ -211,8 +211,10 @@ class PythonEngine:
         return self._context.failure is not None
 
     def close(self, drain_seconds: float) -> None:
-        self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
-        at_exit.forget(self)
+        try:
+            self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
+        finally:
+            at_exit.forget(self)
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's descriptors."""

@@ -16,6 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from speed.core.log import logger
 from speed.errors import ConfigurationError
+from speed.fs.entry_file import FAILING
 from speed.fs.open import opened
 from speed.message.errors import SchemaError
 from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash
@@ -197,16 +198,22 @@ def _read(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SchemaError(f"{path}: {error.strerror}") from None
+        raise _unread(path, error) from None
     with os.fdopen(fd, "rb") as file:
         try:
             return file.read(MAX_SCHEMA_BYTES + 1)
         except OSError as error:
-            raise SchemaError(f"{path}: {error.strerror}") from None
+            raise _unread(path, error) from None
 
 
 class SchemasAwayError(SchemaError):
     """The registry does not answer at all."""
+
+
+def _unread(path: str, error: OSError) -> SchemaError:
+    """What the system keeps from being read may be read later: no message is refused for it."""
+    kind = SchemasAwayError if error.errno in FAILING else SchemaError
+    return kind(f"{path}: {error.strerror}")
 
 
 class NoRedirects(HTTPRedirectHandler):
