@@ -1,4 +1,4 @@
-"""Signals and waits of the main thread: a handler that raises ends the wait, and one may close the node (spc.md S-25)."""
+"""Signals and waits: a handler that raises ends the wait, and one may close the node that waits (spc.md S-25)."""
 
 from __future__ import annotations
 
