@@ -11,7 +11,7 @@ from speed.core.forms import as_views
 from speed.core.replies import checked_answer
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
-from speed.runtime import at_exit, locks, outbox, start
+from speed.runtime import at_exit, interrupted, locks, outbox, start
 from speed.runtime.batches import BatchHandler
 from speed.runtime.delivery import Handler
 from speed.runtime.futures import Carried
@@ -211,6 +211,9 @@ class PythonEngine:
         return self._context.failure is not None
 
     def close(self, drain_seconds: float) -> None:
+        interrupted.run(self._end, drain_seconds)
+
+    def _end(self, drain_seconds: float) -> None:
         try:
             self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
         finally:
