@@ -112,7 +112,8 @@ class Node:
     ) -> None:
         self._forked = False
         self._closed = True  # until it runs
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """A signal handler may close the node that this thread closes."""
         options = Options(
             name=name,
             root=root,
@@ -530,7 +531,13 @@ class Node:
             self._closed = True
         if (aio := self.__dict__.get("aio")) is not None:
             aio._finish_in_hand()
-        self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        try:
+            self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        finally:  # also if a signal interrupted it
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The engine has ended: so does what is around it."""
         if self._guarded is not None:
             self._guarded.end()
         if (aio := self.__dict__.get("aio")) is not None:
@@ -555,8 +562,9 @@ class Node:
 
     def _after_fork_in_child(self) -> None:
         self._forked = True
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._engine.abandon()
+        self._loop.abandon()
         if (aio := self.__dict__.get("aio")) is not None:
             aio._begin()
 

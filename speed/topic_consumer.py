@@ -20,6 +20,7 @@ from speed.errors import (
     DeliveryError,
     NodeStateError,
 )
+from speed.runtime.fork import ProgramsCode
 from speed.topic_host import (
     AWAY,
     GRACE_SECONDS,
@@ -161,14 +162,15 @@ class Consumer:
             try:
                 for message in self:
                     self._handle(handler, message, handled)
-            except Exception as error:
+            except BaseException as error:  # nobody else handles what is sent here
                 log.error("consumer %s of topic %s: %s", self.name, self.topic, error)
                 self._closing.wait(1.0)
 
     def _handle(self, handler: Callable[[TopicMessage], object], message: TopicMessage, handled: _Handled) -> None:
         try:
-            handler(message)
-        except Exception as error:
+            with ProgramsCode():
+                handler(message)
+        except BaseException as error:  # its own exit or cancellation, too: what was given out here waits
             log.error("handling offset %d of topic %s failed", message.offset, self.topic, exc_info=error)
             self._settle(self.reject, message)
         else:

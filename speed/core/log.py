@@ -1,23 +1,61 @@
-"""The package's loggers: what others wrote forges no line of a log, and acts on no terminal (W-19)."""
+"""The package's loggers: what others wrote forges no line of a log, and acts on no terminal (W-19).
+
+Handlers and filters are the program's code. One that fails costs its line, never what the line was about (S-23).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
+import threading
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.wire.harmless import harmless, harmless_lines
 
 MAX_VALUE_CHARACTERS = 4096
 
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter
 
-def logger(name: str) -> logging.Logger:
+
+class Log(_Adapter):
+    """A logger whose calls raise nothing, but what ends the program: an exit in the main thread."""
+
+    def __init__(self, found: logging.Logger) -> None:
+        super().__init__(found, {})
+        self._has_failed = False
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        try:
+            self.logger.log(level, msg, *args, stacklevel=2, **kwargs)
+        except Exception as error:
+            self._failed(error)
+        except BaseException as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        """Say once that lines are missing."""
+        if self._has_failed or not logging.raiseExceptions or sys.stderr is None:
+            return
+        self._has_failed = True
+        with contextlib.suppress(Exception):
+            text = f"a handler of the log {self.logger.name} failed ({type(error).__name__}): lines are missing there"
+            print(text, file=sys.stderr)
+
+
+def logger(name: str) -> Log:
     """The logger of this name, with all values made harmless. No module asks ``logging`` itself."""
     found = logging.getLogger(name)
     if _HARMLESS not in found.filters:
         found.addFilter(_HARMLESS)
-    return found
+    return _logs.setdefault(name, Log(found))
 
 
 class _Harmless(logging.Filter):
@@ -49,3 +87,4 @@ def traceback_lines(error: BaseException) -> str:
 
 
 _HARMLESS = _Harmless()
+_logs: dict[str, Log] = {}

@@ -326,6 +326,12 @@ def failure_text(error: BaseException) -> str:
         return ""
 
 
+def failure_line(error: BaseException) -> str:
+    """The same with its kind, where it is not one of ours."""
+    text = failure_text(error)
+    return text if isinstance(error, SpeedError) else f"{type(error).__name__}: {text}"
+
+
 def _failed(error: BaseException) -> Response:
     """EXECUTION_FAILED with the exception's type and message; never a traceback (it may show payloads and paths)."""
     kind = type(error).__name__

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from speed.daemon.config import Config, ConfigFileError, Mistake
 from speed.daemon.config_check import check_text
+from speed.fs.open import opened
 
 MAX_CONFIG_BYTES = 1 << 18
 """Some hundred processes need less; a file that was confused with this one is not read to its end."""
@@ -36,7 +37,7 @@ def _text_of(file: Path) -> str:
 
 def _bytes_of(file: Path) -> bytes:
     """What stands in the file, whatever has its name: nothing is waited for, and no more is read than can be right."""
-    fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = opened(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ConfigFileError(file, [Mistake(0, "it is no regular file", "put the configuration in its place")])

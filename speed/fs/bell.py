@@ -13,7 +13,7 @@ from _signal import getsignal  # type: ignore[import-not-found]  # the public on
 from enum import Enum
 
 from speed.errors import RootError
-from speed.fs.open import SHARED_FILE, is_groups, share
+from speed.fs.open import SHARED_FILE, is_groups, opened, share
 from speed.wire.limits import NODE_ID_BYTES
 
 _READ_BYTES = 65536
@@ -77,7 +77,7 @@ class Bell(_End):
         except OSError as error:
             raise RootError(f"cannot make the bell {path}: {error.strerror}") from error
         try:
-            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = opened(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise RootError(f"cannot open the bell {path}: {error.strerror}") from error
         try:
@@ -155,7 +155,7 @@ class Ringer(_End):
         if self._is_shut:
             return False
         try:
-            fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = opened(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:  # ENXIO: nobody reads; ENOENT: never started; ELOOP: a link
             return False
         if not _is_fifo(fd):

@@ -13,7 +13,7 @@ from typing import Any
 
 from speed.fs.entry_file import FAILING
 from speed.fs.identity import Identity, process_alive
-from speed.fs.open import open_or_make, sync_directory, write_all
+from speed.fs.open import open_or_make, opened, sync_directory, write_all
 from speed.wire import names
 from speed.wire.entry import entry_mac
 from speed.wire.json_text import read_json
@@ -125,7 +125,7 @@ def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claiman
 
 def _read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
     path = names.claim_path(root, name, generation)
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return decode_claim(os.read(fd, MAX_CLAIM_BYTES), registry_keys)
     finally:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 
 from speed.errors import WireError
-from speed.fs.open import put_in_place, unique_name, unlink_quietly
+from speed.fs.open import opened, put_in_place, unique_name, unlink_quietly
 from speed.wire import names
 from speed.wire.limits import MAX_ENTRY_BYTES
 
@@ -18,7 +18,7 @@ FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 def read_entry_file(path: str) -> bytes:
     """A regular file's first bytes; never follows a link, never waits, never reads more than an entry may have."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -33,7 +33,7 @@ def read_entry_file(path: str) -> bytes:
 def check_reachable(root: str, name: str) -> None:
     """OSError if the system cannot show whether there is an entry: such an entry does not count as absent (R-5)."""
     try:
-        os.close(os.open(names.entry_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+        os.close(opened(names.entry_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:
         if error.errno in FAILING:
             raise

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from speed.errors import KeyFileError
 from speed.fs.lock import try_lock
-from speed.fs.open import is_groups, sync_directory, unlink_quietly, write_all
+from speed.fs.open import is_groups, opened, sync_directory, unlink_quietly, write_all
 from speed.fs.root import is_group_root, is_private
 from speed.fs.way import UntrustedError, followed
 from speed.wire import names
@@ -46,7 +46,7 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
         place = followed(path)
-        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = opened(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except UntrustedError as error:
         raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def _put(path: str, keys: tuple[bytes, ...]) -> None:
     temporary = names.beside(path)
     unlink_quietly(temporary)
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             _give_rights(fd, path)
             write_all(fd, format_key_file(keys))

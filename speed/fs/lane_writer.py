@@ -14,6 +14,7 @@ from speed.errors import StorageError
 from speed.fs.committed import Outstanding, lane_files_in, newest_cursor
 from speed.fs.open import (
     UnclearRenameError,
+    above_standard,
     create_file,
     make_directory,
     open_directory,
@@ -297,7 +298,7 @@ class LaneWriter:
         It may run while others append; ``StorageError`` when the device refuses.
         """
         try:
-            fd = os.dup(self._fd) if self._fd >= 0 else -1
+            fd = above_standard(os.dup(self._fd)) if self._fd >= 0 else -1
         except OSError as error:
             raise self._flush_failed(error) from error
         directories, self._created = self._places if self._created else (), False

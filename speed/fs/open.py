@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Container, Iterator
@@ -12,6 +13,7 @@ from speed.errors import RootError
 from speed.wire.limits import MAX_REOPENS
 from speed.wire.names import temporary_name
 
+_FIRST_OWN = 3
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAKE = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,9 +30,27 @@ class UntrustedFileError(OSError):
     """A file is not the regular, singly linked file of an expected owner that the rules ask for."""
 
 
+def opened(path: str | os.PathLike[str], flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    """As ``os.open``. All files of this package are opened here, so that none has a standard descriptor."""
+    return above_standard(os.open(path, flags, mode, dir_fd=dir_fd))
+
+
+def above_standard(fd: int) -> int:
+    """The same file under a descriptor above those of standard input, output and error.
+
+    A program that has closed these may write to them all the same: its log would fall into the file.
+    """
+    if fd >= _FIRST_OWN:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
+    finally:
+        os.close(fd)
+
+
 def open_directory(path: str, dir_fd: int | None = None) -> int:
     """Descriptor of a directory that is no link; OSError otherwise."""
-    return os.open(path, _DIRECTORY, dir_fd=dir_fd)
+    return opened(path, _DIRECTORY, dir_fd=dir_fd)
 
 
 def open_regular(name: str, dir_fd: int, owners: Owners) -> int:
@@ -57,7 +77,7 @@ def open_regular(name: str, dir_fd: int, owners: Owners) -> int:
 
 def _open_any(name: str, dir_fd: int, owners: Owners) -> int:
     try:
-        return os.open(name, _READ, dir_fd=dir_fd)
+        return opened(name, _READ, dir_fd=dir_fd)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -83,7 +103,7 @@ def is_groups(directory: int | str) -> bool:
 def open_or_make(name: str, flags: int, dir_fd: int | None = None) -> int:
     """Descriptor of a file that is made if it is not there: private, or the group's, whatever the umask."""
     shared = is_groups(os.path.dirname(name) or "." if dir_fd is None else dir_fd)
-    fd = os.open(name, flags | _MAKE, SHARED_FILE if shared else PRIVATE_FILE, dir_fd=dir_fd)
+    fd = opened(name, flags | _MAKE, SHARED_FILE if shared else PRIVATE_FILE, dir_fd=dir_fd)
     if shared:
         share(fd, SHARED_FILE)
     return fd
@@ -104,7 +124,7 @@ def create_file(name: str, dir_fd: int, *, append: bool, private: bool = False) 
     """Descriptor of a new file for writing; FileExistsError when the name is taken."""
     flags = os.O_WRONLY | os.O_EXCL | (os.O_APPEND if append else 0)
     if private:
-        return os.open(name, flags | _MAKE, PRIVATE_FILE, dir_fd=dir_fd)
+        return opened(name, flags | _MAKE, PRIVATE_FILE, dir_fd=dir_fd)
     return open_or_make(name, flags, dir_fd)
 
 
@@ -134,7 +154,7 @@ def open_log_file(path: str, mode: int) -> int:
 
     Where others may make files, a link could lead elsewhere, and a file of theirs be read by them. OSError.
     """
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | _MAKE, mode)
+    fd = opened(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | _MAKE, mode)
     reason = _untrusted(os.fstat(fd), (os.geteuid(),))
     if reason:
         os.close(fd)
@@ -174,7 +194,7 @@ def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: Owners) -> Non
 
 def open_for_writing(name: str, dir_fd: int, owners: Owners) -> int:
     """Descriptor of a regular file that is there; ``UntrustedFileError`` for anything else."""
-    fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    fd = opened(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         reason = _untrusted(os.fstat(fd), owners)
         if reason:
@@ -199,7 +219,7 @@ def put_in_place(temporary: str, name: str, dir_fd: int | None = None) -> None:
         os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except OSError as error:
         try:
-            os.close(os.open(temporary, _READ, dir_fd=dir_fd))
+            os.close(opened(temporary, _READ, dir_fd=dir_fd))
         except FileNotFoundError:
             return
         except OSError:

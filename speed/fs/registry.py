@@ -12,7 +12,7 @@ from speed.core.lease import Verdict, judge
 from speed.errors import StorageError, WireError
 from speed.fs import claim
 from speed.fs.clock import monotonic_ms
-from speed.fs.entry_file import read_entry_file, remove_entry_file
+from speed.fs.entry_file import check_reachable, read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, process_alive
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
@@ -228,8 +228,8 @@ class Registry:
         return known is not None and known.entry is None
 
     def absence(self, name: str) -> str:
-        """Why there is no live node of this name, and what to do. StorageError if the registry is gone."""
-        self.check_there()
+        """Why there is no live node of this name, and what to do. StorageError if the system keeps from knowing it."""
+        self.check_readable(name)
         if self.is_unreadable(name):
             return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed doctor`"
         entry = self.read(name)
@@ -240,6 +240,17 @@ class Registry:
             f"no live node named {name!r} in {self.root}: the entry of process {entry.pid} on {entry.host} is stale, "
             f"its last heartbeat was at {beat}: start it, or see `speed nodes`"
         )
+
+    def check_readable(self, name: str) -> None:
+        """StorageError if the system keeps from knowing whether there is an entry: then it is not absent."""
+        self.check_there()
+        try:
+            check_reachable(self.root, name)
+        except OSError as error:
+            raise StorageError(
+                f"the entry of {name!r} in {self.root} cannot be read: {error.strerror}; nothing was sent, "
+                "free what this process holds open or raise its limits, or see `speed doctor`"
+            ) from error
 
     def problems(self) -> dict[str, str]:
         """Foreign and corrupt things in the registry directory, by file name, as of now."""

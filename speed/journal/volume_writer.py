@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from speed.errors import JournalError, StorageError, WireError
-from speed.fs.open import create_file, open_directory, replace_file, write_all, write_at_start
+from speed.fs.open import create_file, open_directory, opened, replace_file, write_all, write_at_start
 from speed.journal.journal_lane import JournalLane
 from speed.journal.reader import Journal
 from speed.journal.volume import End, Volume
@@ -262,7 +262,7 @@ class VolumeWriter:
     def _open(self, first: int) -> int:
         directory = open_directory(names.child_path(self._journal.directory, self.id))
         try:
-            return os.open(names.volume_name(first), _APPEND, dir_fd=directory)
+            return opened(names.volume_name(first), _APPEND, dir_fd=directory)
         finally:
             os.close(directory)
 

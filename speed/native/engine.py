@@ -259,12 +259,14 @@ class NativeEngine:
 
     def close(self, drain_seconds: float) -> None:
         here = at_work.get()
-        if here is not None and isinstance(here.pool, _native.Present):  # maybe awaited there, on another thread
-            here.pool.close(self._engine, drain_seconds)
-        else:
-            self._engine.close(drain_seconds)
-        self._services = ServiceRegistry()  # they may hold the node
-        _open.discard(self)
+        try:
+            if here is not None and isinstance(here.pool, _native.Present):  # maybe awaited there, on another thread
+                here.pool.close(self._engine, drain_seconds)
+            else:
+                self._engine.close(drain_seconds)
+        finally:  # one that a signal interrupted has ended, too
+            self._services = ServiceRegistry()  # they may hold the node
+            _open.discard(self)
 
     def abandon(self) -> None:
         """The core knows by its process id that it was forked."""
@@ -370,7 +372,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
             handler(message)
         except (WireError, AwayError):
             raise
-        except Exception:
+        except BaseException:  # its own exit or cancellation, too
             log.exception("handler failed for a message of %s", message.source)
             raise
         finally:
@@ -391,7 +393,7 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
         nonlocal said
         try:
             refused = handler([received_message(*fields) for fields in batch])
-        except Exception as error:
+        except BaseException as error:
             if said != str(error):
                 said = str(error)
                 log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)

@@ -18,6 +18,7 @@ from speed.core.services import failure_text
 from speed.errors import SpeedError
 from speed.runtime.arrival import Arrival
 from speed.runtime.context import Context
+from speed.runtime.fork import ProgramsCode
 from speed.runtime.handing import may_be_handed
 from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
@@ -91,7 +92,8 @@ class Batches:
         said = ""
         while not self.leaving and self._context.failure is None:
             try:
-                refused = self._handler(messages) or {}
+                with ProgramsCode():
+                    refused = self._handler(messages) or {}
             except BaseException as error:  # its own exit or cancellation, too: the batch waits
                 self._context.stats.count("batches_failed")
                 if said != failure_text(error):

@@ -13,13 +13,14 @@ from time import monotonic
 
 from speed.core.log import logger
 from speed.core.scheduler import Work
-from speed.core.services import failure_text
-from speed.errors import ConfigurationError, SpeedError, WireError
+from speed.core.services import failure_line
+from speed.errors import ConfigurationError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.arrival import Arrival
 from speed.runtime.batches import Batches, BatchHandler
 from speed.runtime.context import Context
 from speed.runtime.dead import Dead
+from speed.runtime.fork import ProgramsCode
 from speed.runtime.handing import may_be_handed
 from speed.runtime.message import Message
 from speed.runtime.tracing import current_traceparent
@@ -196,7 +197,8 @@ class Delivery:
     def _run(self, arrival: Arrival, message: Message, work: Work) -> None:
         token = current_traceparent.set(message.traceparent)
         try:
-            self._call_handlers(arrival, message)
+            with ProgramsCode():
+                self._call_handlers(arrival, message)
         except AwayError as error:
             self._wait_for_trust(arrival, message, work, error)
         except WireError as error:
@@ -207,7 +209,7 @@ class Delivery:
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
             self._context.stats.count("handler_failures")
             log.error("handler failed for a message of %s", message.source, exc_info=error)
-            self._failed(arrival, message, work, _told(error))
+            self._failed(arrival, message, work, failure_line(error))
         else:
             arrival.acknowledge()
             message.done()
@@ -261,9 +263,3 @@ class Delivery:
         seconds = min(RETRY_MOST_SECONDS, RETRY_FIRST_SECONDS * 2 ** min(failures - 1, 16))
         self._pool.again(work, seconds)
         self._context.alarm.wake_by(monotonic() + seconds)
-
-
-def _told(error: BaseException) -> str:
-    """What a failure says of itself, with its kind where it is not one of ours."""
-    text = failure_text(error)
-    return text if isinstance(error, SpeedError) else f"{type(error).__name__}: {text}"

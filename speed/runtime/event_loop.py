@@ -13,6 +13,7 @@ from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Service
 from speed.errors import NodeClosedError
 from speed.runtime import locks
+from speed.runtime.fork import end_child
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,6 +34,8 @@ class EventLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_over = False
+        self._has_ended = False
+        """Whether what was awaited at the end of the node has ended, or had its time."""
 
     @property
     def is_here(self) -> bool:
@@ -80,9 +83,24 @@ class EventLoop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 name = f"speed-{self._name}-loop"
-                self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+                self._thread = threading.Thread(target=self._run_until_over, args=(self._loop,), name=name, daemon=True)
                 self._thread.start()
             return self._loop
+
+    def _run_until_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """asyncio lets a task's SystemExit or KeyboardInterrupt end the loop, and code may stop it: others go on."""
+        while True:
+            try:
+                loop.run_forever()
+            except BaseException as error:  # whoever awaits the task hears of it
+                log.warning("%s in a coroutine of %s ends that coroutine", type(error).__name__, self._name)
+            if self._has_ended:
+                return
+
+    def abandon(self) -> None:
+        """In a forked child: a coroutine that forked does not go on beyond where it awaits next, nor do others."""
+        if self._loop is not None and self.is_here:
+            self._loop.call_soon(end_child)
 
     def stop(self) -> None:
         """Cancel what is awaited and end the thread; waits a moment for it."""
@@ -113,6 +131,7 @@ class EventLoop:
         if left and asyncio.all_tasks(loop):
             loop.call_later(0.005, self._stop_when_ended, left - 1)
         else:
+            self._has_ended = True
             loop.stop()
 
 

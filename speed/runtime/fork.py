@@ -2,14 +2,18 @@
 
 The hook is installed before the first node starts, never at import. In the child it closes the parent's
 descriptors and marks its nodes; their methods raise ForkedNodeError. A fork waits for imports at first use.
+
+A program's code that forks on a thread of a node must not return there in the child: that thread would answer, finish
+and commit what is the parent's. ``ProgramsCode`` ends the child instead.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from speed.wire import lazily
 
@@ -18,6 +22,33 @@ class Forkable(Protocol):
     """What the hook needs of a node."""
 
     def _after_fork_in_child(self) -> None: ...
+
+
+CHILD_STATUS = 1
+_CHILD_ENDS = b"""\
+a process that was forked in a service, handler or callback of a SPEED node returned from it, and ends here: \
+end such a process with os._exit
+"""
+
+
+class ProgramsCode:
+    """A scope for what a program registered, on a thread of a node: a child that was forked in it ends with it."""
+
+    __slots__ = ("_process",)
+
+    def __enter__(self) -> None:
+        self._process = os.getpid()
+
+    def __exit__(self, *_: object) -> None:
+        if os.getpid() != self._process:
+            end_child()
+
+
+def end_child() -> NoReturn:
+    """Say why, and end this process as ``os._exit`` does: nothing of the parent is flushed, told or released."""
+    with contextlib.suppress(OSError):
+        os.write(2, _CHILD_ENDS)
+    os._exit(CHILD_STATUS)
 
 
 _nodes: weakref.WeakSet[Forkable] = weakref.WeakSet()

@@ -205,4 +205,6 @@ class InboundLane:
 
     def abandon(self) -> None:
         """In a forked child: close descriptors; the parent's lock may be held for ever and is not taken."""
+        self.lock = locks.lock("lane")
+        self._closed = True  # a message that the child has in hand finishes nothing
         self.reader.abandon()

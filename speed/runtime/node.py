@@ -11,7 +11,7 @@ from speed.core.forms import as_views
 from speed.core.replies import checked_answer
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
-from speed.runtime import at_exit, locks, outbox, start
+from speed.runtime import at_exit, interrupted, locks, outbox, start
 from speed.runtime.batches import BatchHandler
 from speed.runtime.delivery import Handler
 from speed.runtime.futures import Carried
@@ -211,8 +211,13 @@ class PythonEngine:
         return self._context.failure is not None
 
     def close(self, drain_seconds: float) -> None:
-        self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
-        at_exit.forget(self)
+        interrupted.run(self._end, drain_seconds)
+
+    def _end(self, drain_seconds: float) -> None:
+        try:
+            self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
+        finally:
+            at_exit.forget(self)
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's descriptors."""

@@ -189,7 +189,7 @@ def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
             return entry
         if monotonic() >= deadline or context.stopping.wait(0.01):
             break
-    context.registry.check_there()
+    context.registry.check_readable(target)
     why = _why_not(context, entry)
     raise UnknownNodeError(f"{target!r} {why} after {timeout_seconds} s")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import select
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
 from speed.fs.lane_files import LaneReplacedError
+from speed.fs.open import above_standard
 from speed.fs.registry import Registry
 from speed.runtime.alarm import SILENT_SECONDS
 from speed.runtime.answers import Answers
@@ -49,6 +51,11 @@ AGAIN_SECONDS = 0.05
 """When lanes are looked at again after a failure."""
 FAILED_SECONDS = 0.01
 """Pause after a failure: the thread must not spin where the system fails all the time."""
+
+
+def _epoll() -> select.epoll:
+    poll = select.epoll()
+    return poll if poll.fileno() > 2 else select.epoll.fromfd(above_standard(os.dup(poll.fileno())))
 
 
 class _Described:
@@ -106,7 +113,7 @@ class Protocol:
         self._large = Threads(context.name, "large")
         """Reads large envelopes, one at a time: others do not wait for them."""
         self._watched: dict[int, str] = {}
-        self._poll = select.epoll() if hasattr(select, "epoll") else None
+        self._poll = _epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
         self._expire_at = 0.0

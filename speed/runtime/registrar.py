@@ -12,6 +12,7 @@ from speed.errors import LeaseLostError, RegistrationError, SpeedError
 from speed.fs.watch import RegistryWatch
 from speed.runtime import locks
 from speed.runtime.context import Context
+from speed.runtime.fork import ProgramsCode
 from speed.runtime.sweeper import Sweeper
 from speed.wire.entry import Entry
 from speed.wire.names import claims_dir
@@ -89,7 +90,8 @@ class Registrar:
     def _run_lost(self, error: SpeedError) -> None:
         for handler in self._lost_handlers:
             try:
-                handler(error)
+                with ProgramsCode():
+                    handler(error)
             except BaseException:  # its own exit, too: the others are told
                 log.exception("a handler of the lost lease failed")
 

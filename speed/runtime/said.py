@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
 
+from speed.core.log import Log
 from speed.runtime import locks
 
 AGAIN_SECONDS = 10.0
@@ -19,16 +19,14 @@ class Said:
         self._lock = locks.lock("said")
         self._kinds: dict[str, tuple[float, int]] = {}
 
-    def failed(self, logger: logging.Logger, doing: str, error: Exception) -> None:
+    def failed(self, logger: Log, doing: str, error: Exception) -> None:
         """Write that something failed, with its traceback, unless that was written just before."""
         left_out = self._left_out(f"failed {doing}")
         if left_out is not None:
             more = f" ({left_out} times more since the last such line)" if left_out else ""
             logger.error("%s failed%s", doing, more, exc_info=error)
 
-    def warn(
-        self, logger: logging.Logger, kind: str, text: str, *arguments: object, seconds: float = AGAIN_SECONDS
-    ) -> None:
+    def warn(self, logger: Log, kind: str, text: str, *arguments: object, seconds: float = AGAIN_SECONDS) -> None:
         """Write ``text % arguments`` as a warning, unless a line of this kind was written in the last ``seconds``."""
         left_out = self._left_out(kind, seconds)
         if left_out is None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from speed.core.codes import checked_code, travelling
 from speed.core.log import logger
 from speed.core.scheduler import Admission, State, Work
-from speed.core.services import Registered, Request, Response, ServiceRegistry, run
+from speed.core.services import Registered, Request, Response, ServiceRegistry, failure_line, run
 from speed.errors import CALL_ERRORS, ConfigurationError, PayloadTooLargeError, UnserialisableError, WireError
 from speed.fs.clock import boot_ms
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.fork import ProgramsCode
 from speed.runtime.inbound import Lane
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
@@ -114,7 +115,7 @@ class Serving:
         """Steps 3 to 6, and the beginning (S-8); returns the rest, which may take as long as it likes."""
         try:
             return self._prepare(call)
-        except Exception:
+        except BaseException:
             log.exception("a request of %s could not be prepared", call.source)
             return partial(self._end, call, _FAILED)
 
@@ -154,7 +155,8 @@ class Serving:
         )
         token = current_traceparent.set(head.traceparent)
         try:
-            response = run(found.service, request)
+            with ProgramsCode():
+                response = run(found.service, request)
         finally:
             current_traceparent.reset(token)
         self._end(call, response, began)
@@ -190,13 +192,17 @@ class Serving:
                     return reply, ""
                 except (UnserialisableError, PayloadTooLargeError) as error:
                     response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
+                except Exception:
+                    raise
+                except BaseException as error:  # an exit that a mapping of the program's own asked for
+                    response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {failure_line(error)}")
             try:
                 code = travelling(checked_code(response.error_code))
             except ConfigurationError as error:  # of a Response that was not made by ``Response.error``
                 code, response = "EXECUTION_FAILED", Response.error("EXECUTION_FAILED", str(error))
             reply = spc.encode_error(request_id, code, response.error_message, response.details)
             return reply, code if code in CALL_ERRORS else "INTERNAL_ERROR"
-        except Exception:  # texts and mappings of the program's own: any exception may come out of them
+        except BaseException:  # texts and mappings of the program's own: anything may come out of them
             log.exception("the answer of %s cannot be made", call.head.service)
             text = "the answer could not be made: see the log of that node"
             return spc.encode_error(request_id, "INTERNAL_ERROR", text), "INTERNAL_ERROR"

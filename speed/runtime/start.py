@@ -81,7 +81,13 @@ class Parts:
             context.registration.update(status="leaving")
         self.pool.leave()
         self.delivery.stop_waiting()
-        self.pool.drain(drain_seconds)
+        try:
+            self.pool.drain(drain_seconds)
+        finally:  # one that a signal interrupts ends the node all the same
+            self._leave(reason)
+
+    def _leave(self, reason: SpeedError) -> None:
+        context = self.context
         for work in self.pool.close():
             self.serving.refuse_leaving(work.item.call)
         self.delivery.finish_in_hand()

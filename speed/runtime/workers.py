@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, State, Work
 from speed.runtime import locks
+from speed.runtime.fork import ProgramsCode
 
 log = logger("speed.workers")
 
@@ -271,7 +272,8 @@ class WorkerPool:
             work.item.run(work)
         else:
             function, arguments = work.item
-            function(*arguments)
+            with ProgramsCode():
+                function(*arguments)
 
     def block(self, work: Work) -> bool:
         """The worker of ``work`` waits for another node; False if it keeps its place."""

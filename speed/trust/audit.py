@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from speed.errors import SpeedError, StorageError, WireError
+from speed.fs.open import opened
 from speed.wire.message import MessageView
 
 MAX_BYTES = 16 << 20
@@ -114,7 +115,7 @@ class AuditLog:
         self._fd = self._open()
 
     def _open(self) -> int:
-        fd = os.open(self._path, _FLAGS, 0o600)
+        fd = opened(self._path, _FLAGS, 0o600)
         status = os.fstat(fd)
         is_own = status.st_uid in (os.geteuid(), 0)
         if not stat.S_ISREG(status.st_mode) or not is_own or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

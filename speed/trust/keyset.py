@@ -128,7 +128,7 @@ class KeySet:
             keys = provider.fetch()
         except SpeedError as error:
             problem = error
-        except Exception as error:  # of a provider of the program's own
+        except BaseException as error:  # of a provider of the program's own; its exit, too: others wait for the keys
             problem = KeyUnavailableError(f"key set {self._name!r}: its provider failed ({type(error).__name__})")
         with self._lock:
             self._hanging -= call.is_given_up

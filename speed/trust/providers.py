@@ -21,6 +21,7 @@ from urllib.parse import ParseResult, parse_qs, unquote, urlparse
 
 from speed.core.log import logger
 from speed.errors import ConfigurationError
+from speed.fs.open import opened
 from speed.message.errors import KeyRefusedError, KeyUnavailableError
 from speed.message.keys import MAX_SET_KEYS, MessageKey, key_of_record
 
@@ -91,7 +92,7 @@ class EnvironmentProvider:
 def read_file(path: str, flags: int) -> tuple[bytes, int]:
     """Content and mode of a regular file of this user or root; KeyUnavailableError, KeyRefusedError."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        fd = opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except OSError as error:
         raise _unreadable(path, error) from None
     try:

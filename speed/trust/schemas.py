@@ -17,6 +17,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from speed.core.log import logger
 from speed.errors import ConfigurationError
+from speed.fs.entry_file import FAILING
+from speed.fs.open import opened
 from speed.message.errors import SchemaError
 from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash
 from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_names
@@ -201,20 +203,26 @@ def read_schema_file(path: str) -> tuple[str, bytes]:
 
 def _read(path: str) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SchemaError(f"{path}: {error.strerror}") from None
+        raise _unread(path, error) from None
     with os.fdopen(fd, "rb") as file:
         try:
             return file.read(MAX_SCHEMA_BYTES + 1)
         except OSError as error:
-            raise SchemaError(f"{path}: {error.strerror}") from None
+            raise _unread(path, error) from None
 
 
 class SchemasAwayError(SchemaError):
     """The registry does not answer at all."""
+
+
+def _unread(path: str, error: OSError) -> SchemaError:
+    """What the system keeps from being read may be read later: no message is refused for it."""
+    kind = SchemasAwayError if error.errno in FAILING else SchemaError
+    return kind(f"{path}: {error.strerror}")
 
 
 class NoRedirects(HTTPRedirectHandler):

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -160,6 +162,81 @@ def test_a_forked_child_cannot_use_its_parents_node(root: str, node: Make) -> No
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
     assert node("other").call("parent", "echo", {"x": 1}) == 1
+
+
+def forked(in_child: Callable[[], object]) -> int:
+    """The exit status of a child that does this, and then returns as its parent does."""
+    pid = os.fork()
+    if pid == 0:
+        in_child()
+        return -1
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def fail() -> None:
+    raise ValueError("in the child")
+
+
+@pytest.mark.parametrize("in_child", [lambda: None, fail], ids=["returns", "raises"])
+def test_a_child_that_a_service_forked_ends_where_it_leaves_it_and_answers_nothing(
+    make: Make, in_child: Callable[[], object]
+) -> None:
+    """R-23: the parent answers once its child has ended, which would have been first."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+
+    async def awaited() -> int:
+        return forked(in_child)
+
+    billing.register("plain", lambda: forked(in_child))
+    billing.register("awaited", awaited)
+    for service in ("plain", "awaited", "plain", "awaited"):
+        assert analytics.call("billing", service, timeout=30) == 1
+
+
+def test_a_child_that_a_handler_or_callback_forked_ends_where_it_leaves_it(make: Make) -> None:
+    """R-23."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    ended: Queue[int] = Queue()
+
+    def fork(_: object) -> None:
+        ended.put(forked(lambda: None))
+
+    billing.on_message(fork)
+    billing.subscribe("paid.*", fork)
+    billing.on_join(fork)
+    billing.register("slow", lambda: analytics.wait_for("third", timeout=30) and None)
+    analytics.send("billing", 1, ack=True, timeout=30)
+    analytics.wait_for("billing", timeout=30)
+    assert analytics.publish("paid.today", 1).delivered == ("billing",)
+    future = analytics.submit("billing", "slow", timeout=30)
+    future.add_done_callback(fork)
+    make("third", allow=["analytics"])
+    assert [ended.get(timeout=30) for _ in range(4)] == [1] * 4
+    assert future.result(30) is None
+
+
+def test_a_forked_child_finishes_no_message_of_its_parent(root: str, make: Make) -> None:
+    """R-23, L-15."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    analytics.send("billing", "kept")
+    message = billing.receive(30)
+    assert message is not None
+    before = contents(f"{root}/billing/inbox")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            message.done()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert contents(f"{root}/billing/inbox") == before
+    message.done()
+    assert contents(f"{root}/billing/inbox") != before
+
+
+def contents(directory: str) -> dict[str, bytes]:
+    paths = [path for path in Path(directory).rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in paths}
 
 
 def test_a_program_may_import_and_fork_before_any_node(root: str, child: Start) -> None:

@@ -7,6 +7,7 @@ import select
 import threading
 import types
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -55,6 +56,43 @@ def test_no_call_ends_because_its_caller_ran_out_of_descriptors(root: str, analy
     server.tell("done")
     assert left == []
     assert future.result(20) == "done"
+
+
+def test_an_entry_that_cannot_be_read_for_want_of_descriptors_is_not_called_absent_or_forged(make: Make) -> None:
+    """R-20: the cause is told, and nobody is sent to look for another key."""
+    analytics = make("analytics")
+    make("billing", allow=["analytics"]).register("one", lambda: 1)
+    for verb in (
+        partial(analytics.call, "billing", "one", timeout=20),
+        partial(analytics.ping, "billing", timeout=20),
+        partial(analytics.wait_for, "billing", timeout=0),
+    ):
+        with no_descriptors(), pytest.raises(speed.StorageError, match="billing.*Too many open files"):
+            verb()
+    assert analytics.call("billing", "one", timeout=20) == 1
+
+
+STANDARD = """
+import os, sys, speed
+told = os.dup(1)
+for fd in range(3):
+    os.close(fd)
+with (
+    speed.Node("billing", root=sys.argv[1], allow=["analytics"], engine=sys.argv[2]) as billing,
+    speed.Node("analytics", root=sys.argv[1], engine=sys.argv[2]) as analytics,
+):
+    billing.register("one", lambda: 1)
+    analytics.call("billing", "one", timeout=20)
+    analytics.send("billing", bytes(300_000))
+    billing.receive(20)
+    os.write(told, str([fd for fd in range(3) if os.path.exists(f"/proc/self/fd/{fd}")]).encode())
+"""
+
+
+@pytest.mark.parametrize("engine", ["python", "native"])
+def test_no_file_of_a_node_has_a_standard_descriptor(root: str, child: Start, engine: str) -> None:
+    """R-32: a program that closed these writes to them all the same: its log would fall into an entry."""
+    assert child(STANDARD, root, engine).rest() == ["[]"]
 
 
 def test_an_event_for_nobody_knows_whom_is_an_error(analytics: speed.Node) -> None:

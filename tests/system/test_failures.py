@@ -42,7 +42,15 @@ class Unspeakable(Exception):
         raise ValueError("no text")
 
 
-WAYS = [exit_the_program, cancel, interrupt, exit_a_generator]
+class Own(BaseException):
+    """No Exception either."""
+
+
+def raise_an_own_one() -> None:
+    raise Own("enough")
+
+
+WAYS = [exit_the_program, cancel, interrupt, exit_a_generator, raise_an_own_one]
 TEXTS = ["half of a pair: \ud83d", "x" * 1980 + "\ud83d" * 9, "x" * 3000]
 
 
@@ -83,6 +91,99 @@ def test_a_service_that_ends_in_any_way_is_answered(make: Make, way: Callable[[]
         with pytest.raises(speed.ExecutionFailedError, match="enough"):
             analytics.call("billing", "bad", timeout=PATIENCE)
     assert analytics.call("billing", "good", timeout=PATIENCE) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_awaited_service_or_handler_that_ends_in_any_way_ends_no_loop(make: Make, way: Callable[[], None]) -> None:
+    """S-24: asyncio lets an exit end the loop with the task; more failures than the node has threads."""
+    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+
+    async def bad() -> int:
+        await asyncio.sleep(0)
+        way()
+        return 1
+
+    async def handle(message: speed.Message) -> None:
+        if message.payload == "bad":
+            await bad()
+
+    async def good() -> int:
+        return 1
+
+    billing.register("bad", bad)
+    billing.register("good", good)
+    billing.on_message(handle)
+    for _ in range(2):
+        with pytest.raises(speed.ExecutionFailedError):
+            analytics.call("billing", "bad", timeout=PATIENCE)
+        with pytest.raises(speed.ExecutionFailedError):
+            analytics.send("billing", "bad", ack=True, timeout=PATIENCE)
+    analytics.send("billing", "good", ack=True, timeout=PATIENCE)
+    assert analytics.call("billing", "good", timeout=PATIENCE) == 1
+
+
+def test_a_task_that_exits_and_code_that_stops_the_loop_end_nothing_else(make: Make) -> None:
+    """S-24."""
+    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+
+    async def exits() -> None:
+        await asyncio.create_task(asyncio.to_thread(exit_the_program))
+
+    async def stops() -> int:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        return 1
+
+    billing.register("exits", exits)
+    billing.register("stops", stops)
+    with pytest.raises(speed.ExecutionFailedError, match="enough"):
+        analytics.call("billing", "exits", timeout=PATIENCE)
+    assert analytics.call("billing", "stops", timeout=PATIENCE) == 1
+
+
+class Exiting(dict[str, int]):
+    """Ends the program when it is looked through."""
+
+    def items(self) -> Any:
+        sys.exit("enough")
+
+    __iter__ = items
+
+
+def test_a_result_whose_own_code_exits_is_answered(make: Make) -> None:
+    """S-3, S-24."""
+    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+    billing.register("bad", lambda: Exiting(a=1))
+    for _ in range(3):
+        with pytest.raises(speed.ExecutionFailedError, match="enough"):
+            analytics.call("billing", "bad", timeout=PATIENCE)
+
+
+class Broken(logging.Handler):
+    """Fails with each line."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        raise SystemExit(f"no room for {record.name}")
+
+
+def test_a_handler_of_the_log_that_fails_costs_no_answer(make: Make) -> None:
+    """S-24."""
+    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+
+    def handle(message: speed.Message) -> None:
+        raise ValueError("enough")
+
+    billing.register("bad", partial(handle, None))
+    billing.on_message(handle)
+    logging.getLogger().addHandler(broken := Broken())
+    try:
+        for _ in range(2):
+            with pytest.raises(speed.ExecutionFailedError, match="enough"):
+                analytics.call("billing", "bad", timeout=PATIENCE)
+            with pytest.raises(speed.ExecutionFailedError, match="enough"):
+                analytics.send("billing", 1, ack=True, timeout=PATIENCE)
+    finally:
+        logging.getLogger().removeHandler(broken)
 
 
 @pytest.mark.parametrize("way", WAYS)

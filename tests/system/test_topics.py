@@ -351,13 +351,17 @@ def test_messages_out_of_bounds_are_refused_and_nothing_beside_them_is_kept(
     assert topic.describe()["end"] == offset(0)
 
 
-def test_a_callback_acknowledges_what_it_handled_and_gets_again_what_it_did_not(topic: speed.Topic) -> None:
+@pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+def test_a_callback_acknowledges_what_it_handled_and_gets_again_what_it_did_not(
+    topic: speed.Topic, raised: type[BaseException]
+) -> None:
+    """S-24: whatever ends it."""
     seen: list[tuple[object, int]] = []
 
     def handle(message: speed.TopicMessage) -> None:
         seen.append((message.payload, message.attempts))
         if message.attempts == 1 and message.payload == "a":
-            raise ValueError("not yet")
+            raise raised("not yet")
 
     with topic.consumer("billing", on_message=handle):
         topic.publish_batch("ab")

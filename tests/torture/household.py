@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import threading
 import time
 import traceback
@@ -39,6 +40,23 @@ class Setting:
     grace: float
     engine: str = "python"
     broken: str = ""
+
+
+def exits() -> None:
+    sys.exit("asked for")
+
+
+async def awaits_exit() -> None:
+    sys.exit("asked for")
+
+
+def forks() -> str:
+    """The child returns as well, and must not be heard."""
+    pid = os.fork()
+    if pid == 0:
+        return "child"
+    os.waitpid(pid, 0)
+    return "parent"
 
 
 class Journal:
@@ -84,6 +102,9 @@ class Household:
         node.register("note", self._note)
         node.register("relay", partial(self._relay, node))
         node.register("leave", partial(self._leave, node))
+        node.register("exits", exits)
+        node.register("awaits_exit", awaits_exit)
+        node.register("forks", forks)
         node.allow(FAMILY)
         self._nodes[name] = node
         return node
@@ -169,6 +190,8 @@ class Household:
     def _took(self, name: str, message: speed.Message) -> None:
         if not self.breaks("lost"):
             self._journal.tell("took", message.payload["id"], name, "again" if message.redelivered else "first")
+        if message.payload.get("exits"):
+            sys.exit("asked for")
 
     def _note(self, id: str) -> str:  # noqa: A002 - the caller's name of the call
         for _ in range(2 if self.breaks("twice") else 1):

@@ -2,7 +2,8 @@
 
 Its first line of input is a JSON object with the fields of ``household.Setting``. It starts its nodes, says ``ready``,
 and acts from the next line of input on for so many seconds: calls, nested and withdrawn calls, messages of all sizes,
-events, grants, closes and starts, from all threads with all nodes. When each thread is done and each node runs, it says
+events, grants, closes and starts, from all threads with all nodes; services and handlers that exit or fork, and signals
+that interrupt the main thread. When each thread is done and each node runs, it says
 ``quiet``; a further line of input ends it, and it says how many descriptors it had before and has now. What happened
 stands in its journal, a fact a line (``life_facts``). Other languages have the same program.
 
@@ -17,7 +18,9 @@ import faulthandler
 import gc
 import itertools
 import json
+import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -32,6 +35,24 @@ from tests.torture.household import CALL_SECONDS, DRAIN_SECONDS, Household, Jour
 NEVER = {"ACCESS_DENIED", "UNKNOWN_NODE", "SERVICE_NOT_FOUND", "INVALID_ARGUMENTS", "INBOX_FULL"}
 """Codes of calls that were not begun, for errors that do not say so themselves."""
 SEGMENT_BYTES, LARGE_BYTES = 65_536, 300_000
+
+
+INTERRUPT_SECONDS = 0.002
+
+
+class Interruption(BaseException):
+    """What the handler of a signal raises."""
+
+
+def raise_interruption(*_: object) -> None:
+    raise Interruption
+
+
+class Asked(logging.Filter):
+    """Leaves out what the log says of exits, which were asked for."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], SystemExit))
 
 
 class Person(threading.Thread):
@@ -49,6 +70,8 @@ class Person(threading.Thread):
             *[(self.call, CALL_SECONDS), (self.send, CALL_SECONDS), (self.publish, CALL_SECONDS)] * 6,
             *[(self.relay, CALL_SECONDS), (self.withdraw, CALL_SECONDS), (self.await_some, CALL_SECONDS)] * 2,
             *[(self.send_large, 2 * CALL_SECONDS), (self.look, CALL_SECONDS), (self.grant, 1.0)],
+            *[(self.provoke, CALL_SECONDS), (self.send_fatal, CALL_SECONDS)],
+            *[(self.interrupt, CALL_SECONDS)] * (threading.current_thread() is threading.main_thread()),
             *[(self.turn_over, 2 * DRAIN_SECONDS), (self.leave, CALL_SECONDS + DRAIN_SECONDS)],
         ]
         while time.monotonic() < self._until:
@@ -125,6 +148,34 @@ class Person(threading.Thread):
         node.send(target, payload, ack=self._random.random() < 0.5, timeout=CALL_SECONDS)
         self._journal.tell("sent", message_id, target)
 
+    def provoke(self) -> None:
+        """A service that exits or forks; other languages have none of them. None but the parent answers."""
+        node, target, _ = self._pick()
+        service = self._random.choice(("exits", "awaits_exit", "forks"))
+        answer = node.call(target, service, timeout=CALL_SECONDS)
+        if (service, answer) != ("forks", "parent"):
+            raise ValueError(f"{service} answered {answer!r}")
+
+    def send_fatal(self) -> None:
+        """A message whose handler exits, in Python: it was handled all the same, and the next one is."""
+        node, target, message_id = self._pick()
+        node.send(target, {"id": message_id, "filler": "", "exits": True}, timeout=CALL_SECONDS)
+        self._journal.tell("sent", message_id, target)
+
+    def interrupt(self) -> None:
+        """A signal that ends a wait."""
+        node, target, call_id = self._pick()
+        signal.setitimer(signal.ITIMER_REAL, INTERRUPT_SECONDS)
+        try:
+            if self._random.random() < 0.5:
+                node.wait_for("life.nobody", timeout=CALL_SECONDS)
+            else:
+                self._ended(call_id, lambda: node.call(target, "note", {"id": call_id}, timeout=CALL_SECONDS))
+        except Interruption:
+            self._journal.tell("failed", call_id, "INTERRUPTED", "maybe")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
     def send_large(self) -> None:
         node, target, message_id = self._pick()
         cut = self._random.random() < 0.5
@@ -181,6 +232,9 @@ def warm_up(household: Household) -> list[str]:
 
 def main() -> None:
     faulthandler.enable()
+    logging.basicConfig()
+    logging.getLogger().handlers[0].addFilter(Asked())
+    signal.signal(signal.SIGALRM, raise_interruption)
     setting = Setting(**json.loads(sys.stdin.readline()))
     journal = Journal(setting.journal)
     household = Household(setting, journal)
@@ -190,9 +244,10 @@ def main() -> None:
     sys.stdin.readline()
     until = time.monotonic() + setting.seconds
     people = [Person(household, journal, number, until) for number in range(setting.threads)]
-    for person in people:
+    for person in people[1:]:
         person.start()
-    for person in people:
+    people[0].run()  # in the main thread, which gets the signals
+    for person in people[1:]:
         person.join()
     household.start_all()
     print("quiet", flush=True)

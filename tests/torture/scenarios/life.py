@@ -1,7 +1,8 @@
 """What programs do all day, at random, from many threads: nothing is lost, nothing runs twice, nothing hangs.
 
 A round: nodes of one engine or language in one process, or of all of them in a process each, call, call within calls,
-withdraw calls, send small and large messages, publish, look at each other, change grants, close and start again
+withdraw calls, send small and large messages, publish, look at each other, change grants, close and start again; those
+in Python have services and handlers that exit and fork, and a main thread that signals interrupt
 (``tests/torture/living.py``). Then all is quiet, every node runs, and what was accepted must be handled; what each
 process wrote down is judged (``tests/torture/life_facts.py``). Mutated, each round breaks another promise.
 """

@@ -65,16 +65,16 @@ public final class Cancellation {
             actions = List.of();
             raised.countDown();
         }
-        RuntimeException failure = null;
+        Throwable failure = null;
         for (Runnable action : due) {
             try {
                 action.run();
-            } catch (RuntimeException thrown) {
+            } catch (Throwable thrown) {
                 failure = thrown;
             }
         }
         if (failure != null) {
-            throw failure;
+            throw new IllegalStateException("an action of a cancellation failed", failure);
         }
     }
 }

@@ -5,7 +5,10 @@ import org.slf4j.LoggerFactory;
 import speed.wire.Fault;
 import speed.wire.Harmless;
 
-/** A log of the library: what others wrote forges none of its lines. No other class has a logger. Thread-safe. */
+/**
+ * A log of the library: what others wrote forges none of its lines, and its calls throw nothing. No other class has a
+ * logger. Thread-safe.
+ */
 public final class Log {
     private static final int MAX_VALUE_CHARACTERS = 4096;
 
@@ -18,12 +21,21 @@ public final class Log {
 
     /** Writes a warning; values stand where the format has braces, a last throwable is written with its trace. */
     public void warn(String format, Object... values) {
-        logger.warn(format, shown(values));
+        write(() -> logger.warn(format, shown(values)));
     }
 
     /** Writes an error likewise. */
     public void error(String format, Object... values) {
-        logger.error(format, shown(values));
+        write(() -> logger.error(format, shown(values)));
+    }
+
+    /** What writes it is the program's choice: where that fails it costs the line, never what the line is about. */
+    private static void write(Runnable line) {
+        try {
+            line.run();
+        } catch (Throwable lost) { // nowhere to say so
+            return;
+        }
     }
 
     private static Object[] shown(Object... values) {

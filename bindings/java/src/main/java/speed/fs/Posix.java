@@ -37,6 +37,7 @@ public final class Posix {
     static final int O_NOFOLLOW = Platform.isARM() ? 0x8000 : 0x20000;
     static final int AT_REMOVEDIR = 0x200;
     private static final int F_DUPFD_CLOEXEC = 1030;
+    private static final int FIRST_OWN = 3;
     private static final int F_GETPIPE_SZ = 1032;
     private static final int AT_SYMLINK_NOFOLLOW = 0x100;
     private static final int AT_EMPTY_PATH = 0x1000;
@@ -145,9 +146,24 @@ public final class Posix {
         while (true) {
             int descriptor = Libc.openat(directory, spelled(directory, path), flags | O_CLOEXEC, mode);
             if (descriptor >= 0) {
-                return descriptor;
+                return aboveStandard(descriptor);
             }
             retryOrThrow(path);
+        }
+    }
+
+    /**
+     * The same file under a descriptor above those of standard input, output and error: a program that has closed
+     * these may write to them all the same.
+     */
+    static int aboveStandard(int descriptor) throws PosixException {
+        if (descriptor < 0 || descriptor >= FIRST_OWN) {
+            return descriptor;
+        }
+        try {
+            return duplicate(descriptor);
+        } finally {
+            close(descriptor);
         }
     }
 
@@ -246,7 +262,7 @@ public final class Posix {
         if (descriptor < 0) {
             return -1;
         }
-        int copy = Libc.fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+        int copy = Libc.fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_OWN);
         check(copy, "dup");
         return copy;
     }

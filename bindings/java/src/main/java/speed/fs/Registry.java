@@ -123,9 +123,21 @@ public final class Registry {
     /** Why there is no live node of a name, and what to do. StorageException if the registry is gone. */
     public String absence(String name) {
         checkThere();
+        checkReadable(name);
         return isUnreadable(name)
                 ? "the entry of '" + name + "' is not authentic: use the key of " + root + ", or see `speed doctor`"
                 : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
+    }
+
+    /** StorageException where the system keeps from knowing whether there is an entry: then it is not absent. */
+    public void checkReadable(String name) {
+        try {
+            lookNow(name);
+        } catch (PosixException error) {
+            throw new StorageException("the entry of '" + name + "' in " + root + " cannot be read: "
+                    + error.getMessage() + "; nothing was sent, free what this process holds open or raise its limits,"
+                    + " or see `speed doctor`", 0);
+        }
     }
 
     /** What cannot be seen now counts as it was seen last. */

@@ -27,7 +27,7 @@ public final class Waker {
     public Waker(Bell bell) throws PosixException {
         this.bell = bell;
         events.bytes.order(ByteOrder.nativeOrder());
-        epoll = Libc.epoll_create1(Posix.O_CLOEXEC);
+        epoll = Posix.aboveStandard(Libc.epoll_create1(Posix.O_CLOEXEC));
         if (epoll < 0 || !control(ADD, bell.descriptor(), EPOLLIN)) {
             throw Posix.failure(Native.getLastError(), "epoll");
         }

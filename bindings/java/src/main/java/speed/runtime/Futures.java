@@ -59,7 +59,7 @@ final class Futures {
         for (Runnable next = ended.poll(); next != null; next = ended.poll()) {
             try {
                 next.run();
-            } catch (RuntimeException | Error failure) {
+            } catch (Throwable failure) { // whatever a program throws, the next has its turn
                 LOG.error("what hangs on the end of a call failed", failure);
             }
         }

@@ -218,6 +218,7 @@ final class OpenNode implements Node {
             if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
                 checkOpen();
                 runtime.context().registry.checkThere();
+                runtime.context().registry.checkReadable(target);
                 String why = entry == null ? "is not live"
                         : entry.isLeaving() ? "is leaving" : "does not allow '" + name() + "'";
                 throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);

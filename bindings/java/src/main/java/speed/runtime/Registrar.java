@@ -105,7 +105,7 @@ final class Registrar {
             Thread thread = new Thread(() -> {
                 try {
                     handler.accept(reason);
-                } catch (RuntimeException | Error failure) {
+                } catch (Throwable failure) { // the program's code
                     LOG.error("the handler of a lost lease failed", failure);
                 }
             }, "speed-" + context.name() + "-lost");

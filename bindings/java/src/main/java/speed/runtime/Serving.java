@@ -291,7 +291,7 @@ final class Serving {
         try {
             return response.errorCode() == null ? success(one, response.result())
                     : SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details()).encode();
-        } catch (RuntimeException | Error failure) {
+        } catch (Throwable failure) { // texts and maps may be the program's code
             log(one, failure);
             return SpcResponse.error(requestId, "INTERNAL_ERROR",
                     "the answer could not be made: " + Fault.textOf(failure), Map.of()).encode();
@@ -310,7 +310,7 @@ final class Serving {
             why = reply.length + " bytes; the limit is " + most;
         } catch (UnserialisableException error) {
             why = error.getMessage();
-        } catch (RuntimeException | Error failure) {
+        } catch (Throwable failure) {
             log(one, failure);
             why = Fault.textOf(failure);
         }

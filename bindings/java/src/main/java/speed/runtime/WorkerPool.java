@@ -159,7 +159,7 @@ final class WorkerPool {
     private void run(Work<Job> work) {
         try {
             work.item.run(work);
-        } catch (RuntimeException | Error failure) {
+        } catch (Throwable failure) { // whatever a program throws, the worker goes on
             LOG.error("work of {} failed", name, failure);
         }
         begun(); // where it did not come to that

@@ -75,6 +75,37 @@ class RegistryFaultsTest {
         }
     }
 
+    // --- standard descriptors ---
+
+    @Test
+    void aFileThatTheSystemOpensAsAStandardDescriptorIsDuplicatedAboveIt() throws Exception {
+        int standard = Posix.duplicate(0);
+        Posix.close(0);
+        try {
+            int file = Posix.open("/dev/null", Posix.O_RDONLY, 0);
+            assertTrue(file > 2, () -> "it is " + file);
+            Posix.close(file);
+        } finally {
+            Libc.fcntl(standard, 0, 0); // F_DUPFD: the lowest that is free
+            Posix.close(standard);
+        }
+    }
+
+    // --- what cannot be read ---
+
+    @Test
+    void anEntryThatWasNeverReadIsNeitherAbsentNorForged() throws Exception {
+        register();
+        Registry others = new Registry(root.toString(), new Keyring(List.of(new byte[32])));
+        for (int errno : FAILURES) {
+            FailingCall.during("openat", errno, () -> {
+                String told = assertThrows(StorageException.class, () -> others.absence("billing")).getMessage();
+                assertTrue(told.contains("cannot be read"), told);
+            });
+        }
+        assertTrue(others.absence("nobody").startsWith("no live node named 'nobody'"));
+    }
+
     // --- processes ---
 
     @Test
