@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from speed.core.seconds import checked_seconds
 from speed.core.topic_messages import due_ms, outgoing
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
-from speed.topic import Topic
+from speed.topic import Topic, offsets_of
 from speed.topic_consumer import Consumer
 from speed.topic_host import (
     AWAY,
     GRACE_SECONDS,
     PAUSE_SECONDS,
     WAIT_SECONDS,
+    Offset,
     TopicMessage,
     is_unknown,
     outwait,
@@ -48,15 +49,16 @@ class AsyncTopic:
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
         return await _asked(self._topic._node, self.host, service, dict(arguments), timeout)
 
-    async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> int | None:
+    async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> Offset:
         """Like ``Topic.publish``."""
         due = due_ms(how.pop("deliver_after", None), how.pop("deliver_at_ms", None), int(time.time() * 1000))
-        producer, sequence = how.pop("producer", ""), how.pop("sequence", 0)
+        named = {"producer": how.pop("producer", ""), "owner": how.pop("owner", "")}
+        sequence = how.pop("sequence", 0)
         one = outgoing(pack(payload, "payload"), how.pop("key", None), how.pop("properties", None), due, sequence)
         if how:
             raise ConfigurationError(f"publish does not know {', '.join(sorted(how))}")
-        answer = await self._call("publish", {"topic": self.name, "messages": [one], "producer": producer}, timeout)
-        return None if answer["offsets"][0] < 0 else int(answer["offsets"][0])
+        answer = await self._call("publish", {"topic": self.name, "messages": [one], **named}, timeout)
+        return offsets_of(answer)[0]
 
     async def consumer(self, subscription: str, **options: Any) -> AsyncConsumer:
         """Like ``Topic.consumer``, without ``on_message``: ``async for message in await topic.consumer(…)``."""
@@ -74,25 +76,54 @@ class AsyncConsumer:
     def _lock(self) -> asyncio.Lock:
         return asyncio.Lock()
 
+    @cached_property
+    def _closed(self) -> asyncio.Event:
+        return asyncio.Event()
+
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
         own = self._consumer
         return await _asked(own._node, own._host, service, dict(arguments), timeout)
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
-        """Like ``Consumer.receive``. Cancelled, it loses nothing."""
+        """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""
+        receiving = asyncio.ensure_future(self._receive(timeout))
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait((receiving, closing), return_when=asyncio.FIRST_COMPLETED)
+            return receiving.result() if receiving.done() else None
+        finally:
+            closing.cancel()
+            receiving.cancel()
+
+    async def _receive(self, timeout: float | None) -> TopicMessage | None:
         ends = None if timeout is None else time.monotonic() + checked_seconds("timeout", timeout)
+        fetched = self._consumer._fetched
         async with self._lock:
-            while (message := self._consumer._fetched.next()) is None:
+            while not self._closed.is_set():
+                message = fetched.next()
+                if message is not None:
+                    return message
                 left = WAIT_SECONDS if ends is None else ends - time.monotonic()
-                if not await self._fetch(max(0.0, min(left, WAIT_SECONDS))) and ends and time.monotonic() >= ends:
+                seconds = max(0.0, min(left, WAIT_SECONDS))
+                has_some = await (self._begin() if fetched.has_more else self._fetch(seconds))
+                if not has_some and ends is not None and time.monotonic() >= ends:
                     return None
-            return message
+        return None
+
+    async def _begin(self) -> bool:
+        fetched = self._consumer._fetched
+        return await self._told("begin", fetched.beginning(), 0.0, fetched.begun)
 
     async def _fetch(self, seconds: float) -> bool:
         fetched = self._consumer._fetched
+        return await self._told("receive", fetched.question(seconds), seconds, fetched.take)
+
+    async def _told(
+        self, service: str, question: Mapping[str, Any], seconds: float, take: Callable[[Mapping[str, Any]], bool]
+    ) -> bool:
         try:
             began = time.monotonic()
-            if fetched.take(await self._call("receive", fetched.question(seconds), seconds + GRACE_SECONDS)):
+            if take(await self._call(service, question, seconds + GRACE_SECONDS)):
                 return True
             if time.monotonic() - began >= PAUSE_SECONDS:
                 return False
@@ -101,7 +132,8 @@ class AsyncConsumer:
         except ApplicationError as error:
             if not is_unknown(error):
                 raise
-            await asyncio.to_thread(self._consumer._join_again)
+            if not self._consumer._closing.is_set():
+                await asyncio.to_thread(self._consumer._join_again)
             return False
         await asyncio.sleep(min(seconds, PAUSE_SECONDS))
         return False
@@ -112,20 +144,23 @@ class AsyncConsumer:
 
     async def acknowledge(self, *messages: TopicMessage) -> int:
         """Like ``Consumer.acknowledge``."""
-        what = self._consumer._fetched.acknowledgement(messages, until=False)
-        return int((await self._call("acknowledge", what))["acknowledged"])
+        fetched = self._consumer._fetched
+        questions = fetched.acknowledgements(messages)
+        return sum([fetched.settled(await self._call("acknowledge", question)) for question in questions])
 
     async def acknowledge_until(self, message: TopicMessage) -> int:
         """Like ``Consumer.acknowledge_until``."""
-        what = self._consumer._fetched.acknowledgement([message], until=True)
-        return int((await self._call("acknowledge", what))["acknowledged"])
+        fetched = self._consumer._fetched
+        (question,) = fetched.acknowledgements([message], until=True)
+        return fetched.settled(await self._call("acknowledge", question))
 
     async def reject(self, *messages: TopicMessage, delay: float | None = None) -> int:
         """Like ``Consumer.reject``."""
         return int((await self._call("reject", self._consumer._fetched.rejection(messages, delay)))["rejected"])
 
     async def close(self) -> None:
-        """Like ``Consumer.close``."""
+        """Like ``Consumer.close``: ends whoever awaits messages, at once."""
+        self._closed.set()
         await asyncio.to_thread(self._consumer.close)
 
     async def __aenter__(self) -> AsyncConsumer:

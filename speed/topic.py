@@ -13,7 +13,7 @@ from speed.core.seconds import checked_seconds, milliseconds
 from speed.core.topic_messages import batches, due_ms, outgoing, outgoing_all
 from speed.errors import AccessDeniedError
 from speed.topic_consumer import Consumer
-from speed.topic_host import GRACE_SECONDS, HOST, WAIT_SECONDS, Start, TopicMessage, asked, read_message
+from speed.topic_host import GRACE_SECONDS, HOST, WAIT_SECONDS, Offset, Start, TopicMessage, asked, read_message
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
@@ -51,24 +51,27 @@ class Topic:
         deliver_after: float | None = None,
         deliver_at_ms: int | None = None,
         producer: str = "",
+        owner: str = "",
         sequence: int = 0,
         timeout: float = 30.0,
-    ) -> int | None:
-        """Publish one message; it is kept when this returns. Returns its offset, None for a repetition.
+    ) -> Offset:
+        """Publish one message; it is kept when this returns. Returns its offset, and whether it is a ``duplicate``.
 
         ``deliver_after`` (seconds) or ``deliver_at_ms`` (Unix milliseconds): shared and key-shared subscriptions get
         it no earlier. With ``producer`` and a ``sequence`` above 0, a message whose sequence is not above the last one
-        of this producer is a repetition: after an error, publishing again under the same sequence is safe.
+        of this producer is a repetition: after an error, publishing again under the same sequence is safe. Each node
+        has producers of its own; ``owner`` names a family that this node is in, whose nodes share them: ``shop`` for
+        ``shop.1`` and ``shop.2``.
         ``timeout`` is in seconds. Raises what ``Node.call`` does; ApplicationError with the codes UNKNOWN_TOPIC,
         DENIED, FULL, NOT_WRITTEN.
         """
         due = due_ms(deliver_after, deliver_at_ms, int(time.time() * 1000))
         one = outgoing(pack(payload, "payload"), key, properties, due, sequence)
-        return self._publish([one], producer, timeout)[0]
+        return self._publish([one], producer, owner, timeout)[0]
 
-    def delete_key(self, key: str, *, timeout: float = 30.0) -> int | None:
+    def delete_key(self, key: str, *, timeout: float = 30.0) -> Offset:
         """Publish a tombstone: this key has no value any more."""
-        return self._publish([{"payload": b"", "key": key, "tombstone": True}], "", timeout)[0]
+        return self._publish([{"payload": b"", "key": key, "tombstone": True}], "", "", timeout)[0]
 
     def publish_batch(
         self,
@@ -77,51 +80,56 @@ class Topic:
         keys: Iterable[str | None] | None = None,
         properties: Mapping[str, str] | None = None,
         producer: str = "",
+        owner: str = "",
         sequence: int = 0,
         timeout: float = 30.0,
-    ) -> list[int | None]:
+    ) -> list[Offset]:
         """Publish many messages in their order, up to 1,000 or 4 MiB in one write; returns their offsets.
 
         ``keys`` gives each its key; ``sequence`` is that of the first one, and those behind it count on. On an error
-        those before the write that failed are kept: with ``producer``, publish all again. As ``publish`` otherwise.
+        those before the write that failed are kept: with ``producer``, publish all again. As ``publish`` otherwise;
+        ConfigurationError for another number of keys than payloads.
         """
-        return self.publish_all(outgoing_all(payloads, keys, properties, sequence), producer=producer, timeout=timeout)
+        messages = outgoing_all(payloads, keys, properties, sequence)
+        return self.publish_all(messages, producer=producer, owner=owner, timeout=timeout)
 
     def publish_all(
-        self, messages: Iterable[dict[str, Any]], *, producer: str = "", timeout: float = 30.0
-    ) -> list[int | None]:
+        self, messages: Iterable[dict[str, Any]], *, producer: str = "", owner: str = "", timeout: float = 30.0
+    ) -> list[Offset]:
         """As ``publish_batch``, of messages that ``outgoing`` made."""
-        offsets: list[int | None] = []
+        offsets: list[Offset] = []
         making = batches(messages)
         batch = next(making, None)
         while batch is not None:
-            under_way = self._begun(batch, producer, timeout)
+            under_way = self._begun(batch, producer, owner, timeout)
             try:
                 following = next(making, None)  # made while the host writes
             finally:
-                offsets += self._kept(under_way, batch, producer, timeout)
+                offsets += self._kept(under_way, batch, producer, owner, timeout)
             batch = following
         return offsets
 
-    def _begun(self, batch: _Batch, producer: str, timeout: float) -> Future[Any] | None:
+    def _begun(self, batch: _Batch, producer: str, owner: str, timeout: float) -> Future[Any] | None:
         """A batch on its way; None to a host that allows nobody, as one that has only just begun."""
         with suppress(AccessDeniedError):
-            arguments = self._publication(batch, producer)
+            arguments = self._publication(batch, producer, owner)
             return self._node.submit(self.host, "topics.publish", arguments, timeout=timeout)
         return None
 
-    def _kept(self, under_way: Future[Any] | None, batch: _Batch, producer: str, timeout: float) -> list[int | None]:
+    def _kept(
+        self, under_way: Future[Any] | None, batch: _Batch, producer: str, owner: str, timeout: float
+    ) -> list[Offset]:
         with suppress(AccessDeniedError):
             if under_way is not None:
-                return _offsets(under_way.result())
-        return self._publish(batch, producer, timeout)
+                return offsets_of(under_way.result())
+        return self._publish(batch, producer, owner, timeout)
 
-    def _publish(self, messages: _Batch, producer: str, timeout: float) -> list[int | None]:
-        arguments = self._publication(messages, producer)
-        return _offsets(asked(self._node, self.host, "publish", arguments, timeout))
+    def _publish(self, messages: _Batch, producer: str, owner: str, timeout: float) -> list[Offset]:
+        arguments = self._publication(messages, producer, owner)
+        return offsets_of(asked(self._node, self.host, "publish", arguments, timeout))
 
-    def _publication(self, messages: _Batch, producer: str) -> dict[str, Any]:
-        named = {"producer": producer} if producer else {}
+    def _publication(self, messages: _Batch, producer: str, owner: str) -> dict[str, Any]:
+        named = {name: text for name, text in (("producer", producer), ("owner", owner)) if text}
         return {"topic": self.name, "messages": messages, **named}
 
     # --- reading ---
@@ -191,9 +199,10 @@ class Topic:
 
     # --- managing ---
 
-    def create(self, *, timeout: float = 30.0) -> None:
-        """Make the topic unless it is there."""
-        self._call("create", timeout=timeout)
+    def create(self, *, dead_letters_of: str = "", timeout: float = 30.0) -> None:
+        """Make the topic unless it is there; for the dead letters of another topic, whose grants hold for it too."""
+        named = {"dead_letters_of": dead_letters_of} if dead_letters_of else {}
+        self._call("create", timeout=timeout, **named)
 
     def delete(self, *, timeout: float = 30.0) -> None:
         """Remove the topic with its messages and subscriptions."""
@@ -206,6 +215,15 @@ class Topic:
     def purge(self, *, dry_run: bool = False, timeout: float = 30.0) -> int:
         """Acknowledge everything in every subscription; returns how many messages that are."""
         return int(self._call("purge", timeout=timeout, dry_run=dry_run)["messages"])
+
+    def forget_producer(self, producer: str, *, owner: str = "", timeout: float = 30.0) -> int:
+        """Have the sequences of a producer begin anew, as after one that was far too high.
+
+        ``owner`` is the node, or family of nodes, that publishes under the name; by default all that do. Returns how
+        many producers that were.
+        """
+        named = {"owner": owner} if owner else {}
+        return int(self._call("forget_producer", timeout=timeout, producer=producer, **named)["forgotten"])
 
     def compact(self, *, timeout: float = 30.0) -> int:
         """Have a topic that keeps the latest message of each key compacted soon, whatever there is to remove.
@@ -220,8 +238,12 @@ class Topic:
         self._call("unsubscribe", timeout=timeout, subscription=subscription)
 
 
-def _offsets(answer: Mapping[str, Any]) -> list[int | None]:
-    return [None if offset < 0 else offset for offset in answer["offsets"]]
+def offsets_of(answer: Mapping[str, Any]) -> list[Offset]:
+    """Of what was published, as the host answers."""
+    repeated = set(answer.get("repeated", ()))
+    return [
+        Offset.of(offset, duplicate=place in repeated or offset < 0) for place, offset in enumerate(answer["offsets"])
+    ]
 
 
 def _own_name() -> str:

@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
@@ -18,12 +20,15 @@ from speed.errors import (
     CallTimeoutError,
     ConfigurationError,
     DeliveryError,
+    InvalidArgumentsError,
     NodeStateError,
 )
 from speed.runtime.fork import ProgramsCode
 from speed.topic_host import (
     AWAY,
+    FRESH_SECONDS,
     GRACE_SECONDS,
+    MOST_BEGUN,
     PAUSE_SECONDS,
     WAIT_SECONDS,
     TopicMessage,
@@ -98,7 +103,7 @@ class Consumer:
                     return message
                 began = time.monotonic()
                 left = WAIT_SECONDS if ends is None else ends - began
-                if self._fetch(max(0.0, min(left, WAIT_SECONDS))):
+                if self._begin() if self._fetched.has_more else self._fetch(max(0.0, min(left, WAIT_SECONDS))):
                     continue
                 if ends is not None and time.monotonic() >= ends:
                     return None
@@ -107,10 +112,17 @@ class Consumer:
         return None
 
     def _fetch(self, seconds: float) -> bool:
+        return self._told("receive", self._fetched.question(seconds), seconds, self._fetched.take)
+
+    def _begin(self) -> bool:
+        """Whether the program may have more of what is at hand: the host counts that, and says if it began anew."""
+        return self._told("begin", self._fetched.beginning(), 0.0, self._fetched.begun)
+
+    def _told(
+        self, service: str, question: Mapping[str, Any], seconds: float, take: Callable[[Mapping[str, Any]], bool]
+    ) -> bool:
         try:
-            return self._fetched.take(
-                self._call("receive", self._fetched.question(seconds), timeout=seconds + GRACE_SECONDS)
-            )
+            return take(self._call(service, question, timeout=seconds + GRACE_SECONDS))
         except AWAY:
             self._closing.wait(PAUSE_SECONDS)
         except ApplicationError as error:
@@ -136,18 +148,21 @@ class Consumer:
     def acknowledge(self, *messages: TopicMessage) -> int:
         """These are handled: they do not come again. Returns how many were not acknowledged before.
 
-        Raises InvalidArgumentsError for a message of another topic; what ``Node.call`` raises, and then again is right.
+        Messages from before a seek, or from before the topic was made anew, count as none: they are gone, or come
+        again. Raises InvalidArgumentsError for a message of another topic; what ``Node.call`` raises, and then again is
+        right.
         """
-        return int(self._call("acknowledge", self._fetched.acknowledgement(messages, until=False))["acknowledged"])
+        questions = self._fetched.acknowledgements(messages)
+        return sum(self._fetched.settled(self._call("acknowledge", question)) for question in questions)
 
     def _begin_acknowledging(self, messages: Sequence[TopicMessage]) -> Future[Any]:
-        return self._node.submit(
-            self._host, "topics.acknowledge", self._fetched.acknowledgement(messages, until=False), timeout=30.0
-        )
+        (question,) = self._fetched.acknowledgements(messages)
+        return self._node.submit(self._host, "topics.acknowledge", question, timeout=30.0)
 
     def acknowledge_until(self, message: TopicMessage) -> int:
         """All up to this one are handled. Only for ``exclusive`` and ``failover``; InvalidArgumentsError otherwise."""
-        return int(self._call("acknowledge", self._fetched.acknowledgement([message], until=True))["acknowledged"])
+        (question,) = self._fetched.acknowledgements([message], until=True)
+        return self._fetched.settled(self._call("acknowledge", question))
 
     def reject(self, *messages: TopicMessage, delay: float | None = None) -> int:
         """These could not be handled: they come again after ``delay`` seconds, by default after a back-off.
@@ -222,7 +237,12 @@ class Consumer:
 
 
 class _Fetched:
-    """Messages that were fetched and not handed out, and the number of the answer that brought them."""
+    """Messages that were fetched and not handed out, and the number of the answer that brought them.
+
+    The program gets only what the host was told of, so that a delivery counts only then, and nothing that the host
+    gave before the subscription began anew: it is asked for the first message with those, and then for twice as many
+    each time, as long as the program is quick.
+    """
 
     def __init__(self, topic: str, subscription: str, consumer: str, terms: Mapping[str, Any], most: int) -> None:
         self.who = {"topic": topic, "subscription": subscription, "consumer": consumer}
@@ -230,9 +250,50 @@ class _Fetched:
         self._topic, self._most = topic, most
         self._waiting: deque[TopicMessage] = deque()
         self._got = 0
+        self._begun, self._window = 0, 1
+        """How many of the first that wait the program may have now, and how many it was to have at the last word."""
+        self._fresh_until = 0.0
 
     def next(self) -> TopicMessage | None:
-        return self._waiting.popleft() if self._waiting else None
+        """The next one that the program may have."""
+        if not self._begun or time.monotonic() > self._fresh_until:
+            return None
+        self._begun -= 1
+        return self._waiting.popleft()
+
+    def beginning(self) -> dict[str, Any]:
+        """What asks whether the program may have some more."""
+        self._window = 1 if self._begun else min(2 * self._window, MOST_BEGUN)
+        first = self._waiting[0]
+        some = [one.offset for one in islice(self._waiting, max(self._window, self._begun))]
+        return {**self.who, "lane": first.lane, "epoch": first.epoch, "offsets": some}
+
+    def begun(self, answer: Mapping[str, Any]) -> bool:
+        """Whether the program may have the next one. What the host does not know any more is gone."""
+        if self._waiting and (answer["lane"], answer["epoch"]) != (self._waiting[0].lane, self._waiting[0].epoch):
+            self._waiting.clear()
+        begun = set(answer["begun"])
+        asked = max(self._window, self._begun)
+        some = [self._waiting.popleft() for _ in range(min(asked, len(self._waiting)))]
+        kept = [one for one in some if one.offset in begun]
+        self._waiting.extendleft(reversed(kept))
+        self._hear(len(kept))
+        return bool(kept)
+
+    def _hear(self, begun: int) -> None:
+        """The host has said that the program may have so many."""
+        self._begun, self._fresh_until = begun, time.monotonic() + FRESH_SECONDS
+
+    def settled(self, answer: Mapping[str, Any]) -> int:
+        """How many were not acknowledged before. What is at hand is asked for again if there was a seek."""
+        with suppress(IndexError):  # others hand them out meanwhile
+            first = self._waiting[0]
+            if (first.lane, first.epoch) != (answer.get("lane"), answer.get("epoch")):
+                self._fresh_until = 0.0
+        if answer.get("stale"):
+            text = "%d acknowledgements of topic %s count for nothing: subscription %s began anew meanwhile"
+            log.warning(text, answer["stale"], self._topic, self.who["subscription"])
+        return int(answer["acknowledged"])
 
     @property
     def has_more(self) -> bool:
@@ -240,29 +301,42 @@ class _Fetched:
         return bool(self._waiting)
 
     def question(self, seconds: float) -> dict[str, Any]:
-        return {**self.who, "most": self._most, "got": self._got, "wait_ms": int(seconds * 1000)}
+        return {**self.who, "most": self._most, "got": self._got, "wait_ms": int(seconds * 1000), "begin": 1}
 
     def take(self, answer: Mapping[str, Any]) -> bool:
         """Whether there were messages."""
         self._got = answer["batch"]
-        self._waiting.extend(read_message(self._topic, answer["lane"], row) for row in answer["messages"])
+        epoch = answer.get("epoch", 0)
+        self._waiting.extend(read_message(self._topic, answer["lane"], row, epoch) for row in answer["messages"])
+        self._window = 1
+        self._hear(min(1, len(self._waiting)))
         return bool(answer["messages"])
 
     def forget(self) -> None:
         """The host began anew: what was not handed out comes again."""
-        self._got = 0
+        self._got = self._begun = 0
         self._waiting.clear()
 
     def unseen(self) -> list[int]:
         return [one.offset for one in self._waiting]
 
-    def acknowledgement(self, messages: Sequence[TopicMessage], *, until: bool) -> dict[str, Any]:
-        lanes = {one.lane for one in messages}
-        if len(lanes) != 1:
-            raise ConfigurationError("acknowledge messages of one topic, at least one")
-        last = max(one.offset for one in messages)
-        what = {"until": last} if until else {"offsets": [one.offset for one in messages]}
-        return {"topic": self._topic, "subscription": self.who["subscription"], "lane": lanes.pop(), **what}
+    def acknowledgements(self, messages: Sequence[TopicMessage], *, until: bool = False) -> list[dict[str, Any]]:
+        """One question for what was given between two seeks."""
+        if not messages:
+            raise ConfigurationError("acknowledge messages, at least one")
+        other = next((one.topic for one in messages if one.topic != self._topic), None)
+        if other is not None:
+            raise InvalidArgumentsError(
+                f"this is a message of another topic, {other!r}: {self._topic!r} is consumed here"
+            )
+        offsets: dict[tuple[str, int], list[int]] = {}
+        for one in messages:
+            offsets.setdefault((one.lane, one.epoch), []).append(one.offset)
+        who = {"topic": self._topic, "subscription": self.who["subscription"]}
+        return [
+            {**who, "lane": lane, "epoch": epoch, **({"until": max(some)} if until else {"offsets": some})}
+            for (lane, epoch), some in offsets.items()
+        ]
 
     def rejection(self, messages: Sequence[TopicMessage], delay: float | None) -> dict[str, Any]:
         later = {} if delay is None else {"delay_ms": milliseconds("delay", delay)}
@@ -279,7 +353,9 @@ class _Handled:
         self._under_way: Future[Any] | None = None
 
     def add(self, message: TopicMessage) -> None:
-        """One more."""
+        """One more; what was given before a seek is told alone."""
+        if self._waiting and (self._waiting[0].lane, self._waiting[0].epoch) != (message.lane, message.epoch):
+            self.finish()
         self._waiting.append(message)
         if self._under_way is None or self._under_way.done():
             self._look()
@@ -302,5 +378,9 @@ class _Handled:
     def _look(self) -> None:
         """Wait for the answer; what the host did not take is told again."""
         under_way, self._under_way = self._under_way, None
-        if under_way is not None and under_way.exception() is not None:
+        if under_way is None:
+            return
+        if under_way.exception() is None:
+            self._consumer._fetched.settled(under_way.result())
+        else:
             self._consumer._settle(self._consumer.acknowledge, *self._told)

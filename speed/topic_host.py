@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from speed.core.access import granted
 from speed.core.seconds import checked_seconds
 from speed.errors import (
     AccessDeniedError,
@@ -28,8 +29,27 @@ GRACE_SECONDS = 5.0
 """How much longer a call may take than the host waits."""
 PAUSE_SECONDS = 0.05
 """Before a host that is not there, or too busy to wait, is asked again."""
+FRESH_SECONDS = 0.02
+"""So long a program gets what its host said it may have; then the host is asked again."""
+MOST_BEGUN = 64
+"""Messages that a program may get before the host is asked again."""
 Start = int | str | Mapping[str, int]
 AWAY = (UnknownNodeError, NodeLeftError, CallTimeoutError)
+
+
+class Offset(int):
+    """Where a published message is kept: a number, and whether the message was there before."""
+
+    duplicate: bool = False
+    """It is a repetition: nothing was kept again. Its number is then that of the message that is kept, or -1 if the
+    host does not remember that."""
+
+    @classmethod
+    def of(cls, offset: int, *, duplicate: bool) -> Offset:
+        """As the host answers."""
+        made = cls(offset)
+        made.duplicate = duplicate
+        return made
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,7 @@ class TopicMessage:
     recorded_at_ms: int
     attempts: int
     lane: str = field(repr=False)
+    epoch: int = field(default=0, repr=False)
     producer: str = ""
     sequence: int = 0
     is_tombstone: bool = False
@@ -71,7 +92,7 @@ class TopicMessage:
         return self.attempts > 1
 
 
-def read_message(topic: str, lane: str, row: Sequence[Any]) -> TopicMessage:
+def read_message(topic: str, lane: str, row: Sequence[Any], epoch: int = 0) -> TopicMessage:
     offset, attempts, recorded_ms, data = row
     head, about, payload = decode(data)
     origin = about.get("origin")
@@ -85,6 +106,7 @@ def read_message(topic: str, lane: str, row: Sequence[Any]) -> TopicMessage:
         recorded_ms,
         attempts,
         lane,
+        epoch,
         about.get("producer", ""),
         head.sequence,
         head.type == TOMBSTONE,
@@ -106,12 +128,18 @@ def asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeou
 def outwait(node: Node, host: str, ends: float, error: AccessDeniedError) -> None:
     """Until the host allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
     left = ends - time.monotonic()
-    if left <= 0:
+    if left <= 0 or _allows_others(node, host):
         raise error
     try:
         node.wait_for(host, timeout=left)
     except UnknownNodeError:
         raise error from None
+
+
+def _allows_others(node: Node, host: str) -> bool:
+    """Whether the host says whom it allows, and this node is not among them: to wait would change nothing."""
+    entry = next((one for one in node.nodes() if one.name == host), None)
+    return entry is not None and bool(entry.allow) and not granted(entry.allow, node.name)
 
 
 def is_unknown(error: ApplicationError) -> bool:

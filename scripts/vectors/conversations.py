@@ -10,6 +10,7 @@ from speed.wire.topic import DEAD_LETTER, TOMBSTONE, Head, encode, key_hash
 from speed.wire.value import pack
 
 LANE = bytes(range(0x60, 0x70)).hex()
+EPOCH = 0x0A1B2C3D4E5F
 WAITS = 60
 """So many seconds the program waits where the host is to be asked for all of `topic_wait_seconds`."""
 JOINED = {"topic": "orders", "subscription": "billing", "consumer": "b-1"}
@@ -46,10 +47,17 @@ def _refused(service: str, arguments: dict[str, Any], code: str) -> Step:
 # --- publishing ---
 
 
-def _publish(messages: list[dict[str, Any]], *offsets: int, producer: str = "") -> Step:
+def _publish(
+    messages: list[dict[str, Any]], *offsets: int, producer: str = "", repeated: list[int] | None = None
+) -> Step:
     named = {"producer": producer} if producer else {}
-    answer = {"lane": LANE, "offsets": list(offsets)}
+    answer = {"lane": LANE, "offsets": list(offsets), "repeated": repeated or []}
     return _answered("publish", {"topic": "orders", "messages": messages, **named}, answer)
+
+
+def _kept(offset: int, *, duplicate: bool = False) -> dict[str, Any]:
+    """What the program is told of a message that it published."""
+    return {"offset": offset, "duplicate": duplicate}
 
 
 def _publishing() -> list[dict[str, Any]]:
@@ -63,7 +71,7 @@ def _publishing() -> list[dict[str, Any]]:
         _case(
             "publish",
             "a field that was not given is sent",
-            _step("publish", {"payload": seven}, [_publish([{"payload": pack(7)}], 0)], 0),
+            _step("publish", {"payload": seven}, [_publish([{"payload": pack(7)}], 0)], _kept(0)),
         ),
         _case(
             "publish with all that can be said",
@@ -72,16 +80,20 @@ def _publishing() -> list[dict[str, Any]]:
                 "publish",
                 {"payload": tagged({"id": 1, "amount": 20.5}), **given},
                 [_publish([whole], 3, producer="shop")],
-                3,
+                _kept(3),
             ),
         ),
         _case(
             "publish again",
-            "-1 taken for an offset",
-            _step(
-                "publish",
-                {"payload": seven, "producer": "shop", "sequence": 9},
-                [_publish([{"payload": pack(7), "sequence": 9}], -1, producer="shop")],
+            "a repetition taken for another message; one whose offset the host forgot taken for none",
+            *(
+                _step(
+                    "publish",
+                    {"payload": seven, "producer": "shop", "sequence": 9},
+                    [_publish([{"payload": pack(7), "sequence": 9}], offset, producer="shop", repeated=[0])],
+                    _kept(offset, duplicate=True),
+                )
+                for offset in (3, -1)
             ),
         ),
         _case(
@@ -90,15 +102,15 @@ def _publishing() -> list[dict[str, Any]]:
             _step(
                 "publish_batch",
                 {"payloads": tagged(["a", None]), "keys": ["k", None], "producer": "shop", "sequence": 5},
-                [_publish(two, -1, 8, producer="shop")],
-                [None, 8],
+                [_publish(two, 2, 8, producer="shop", repeated=[0])],
+                [_kept(2, duplicate=True), _kept(8)],
             ),
             _step("publish_batch", {"payloads": []}, [], []),
         ),
         _case(
             "delete a key",
             "nil published instead of nothing",
-            _step("delete_key", {"key": "customer 7"}, [_publish([gone], 4)], 4),
+            _step("delete_key", {"key": "customer 7"}, [_publish([gone], 4)], _kept(4)),
         ),
         _case(
             "publish while the host allows nobody",
@@ -110,7 +122,7 @@ def _publishing() -> list[dict[str, Any]]:
                     _refused("publish", {"topic": "orders", "messages": [{"payload": pack(7)}]}, "ACCESS_DENIED"),
                     _publish([{"payload": pack(7)}], 0),
                 ],
-                0,
+                _kept(0),
             ),
         ),
     ]
@@ -147,7 +159,7 @@ def _seen(offset: int, attempts: int, payload: Any, **told: Any) -> dict[str, An
 
 
 def _subscribe(**terms: Any) -> Step:
-    return _answered("subscribe", {**JOINED, **TERMS, **terms}, {"lane": LANE, "cursor": 0})
+    return _answered("subscribe", {**JOINED, **TERMS, **terms}, {"lane": LANE, "epoch": EPOCH, "cursor": 0})
 
 
 def _joins(**given: Any) -> Step:
@@ -156,11 +168,11 @@ def _joins(**given: Any) -> Step:
 
 
 def _asked(got: int, wait_ms: int = 5000, most: int = 100) -> dict[str, Any]:
-    return {**JOINED, "most": most, "got": got, "wait_ms": wait_ms}
+    return {**JOINED, "most": most, "got": got, "wait_ms": wait_ms, "begin": 1}
 
 
 def _receive(got: int, batch: int, *rows: Row, wait_ms: int = 5000, most: int = 100) -> Step:
-    answer = {"lane": LANE, "batch": batch, "messages": list(rows)}
+    answer = {"lane": LANE, "epoch": EPOCH, "batch": batch, "messages": list(rows)}
     return _answered("receive", _asked(got, wait_ms, most), answer)
 
 
@@ -170,9 +182,14 @@ def _receives(host: list[Step], gives: Any, timeout: int = WAITS) -> Step:
 
 def _acknowledges(counted: int, arguments: dict[str, Any], *messages: int) -> Step:
     """``messages``: numbers of what the program received, from 0."""
-    asked = {"topic": "orders", "subscription": "billing", "lane": LANE, **arguments}
-    answered = _answered("acknowledge", asked, {"acknowledged": counted})
-    return _step("acknowledge", {"messages": list(messages)}, [answered], counted)
+    asked = {"topic": "orders", "subscription": "billing", "lane": LANE, "epoch": EPOCH, **arguments}
+    return _step(
+        "acknowledge", {"messages": list(messages)}, [_answered("acknowledge", asked, _settled(counted))], counted
+    )
+
+
+def _settled(counted: int, stale: int = 0) -> dict[str, Any]:
+    return {"acknowledged": counted, "stale": stale, "lane": LANE, "epoch": EPOCH}
 
 
 def _rejects(counted: int, arguments: dict[str, Any], **given: Any) -> Step:
@@ -184,7 +201,7 @@ def _closes(*unseen: int) -> Step:
 
 
 def _consuming() -> list[dict[str, Any]]:
-    until = {"topic": "orders", "subscription": "billing", "lane": LANE, "until": 1}
+    until = {"topic": "orders", "subscription": "billing", "lane": LANE, "epoch": EPOCH, "until": 1}
     terms = {
         "type": "key-shared",
         "start": {"at_ms": TIME},
@@ -205,6 +222,25 @@ def _consuming() -> list[dict[str, Any]]:
             _closes(2),
             _receives([], None),
             _step("close", {}, []),
+        ),
+        _case(
+            "acknowledged after a seek",
+            "what counts for nothing is raised",
+            _joins(),
+            _receives([_receive(0, 1, _row(0, 1, 7))], _seen(0, 1, 7)),
+            _step(
+                "acknowledge",
+                {"messages": [0]},
+                [
+                    _answered(
+                        "acknowledge",
+                        {"topic": "orders", "subscription": "billing", "lane": LANE, "epoch": EPOCH, "offsets": [0]},
+                        {**_settled(0, 1), "epoch": EPOCH + 1},
+                    )
+                ],
+                0,
+            ),
+            _closes(),
         ),
         _case(
             "nothing to receive",
@@ -235,7 +271,7 @@ def _consuming() -> list[dict[str, Any]]:
             _joins(),
             _receives([_receive(0, 1, _row(0, 1, 7), _row(1, 1, 8))], _seen(0, 1, 7)),
             _receives([], _seen(1, 1, 8)),
-            _step("acknowledge_until", {"message": 1}, [_answered("acknowledge", until, {"acknowledged": 2})], 2),
+            _step("acknowledge_until", {"message": 1}, [_answered("acknowledge", until, _settled(2))], 2),
             _closes(),
         ),
         _case(
@@ -355,7 +391,7 @@ def _reading() -> list[dict[str, Any]]:
 def _refusals() -> list[dict[str, Any]]:
     one = {"topic": "orders", "messages": [{"payload": pack(7)}]}
     joining = {"subscription": "billing", "name": "b-1"}
-    acknowledged = {"topic": "orders", "subscription": "billing", "lane": LANE, "offsets": [0]}
+    acknowledged = {"topic": "orders", "subscription": "billing", "lane": LANE, "epoch": EPOCH, "offsets": [0]}
     cut = [0, 1, TIME, bytes(31)]
     return [
         _case(

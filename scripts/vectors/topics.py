@@ -23,7 +23,8 @@ def topics() -> dict[str, Any]:
         "`conversations`: what a program does with a topic object of the name `orders`, the requests that "
         "each step sends to its host and how these are answered (TIMEOUT: not at all), and what the step "
         "gives or raises. `messages` and `message` are numbers of what was received, from 0; a timeout is in "
-        "seconds.",
+        "seconds. `topics.begin` is in no list: it may come before any message, and is answered with the lane, epoch "
+        "and offsets that it names.",
         "accepted_keys": ACCEPTED,
         "lane": LANE.hex(),
         "key_hashes": [

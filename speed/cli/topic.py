@@ -108,7 +108,7 @@ def subscriptions_command(settings: Settings, topic: str, host: str) -> None:
             rows = [[_cell(one[column]) for column in SUBSCRIPTION_COLUMNS] for one in described["subscriptions"]]
             print_rows(SUBSCRIPTION_COLUMNS, rows, empty=f"No subscriptions of {topic}.")
         for damaged in described["damaged"]:
-            echo(f"damaged: {damaged['file']}: {damaged['why']}", error=True)
+            echo(f"damaged: {damaged['file']}: {damaged['why']}" if "file" in damaged else damaged["why"], error=True)
 
 
 def _cell(value: Any) -> Any:
@@ -117,12 +117,13 @@ def _cell(value: Any) -> Any:
 
 @topic_command.command("create")
 @click.argument("topic")
+@click.option("--dead-letters-of", metavar="TOPIC", default="", help="It is for the dead letters of this topic.")
 @host_option
 @node_options
-def create_command(settings: Settings, topic: str, host: str) -> None:
+def create_command(settings: Settings, topic: str, dead_letters_of: str, host: str) -> None:
     """Make a topic unless it is there."""
     with _topic(settings, topic, host) as found:
-        found.create()
+        found.create(dead_letters_of=dead_letters_of)
 
 
 @topic_command.command("delete")
@@ -255,6 +256,20 @@ def purge_command(settings: Settings, topic: str, dry_run: bool, host: str) -> N
         count = found.purge(dry_run=dry_run)
     text = f"{count} messages {'would be' if dry_run else 'are'} acknowledged."
     print_value({"messages": count, "dryRun": dry_run} if settings.as_json else text, settings.as_json)
+
+
+@topic_command.command("forget-producer")
+@click.argument("topic")
+@click.argument("producer")
+@click.option("--owner", metavar="NODE", default="", help="Only of this node, or family of nodes.")
+@host_option
+@node_options
+def forget_producer_command(settings: Settings, topic: str, producer: str, owner: str, host: str) -> None:
+    """Have the sequences of a producer begin anew, as after one that was far too high."""
+    with _topic(settings, topic, host) as found:
+        count = found.forget_producer(producer, owner=owner)
+    text = f"{count} producers of the name {producer} are forgotten."
+    print_value({"forgotten": count} if settings.as_json else text, settings.as_json)
 
 
 @topic_command.command("compact")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 from speed.core.seconds import milliseconds
@@ -41,11 +41,31 @@ def outgoing(
 def outgoing_all(
     payloads: Iterable[Any], keys: Iterable[str | None] | None, properties: Mapping[str, str] | None, sequence: int
 ) -> Iterator[dict[str, Any]]:
-    """Messages with the same properties, the first of this ``sequence`` unless that is 0."""
+    """Messages with the same properties, the first of this ``sequence`` unless that is 0.
+
+    Raises ConfigurationError for another number of keys than messages.
+    """
+    if isinstance(payloads, Sized) and isinstance(keys, Sized) and len(keys) != len(payloads):
+        raise _other_number()
     given = None if keys is None else iter(keys)
     for number, payload in enumerate(payloads):
-        key = None if given is None else next(given)
+        key = None if given is None else next(given, _MISSING)
+        if isinstance(key, _Missing):
+            raise _other_number()
         yield outgoing(pack(payload, "payload"), key, properties, 0, sequence + number if sequence else 0)
+    if given is not None and next(given, _MISSING) is not _MISSING:
+        raise _other_number()
+
+
+class _Missing:
+    """Stands for the key that is not there."""
+
+
+_MISSING = _Missing()
+
+
+def _other_number() -> ConfigurationError:
+    return ConfigurationError("keys must be as many as the messages, or none: None is for a message without one")
 
 
 def batches(messages: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

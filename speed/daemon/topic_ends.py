@@ -20,6 +20,7 @@ from speed.topics.backend import Backend, HostedTopic
 from speed.topics.encoder import Encoder
 from speed.topics.group import Stored
 from speed.topics.host import Host
+from speed.topics.producers import Producer
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES
 from speed.wire.message import MessageView
@@ -296,7 +297,8 @@ class TopicSink:
             records = [encoder.record(self._record_of(load)) for load in loads]
             with self._topics.lock:
                 found = self._topics.make(topic) if self._makes else self._topics.find(topic)
-                return found.publish(producer, records).count(-1)
+                named = Producer(self._node, producer) if producer else None
+                return sum(one.is_repeated for one in found.publish(named, records))
         except SubscriptionError as error:
             raise _told(error, topic) from None
 
@@ -329,7 +331,8 @@ class DeadLetters:
             record["sequence"] = load.sequence
         try:
             with self._topics.lock:
-                self._topics.make(self._topic).publish(producer, [Encoder(self._node, producer).record(record)])
+                named = Producer(self._node, producer) if producer else None
+                self._topics.make(self._topic).publish(named, [Encoder(self._node, producer).record(record)])
         except SubscriptionError as error:
             raise _told(error, self._topic) from None
 

@@ -62,7 +62,7 @@ class App:
     def __init__(self, settings: GatewaySettings, gate: Gate, topics: Topics, guests: Guests, held: HeldKeys) -> None:
         self._settings, self._gate, self._topics, self._guests, self._held = settings, gate, topics, guests, held
         self._names = TopicNames(settings.namespace)
-        self._producers: set[tuple[str, str]] = set()
+        self._producers: set[tuple[str, str, str]] = set()
         """Topic and name of the producers that are here: each name once."""
         self._is_ready: Callable[[], bool] = lambda: True
         self._others: Callable[[], list[str]] = list
@@ -143,7 +143,7 @@ class App:
         if asked.name and not names.is_node_name(asked.name):
             raise RefusedError(400, "producerName has letters, digits, '_', '-' and '.' only, at most 128")
         sealer = await self._sealer(asked, topic)
-        here = (topic, asked.name)
+        here = (topic, guest.name, asked.name)
         if asked.name and here in self._producers:
             raise RefusedError(409, "TAKEN: a producer of this name is connected to the topic")
         if asked.discarded:

@@ -143,4 +143,7 @@ class Producer:
         named = {"producer": place.name} if place.name else {}
         answer = await self._topics.ask(place.caller, "publish", topic=place.topic, messages=messages, **named)
         ledger = message_ids.ledger_of(answer["lane"])
-        return [message_ids.REPEATED if one < 0 else MessageId(ledger, one) for one in answer["offsets"]]
+        ids = [MessageId(ledger, one) for one in answer["offsets"]]
+        for place in answer["repeated"]:
+            ids[place] = message_ids.REPEATED
+        return ids

@@ -15,6 +15,7 @@ from speed import Message, Node
 from speed.errors import JournalFullError, JournalRefusedError, SpeedError
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.errors import AwayError
 from speed.wire.journal import RECORD_BYTES, Subject
 from speed.wire.limits import MAX_JOURNAL_BLOCK_BYTES
 from speed.wire.names import matches
@@ -83,7 +84,13 @@ class Recorder:
         return next((node for node in self._nodes if node.closed), None)
 
     def _record(self, inbox: str, messages: Sequence[Message]) -> dict[int, SpeedError]:
-        """Write a batch, lane by lane; raises StorageError, and then the whole batch comes again."""
+        """Write a batch, lane by lane; raises AwayError where that fails, and then it waits: nothing is given up."""
+        try:
+            return self._recorded_of(inbox, messages)
+        except Exception as error:
+            raise AwayError(f"the journal cannot be written: {error}") from error
+
+    def _recorded_of(self, inbox: str, messages: Sequence[Message]) -> dict[int, SpeedError]:
         groups: dict[Subject, list[int]] = {}
         refused: dict[int, SpeedError] = {}
         for place, message in enumerate(messages):

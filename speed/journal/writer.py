@@ -171,14 +171,17 @@ class JournalWriter:
 
     # --- recording ---
 
-    def record(self, subject: Subject, incoming: Sequence[Incoming]) -> LaneEnd:
+    def record(self, subject: Subject, incoming: Sequence[Incoming], only: str = "") -> LaneEnd:
         """Append messages to the lane of ``subject``; they are as durable as asked when this returns.
 
-        Returns where the lane ends now.
-        Raises StorageError (try again), JournalFullError if there would be too many lanes.
+        Returns where the lane ends now. With ``only``, the id of a lane, it is that one or none.
+        Raises StorageError (try again), JournalFullError if there would be too many lanes; JournalError where the
+        lane of ``subject`` is another one than ``only``.
         """
         with self._lock:
             self._check_open()
+            if only and self._ids.get(subject) != only:
+                raise JournalError(f"lane {only} of {self.directory} is not that of {subject.subject!r} any more")
             try:
                 lane = self._lane(subject)
                 self._written += lane.append(incoming, _unix_ms())
@@ -205,6 +208,21 @@ class JournalWriter:
         with self._lock:
             self._check_open()
             return sorted(self._ids)
+
+    def undescribed(self) -> list[str]:
+        """Lanes with records of which nobody can tell what they record: their descriptions cannot be read."""
+        with self._lock:
+            self._check_open()
+            return sorted(lane_id for lane_id, source in self._sources.items() if not source)
+
+    def remove_undescribed(self, lane_id: str) -> None:
+        """Remove one of these with all its records. OSError if something is left."""
+        with self._lock:
+            self._check_open()
+            if lane_id in self._sources:
+                self._remove_lane(lane_id)
+            else:
+                _remove_directory(self.directory, lane_id)
 
     def end(self, subject: Subject) -> LaneEnd:
         """Where the lane of ``subject`` ends; it is made if it is not there. One that was cut is only told of.

@@ -17,7 +17,7 @@ from speed.core.services import failure_line
 from speed.errors import ConfigurationError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.arrival import Arrival
-from speed.runtime.batches import Batches, BatchHandler
+from speed.runtime.batches import ENDED, Batches, BatchHandler
 from speed.runtime.context import Context
 from speed.runtime.dead import Dead
 from speed.runtime.fork import ProgramsCode
@@ -31,7 +31,6 @@ from speed.wire.names import check_topic_pattern, matches
 log = logger("speed.messages")
 
 Handler = Callable[[Message], object]
-_ENDED = "its handling ended the process"
 
 
 class Delivery:
@@ -79,7 +78,7 @@ class Delivery:
         def register() -> None:
             if self._handler is not None or self._subscriptions or self._batches is not None:
                 raise ConfigurationError("this node already has a handler: one for batches is the only one")
-            self._batches = Batches(self._context, self._pool, handler, patterns)
+            self._batches = Batches(self._context, self._pool, handler, patterns, self._is_given_up)
 
         self._pool.claim(register, self.takes)
 
@@ -139,7 +138,7 @@ class Delivery:
         message = arrival.open()
         if message is None or not may_be_handed(self._context, arrival):
             return None
-        if arrival.begin() > self._context.max_deliveries and self._is_given_up(arrival, message, _ENDED):
+        if arrival.begin() > self._context.max_deliveries and self._is_given_up(arrival, message, ENDED):
             return None
         message.deliveries = arrival.deliveries
         return message
@@ -189,7 +188,7 @@ class Delivery:
         elif self._batches is not None:
             self._batches.add(arrival)
         elif arrival.begin() > self._context.max_deliveries and arrival.letter is None:
-            self._give_up(arrival, message, work, _ENDED)
+            self._give_up(arrival, message, work, ENDED)
         else:
             message.deliveries = arrival.deliveries
             self._run(arrival, message, work)

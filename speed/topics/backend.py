@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from speed.journal.reseal import Resealed
 from speed.topics.group import Group, Message, Stored
+from speed.topics.producers import Producer, Recorded
 from speed.topics.subscription import Terms
+from speed.wire.limits import MAX_TOPIC_ANSWER_BYTES
 
 Start = int | str | Mapping[str, Any]
 """Where to begin: an offset, ``latest``, ``earliest``, ``{"at_ms": …}``, or ``{"last": …}`` messages before the end."""
@@ -31,8 +33,11 @@ class HostedTopic(Protocol):
     def lane(self) -> str:
         """Another one when the topic is made anew."""
 
-    def publish(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
-        """Record (sequence, bytes) of each; returns their offsets, -1 for a repetition."""
+    def publish(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+        """Record (sequence, bytes) of each; returns where they are, repetitions where they were before."""
+
+    def forget_producer(self, name: str, owner: str = "") -> int:
+        """Know nothing more of a producer, of one owner or of all; returns how many of the name there were."""
 
     def subscribe(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
         """Join; the subscription is made at ``start`` if it is not there."""
@@ -40,8 +45,19 @@ class HostedTopic(Protocol):
     def group(self, name: str) -> Group:
         """A subscription that is there."""
 
-    def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
-        """What a consumer gets now, and the number of this answer."""
+    def receive(
+        self,
+        group: Group,
+        consumer: str,
+        most: int,
+        got: int,
+        begun: int | None = None,
+        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+    ) -> tuple[int, list[Message]]:
+        """What a consumer gets now, and the number of this answer; ``begun`` of them for its program at once."""
+
+    def begin(self, group: Group, consumer: str, offsets: Sequence[int]) -> list[int]:
+        """The program gets these now. Returns those that the consumer still has."""
 
     def acknowledge(self, group: Group, lane: str, offsets: Sequence[int], until: int | None) -> int:
         """Returns how many were not acknowledged before."""

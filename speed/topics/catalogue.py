@@ -6,17 +6,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from speed.errors import JournalError, JournalExpiredError, SpeedError, StorageError, WireError
+from speed.errors import JournalError, JournalExpiredError, KeyFileError, SpeedError, StorageError, WireError
+from speed.journal.journal_lane import lanes_in
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.topics.compacting import Compacting
 from speed.topics.compaction import Stopped, compact
 from speed.topics.log import Log
+from speed.topics.space import Reserve
 from speed.topics.state import TopicState
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping, Topic
 from speed.wire.journal import Subject
-from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_TOPICS
+from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_JOURNAL_LANES, MAX_TOPICS
 from speed.wire.topic import SETTINGS
 
 SEGMENTS_KEPT = 16
@@ -58,12 +60,34 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.broken: dict[str, str] = {}
         """Topics that cannot be used, and why."""
+        self._reserve = Reserve(directory)
+        self._reserve.refill()
         self._asked: set[str] = set()
         """Topics that somebody wants compacted."""
         self._compacting = Compacting(self.compact)
         self._subjects = {subject.subject: subject for subject in self._writer.subjects() if subject.kind == "topic"}
         for name in self._subjects:
             self._open(name)
+        self._lost: dict[str, str] = {}
+        """Lanes of topics whose descriptions cannot be read, by the topics' names."""
+        self._nameless: list[str] = []
+        """Lanes of which nobody can tell which topic they are."""
+        self._look_for_lost()
+
+    def _look_for_lost(self) -> None:
+        """No topic is made anew over one that is damaged."""
+        undescribed, known = set(self._writer.undescribed()), {topic.lane for topic in self.topics.values()}
+        for lane in lanes_in(self._directory, MAX_JOURNAL_LANES):
+            if lane in known:
+                continue
+            name = _name_in(self._directory, lane, self._writer)
+            if name and name not in self._subjects:
+                self._lost[name] = lane
+                self.broken[name] = (
+                    f"the description of lane {lane} cannot be read: restore it from a copy, or delete it"
+                )
+            elif lane in undescribed and not name:
+                self._nameless.append(lane)
 
     def _volume_bytes(self) -> int:
         """Small enough for the least topic to give back a little at a time."""
@@ -73,17 +97,21 @@ class Catalogue:
 
     def _open(self, name: str) -> None:
         """What is wrong with one topic is told of that one."""
+        state: TopicState | None = None
         try:
             log = Log(self._writer, self._key, self._subjects[name])
             if log.is_cut:
                 raise JournalError("its lane was cut: acknowledged messages are missing; delete it")
-            state = TopicState(self._directory, log.lane, self._writer.keyring, durable=self._durable)
+            keyring, reserve = self._writer.keyring, self._reserve
+            state = TopicState(self._directory, log.lane, keyring, durable=self._durable, reserve=reserve)
             keeping = self._kept.get(name, self._keeping)
             topic = Topic(name, log, state, keeping, self.lock, self.bury, self._tell)
-            topic.parent = _parent(state)
+            topic.parent = _parent(state, name)
             self.topics[name] = topic
         except (SpeedError, WireError, OSError) as error:
             self.broken[name] = str(error)
+            if state is not None:
+                state.close()
 
     @property
     def place(self) -> str:
@@ -108,8 +136,14 @@ class Catalogue:
         Raises SubscriptionError, StorageError, JournalFullError.
         """
         for name in wanted:
-            if name not in self.broken:
+            if name in self.broken:
+                continue
+            try:
                 self.make(name)
+            except SubscriptionError as error:
+                if error.code != "DAMAGED":
+                    raise
+                self.broken[name] = str(error)
         self._compacting.begin()
 
     def find(self, name: str) -> Topic:
@@ -124,6 +158,11 @@ class Catalogue:
         """The topic of a name, made if it is not there. Raises SubscriptionError, StorageError, JournalFullError."""
         if name in self.topics or name in self.broken:
             return self.find(name)
+        if self._nameless:
+            text = (
+                f"{self._directory}/{self._nameless[0]} is damaged, and may be topic {name!r}: restore it from a copy, "
+            )
+            raise SubscriptionError("DAMAGED", f"{text}or remove it while speedd is stopped; until then none is made")
         if len(self._subjects) >= MAX_TOPICS:
             raise SubscriptionError("FULL", f"there are {MAX_TOPICS} topics: delete some")
         self._subjects[name] = Subject("topic", name, self._source)
@@ -137,20 +176,32 @@ class Catalogue:
 
     def remove(self, name: str) -> None:
         """Remove a topic with everything in it, a broken one too. Raises SubscriptionError UNKNOWN_TOPIC, OSError."""
-        if name in self.broken:
+        if name in self._lost:
+            self._remove_lost(name)
+            return
+        if name in self.broken and name in self._subjects:
             lane = self._writer.end(self._subjects[name]).lane
             TopicState(self._directory, lane, self._writer.keyring, durable=self._durable).remove_all()
-            with suppress(JournalError):
-                self._writer.remove(self._subjects[name])
+            try:
+                with suppress(JournalError):
+                    self._writer.remove(self._subjects[name])
+            except KeyFileError:  # where it ended cannot be known, and need not be
+                self._writer.remove_undescribed(lane)
             del self.broken[name]
         else:
             self.find(name).remove()
             self.topics.pop(name).wake()
         del self._subjects[name]
 
+    def _remove_lost(self, name: str) -> None:
+        lane = self._lost[name]
+        TopicState(self._directory, lane, self._writer.keyring, durable=self._durable).remove_all()
+        self._writer.remove_undescribed(lane)
+        del self._lost[name], self.broken[name]
+
     def bury(self, name: str, message: bytes) -> None:
-        """Publish a dead letter."""
-        self.find(name).publish("", [(0, message)])
+        """Publish a dead letter: what is consumed must not wait for room."""
+        self.find(name).record(None, [(0, message)])
 
     def _tell(self, name: str) -> None:
         self.told(name)
@@ -159,6 +210,7 @@ class Catalogue:
         """Remove what need not be kept. Returns why that failed somewhere; empty if it did not."""
         trouble = ""
         with self.lock:
+            self._reserve.refill()
             for topic in self.topics.values():
                 try:
                     topic.retain()
@@ -226,6 +278,25 @@ class Catalogue:
             self._writer.close()
 
 
-def _parent(state: TopicState) -> str:
-    settings = state.get(SETTINGS)
-    return str(settings.get("parent", "")) if settings else ""
+def _parent(state: TopicState, name: str) -> str:
+    """What the settings say; they have the topic's name too, for when its description is damaged."""
+    settings = state.get(SETTINGS) or {}
+    parent = str(settings.get("parent", ""))
+    if settings.get("topic") != name:
+        with suppress(StorageError):  # the next start writes it
+            state.put(SETTINGS, {"topic": name, "parent": parent})
+    return parent
+
+
+def _name_in(directory: str, lane: str, writer: JournalWriter) -> str:
+    """The topic whose settings lie in a lane; empty if they do not say."""
+    try:
+        state = TopicState(directory, lane, writer.keyring, durable=False)
+    except OSError:
+        return ""
+    try:
+        return str((state.get(SETTINGS) or {}).get("topic", ""))
+    except (OSError, WireError):
+        return ""
+    finally:
+        state.close()

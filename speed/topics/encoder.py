@@ -1,25 +1,33 @@
-"""What a publisher sends, made records (D-4, D-5). Pure."""
+"""What a publisher sends, made records (D-4, D-5). But for the clock it is pure."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from speed.errors import WireError
 from speed.topics.subscription import wrong
-from speed.wire.limits import MAX_TOPIC_KEY_BYTES, MAX_TOPIC_MESSAGE_BYTES, MAX_TOPIC_PROPERTIES
+from speed.wire.limits import (
+    MAX_TOPIC_DELAY_SECONDS,
+    MAX_TOPIC_KEY_BYTES,
+    MAX_TOPIC_MESSAGE_BYTES,
+    MAX_TOPIC_PROPERTIES,
+)
 from speed.wire.topic import MESSAGE, TOMBSTONE, Head, join, key_hash
 from speed.wire.value import pack, unpack
 
-MAX_TIME_MS = 1 << 50
+MAX_DELAY_MS = int(MAX_TOPIC_DELAY_SECONDS * 1000)
 _FIELDS = frozenset({"payload", "key", "properties", "due_ms", "sequence", "tombstone"})
 
 
 class Encoder:
     """Of one publisher. Most messages are a payload and nothing else: what stands before it is made once."""
 
-    def __init__(self, node: str, producer: str) -> None:
-        self._said = {"publisher": node, **({"producer": producer} if producer else {})}
+    def __init__(self, node: str, producer: str, owner: str = "") -> None:
+        """``owner``: the family of nodes that share the producer; empty for ``node`` alone."""
+        named = {"producer": producer, "owner": owner} if producer else {}
+        self._said = {"publisher": node, **{name: value for name, value in named.items() if value}}
         self._packed = pack(self._said)
         self._plain = join(Head(), self._packed, b"")
 
@@ -60,8 +68,10 @@ def _head(message: Mapping[str, Any]) -> Head:
     key, due_ms, sequence = message.get("key"), message.get("due_ms", 0), message.get("sequence", 0)
     if type(due_ms) is not int or type(sequence) is not int:
         raise wrong("due_ms and sequence must be whole numbers")
-    if not 0 <= due_ms <= MAX_TIME_MS or not 0 <= sequence < 1 << 63:
-        raise wrong(f"due_ms must be 0 to {MAX_TIME_MS}, sequence 0 to {(1 << 63) - 1}")
+    if not 0 <= sequence < 1 << 63:
+        raise wrong(f"sequence must be 0 to {(1 << 63) - 1}")
+    if due_ms < 0 or (due_ms and due_ms > time.time() * 1000 + MAX_DELAY_MS):
+        raise wrong(f"due_ms is {due_ms}: a message may be delayed by {MAX_DELAY_MS // 86_400_000} days at most")
     kind = TOMBSTONE if message.get("tombstone") else MESSAGE
     if kind == TOMBSTONE and key is None:
         raise wrong("a tombstone needs a key")

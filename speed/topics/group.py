@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from speed.errors import SpeedError
-from speed.topics.subscription import Subscription, Taken, Terms
+from speed.errors import JournalError, SpeedError
+from speed.topics.subscription import Subscription, SubscriptionError, Taken, Terms
 from speed.wire.limits import MAX_TOPIC_ANSWER_BYTES
 from speed.wire.topic import DEAD_LETTER, Head, decode, encode
 
@@ -55,12 +56,19 @@ def unix_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def new_epoch() -> int:
+    """A number that no subscription had before."""
+    return secrets.randbits(48)
+
+
 class Group:
     """Not thread-safe: its topic holds a lock around each method."""
 
-    def __init__(self, name: str, machine: Subscription) -> None:
+    def __init__(self, name: str, machine: Subscription, epoch: int = 0) -> None:
         self.name = name
         self.machine = machine
+        self.epoch = epoch
+        """Another one since the subscription began anew: what was delivered before is not of this one."""
         self.answers: dict[str, tuple[int, list[int]]] = {}
         """Of each consumer: the number of the last answer, and its offsets."""
 
@@ -70,6 +78,7 @@ class Group:
         terms = machine.terms
         return {
             "name": self.name,
+            "epoch": self.epoch,
             "type": terms.type,
             "max_deliveries": terms.max_deliveries,
             "ack_timeout_ms": terms.ack_timeout_ms,
@@ -88,22 +97,35 @@ class Group:
         terms = Terms(state["type"], state["max_deliveries"], state["ack_timeout_ms"], state["dead_letter"])
         ranges = [(start, min(end, log_end)) for start, end in state["ranges"]]
         attempts = {offset: count for offset, count in state["attempts"] if offset < log_end}
-        return cls(state["name"], Subscription(terms, min(state["cursor"], log_end), ranges, attempts))
+        machine = Subscription(terms, min(state["cursor"], log_end), ranges, attempts)
+        return cls(state["name"], machine, int(state.get("epoch", 0)))
 
     def begin_anew(self, consumer: str) -> None:
         """A consumer that joins has no answer yet."""
         self.answers.pop(consumer, None)
 
-    def receive(self, source: Source, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
-        """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has."""
+    def receive(
+        self,
+        source: Source,
+        consumer: str,
+        most: int,
+        got: int,
+        begun: int | None = None,
+        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+    ) -> tuple[int, list[Message]]:
+        """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has.
+
+        Of the first ``begun`` messages the delivery counts at once; None: of all. Raises SubscriptionError STORAGE for
+        a message that is larger than ``most_bytes``.
+        """
         machine = self.machine
         number, offsets = self.answers.get(consumer, (0, []))
         if got != number:
             machine.put_back(consumer, offsets)
         machine.look(steady_ms())
         self._bury_dead(source)
-        taken = self._taken(source, consumer, most)
-        messages = self._messages(source, taken) if taken else []
+        taken = self._taken(source, consumer, most, begun)
+        messages = self._messages(source, taken, most_bytes) if taken else []
         if not messages:
             return number, []
         self.answers[consumer] = number + 1, [message[0] for message in messages]
@@ -115,27 +137,49 @@ class Group:
             raise
         return number + 1, messages
 
-    def _taken(self, source: Source, consumer: str, most: int) -> list[Taken]:
-        """As far as it takes to give ``most``, and as there is room."""
+    def begin(self, source: Source, consumer: str, offsets: Sequence[int]) -> list[int]:
+        """The program gets these now: their delivery counts. Returns those that the consumer still has."""
+        begun = self.machine.begin(consumer, offsets, steady_ms())
+        if begun:
+            source.save(self)
+        return begun
+
+    def _taken(self, source: Source, consumer: str, most: int, begun: int | None) -> list[Taken]:
+        """As far as it takes to give ``most``, and as there is room. Damage is told when nothing is before it."""
         machine = self.machine
-        taken = machine.take(consumer, most, steady_ms())
-        while len(taken) < most and machine.room and source.offer(self, min(machine.room, most - len(taken))):
-            taken += machine.take(consumer, most - len(taken), steady_ms())
+        taken = machine.take(consumer, most, steady_ms(), begun)
+        while len(taken) < most and machine.room:
+            try:
+                if not source.offer(self, min(machine.room, most - len(taken))):
+                    break
+            except JournalError:
+                if taken:
+                    break
+                raise
+            left = None if begun is None else max(0, begun - len(taken))
+            taken += machine.take(consumer, most - len(taken), steady_ms(), left)
         return taken
 
-    def _messages(self, source: Source, taken: Sequence[Taken]) -> list[Message]:
+    def _messages(self, source: Source, taken: Sequence[Taken], most_bytes: int) -> list[Message]:
         """What was taken, as far as it is still there and an answer holds; the rest is put back."""
         messages: list[Message] = []
         size = 0
         gone: list[int] = []
         holder = self.machine.holder(taken[0].offset)
         for place, (offset, attempts) in enumerate(taken):
-            stored = source.one(self, offset)
+            try:
+                stored = source.one(self, offset)
+                _check_fits(stored, most_bytes)
+            except (SpeedError, SubscriptionError):
+                self.machine.put_back(holder, [one.offset for one in taken[place:]])
+                if messages:
+                    break
+                raise
             if stored is None:
                 gone.append(offset)
                 continue
             size += len(stored.data)
-            if messages and size > MAX_TOPIC_ANSWER_BYTES:
+            if messages and size > min(most_bytes, MAX_TOPIC_ANSWER_BYTES):
                 self.machine.put_back(holder, [one.offset for one in taken[place:]])
                 break
             messages.append([offset, attempts, stored.recorded_ms, stored.data])
@@ -160,3 +204,9 @@ class Group:
         about = {name: value for name, value in kept.about.items() if name in ("key", "properties", "publisher")}
         about["origin"] = [topic, stored.offset, self.name]
         return encode(Head(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
+
+
+def _check_fits(stored: Stored | None, most_bytes: int) -> None:
+    if stored is not None and most_bytes < MAX_TOPIC_ANSWER_BYTES and len(stored.data) > most_bytes:
+        text = f"a message of {len(stored.data)} bytes cannot be delivered: the root is full; make room there"
+        raise SubscriptionError("STORAGE", text)

@@ -11,9 +11,11 @@ from typing import Any
 from speed import Node, Request, Response
 from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
 from speed.topics.backend import Backend, HostedTopic, Start
-from speed.topics.encoder import MAX_TIME_MS, Encoder
+from speed.topics.encoder import MAX_DELAY_MS, Encoder
 from speed.topics.grants import Access
 from speed.topics.group import Group
+from speed.topics.producers import Producer
+from speed.topics.space import room_at
 from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
 from speed.wire import names
 from speed.wire.limits import (
@@ -26,6 +28,10 @@ WORKERS = 64
 MOST_WAITING = WORKERS // 2
 LOOK_SECONDS = 0.25
 """How often who waits looks whether its caller is still there."""
+LEAST_ANSWER_BYTES = 4096
+"""However full the root is: such an answer is tried."""
+COUNTED = ("subscriptions", "producers")
+"""Of these a list of topics has only how many there are."""
 Answer = dict[str, Any]
 
 
@@ -38,7 +44,7 @@ class Host:
     """
 
     def __init__(self, node: Node, topics: Backend, access: Access) -> None:
-        self._topics = topics
+        self._topics, self._root = topics, node.root
         self.access = access
         self._places = threading.Semaphore(MOST_WAITING)
         self._is_closing = False
@@ -53,6 +59,7 @@ class Host:
             "publish": self.publish,
             "subscribe": self.subscribe,
             "receive": self.receive,
+            "begin": self.begin,
             "acknowledge": self.acknowledge,
             "reject": self.reject,
             "leave": self.leave,
@@ -62,6 +69,7 @@ class Host:
             "create": self.create,
             "delete": self.delete,
             "purge": self.purge,
+            "forget_producer": self.forget_producer,
             "compact": self.compact,
             "list": self.list,
             "describe": self.describe,
@@ -103,17 +111,21 @@ class Host:
 
     # --- publishing ---
 
-    def publish(self, request: Request, topic: str, messages: list[Any], producer: str = "") -> Answer:
+    def publish(self, request: Request, topic: str, messages: list[Any], producer: str = "", owner: str = "") -> Answer:
         """Record messages; see D-5."""
         if not 0 < len(messages) <= MAX_TOPIC_BATCH:
             raise wrong(f"{len(messages)} messages: publish 1 to {MAX_TOPIC_BATCH} at once")
         if producer:
             names.check_node_name(producer)
-        encoder = Encoder(request.caller, producer)
+        _check_owner(request.caller, owner)
+        encoder = Encoder(request.caller, producer, owner)
         records = [encoder.record(one) for one in messages]
         with self._topics.lock:
             found = self._topic(request, "publish", topic)
-            return {"lane": found.lane, "offsets": found.publish(producer, records)}
+            named = Producer(owner or request.caller, producer) if producer else None
+            recorded = found.publish(named, records)
+            repeated = [place for place, one in enumerate(recorded) if one.is_repeated]
+            return {"lane": found.lane, "offsets": [one.offset for one in recorded], "repeated": repeated}
 
     # --- consuming ---
 
@@ -136,39 +148,76 @@ class Host:
         if type not in TYPES:
             raise wrong(f"type {type!r} is none of {', '.join(TYPES)}")
         _check_number("max_deliveries", max_deliveries, 65535)
-        _check_number("ack_timeout_ms", ack_timeout_ms, MAX_TIME_MS)
+        _check_number("ack_timeout_ms", ack_timeout_ms, MAX_DELAY_MS)
         with self._topics.lock:
             found = self._topic(request, "consume", topic)
             if dead_letter:
-                self._prepare(found, dead_letter, max_deliveries)
+                self._prepare(request.caller, found, dead_letter, max_deliveries)
             terms = Terms(type, max_deliveries, ack_timeout_ms, dead_letter, durable)
             place: Start = start  # type: ignore[assignment]  # checked by the topic
             group = found.subscribe(subscription, _who(request, consumer), terms, place)
-            return {"lane": found.lane, "cursor": group.machine.cursor}
+            return {"lane": found.lane, "epoch": group.epoch, "cursor": group.machine.cursor}
 
-    def _prepare(self, topic: HostedTopic, dead_letter: str, max_deliveries: int) -> None:
-        """The topic of dead letters: made now, so that what dies has a place."""
+    def _prepare(self, caller: str, topic: HostedTopic, dead_letter: str, max_deliveries: int) -> None:
+        """The topic of dead letters has to be there by now, so that what dies has a place; who may makes it."""
         names.check_topic(dead_letter)
         if not max_deliveries or dead_letter == topic.name:
             raise wrong("dead_letter needs max_deliveries, and another topic than this one")
         known = self._topics.known(dead_letter)
-        if known and known.parent != topic.name:
-            raise SubscriptionError("TAKEN", f"topic {dead_letter!r} is not one of dead letters of {topic.name!r}")
-        self._topics.make(dead_letter, parent=topic.name)
+        if known and known.parent == topic.name:
+            return
+        if known:
+            self.access.check(caller, "publish", dead_letter)
+        elif any(self.access.allows(caller, "manage", one) for one in (dead_letter, topic.name)):
+            self._topics.make(dead_letter, parent=topic.name)
+        else:
+            text = f"node {caller!r} may not make topic {dead_letter!r}: have it made by who may manage it"
+            raise SubscriptionError(
+                "DENIED", f"{text} (`speed topic create {dead_letter} --dead-letters-of {topic.name}`)"
+            )
 
     def receive(
-        self, request: Request, topic: str, subscription: str, consumer: str, most: int, got: int = 0, wait_ms: int = 0
+        self,
+        request: Request,
+        topic: str,
+        subscription: str,
+        consumer: str,
+        most: int,
+        got: int = 0,
+        wait_ms: int = 0,
+        begin: int | None = None,
     ) -> Answer:
         """Messages for one consumer; see D-9."""
         _check_number("most", most, MAX_TOPIC_BATCH, 1)
+        _check_number("begin", begin or 0, MAX_TOPIC_BATCH)
 
         def attempt(found: HostedTopic) -> tuple[int, list[Any]]:
             group = found.group(subscription)
-            return found.receive(group, _who(request, consumer), most, got)
+            return found.receive(group, _who(request, consumer), most, got, begin, self._answer_bytes())
 
         with self._topics.lock:
             batch, messages = self._waited(request, "consume", topic, wait_ms, attempt, subscription)
-            return {"lane": self._topics.find(topic).lane, "batch": batch, "messages": messages}
+            found = self._topics.find(topic)
+            epoch = found.group(subscription).epoch
+            return {"lane": found.lane, "epoch": epoch, "batch": batch, "messages": messages}
+
+    def begin(
+        self,
+        request: Request,
+        topic: str,
+        subscription: str,
+        consumer: str,
+        lane: str,
+        epoch: int,
+        offsets: list[Any],
+    ) -> Answer:
+        """A program gets messages that were delivered; see D-9."""
+        _check_offsets(offsets)
+        with self._topics.lock:
+            found, group = self._group(request, "consume", topic, subscription)
+            is_now = (lane, epoch) == (found.lane, group.epoch)
+            begun = found.begin(group, _who(request, consumer), offsets if is_now else [])
+            return {"lane": found.lane, "epoch": group.epoch, "begun": begun}
 
     def acknowledge(
         self,
@@ -178,12 +227,19 @@ class Host:
         lane: str,
         offsets: list[Any] = [],  # noqa: B006 - never changed
         until: int | None = None,
+        epoch: int | None = None,
     ) -> Answer:
         """Settle messages; see D-12."""
         _check_offsets(offsets)
         with self._topics.lock:
-            found, group = self._group(request, "consume", topic, subscription)
-            return {"acknowledged": found.acknowledge(group, lane, offsets, until)}
+            found = self._topic(request, "consume", topic)
+            if epoch is not None and lane != found.lane:
+                return {"acknowledged": 0, "stale": len(offsets) or 1, "lane": found.lane, "epoch": 0}
+            group = found.group(subscription)
+            now = {"lane": found.lane, "epoch": group.epoch}
+            if epoch not in (None, group.epoch):
+                return {"acknowledged": 0, "stale": len(offsets) or 1, **now}
+            return {"acknowledged": found.acknowledge(group, lane, offsets, until), "stale": 0, **now}
 
     def reject(
         self,
@@ -196,7 +252,7 @@ class Host:
     ) -> Answer:
         """Have messages come again; see D-12."""
         _check_offsets(offsets)
-        _check_number("delay_ms", delay_ms or 0, MAX_TIME_MS)
+        _check_number("delay_ms", delay_ms or 0, MAX_DELAY_MS)
         with self._topics.lock:
             found, group = self._group(request, "consume", topic, subscription)
             return {"rejected": found.reject(group, _who(request, consumer), offsets, delay_ms)}
@@ -230,6 +286,10 @@ class Host:
             after, messages = self._waited(request, "consume", topic, wait_ms, attempt, "")
             return {"lane": found.lane, "next": after, "messages": messages}
 
+    def _answer_bytes(self) -> int:
+        """What fits into the root, if that is nearly full: an answer that does not is none."""
+        return max(LEAST_ANSWER_BYTES, room_at(self._root).answer_bytes)
+
     def _waited(
         self,
         request: Request,
@@ -240,7 +300,7 @@ class Host:
         subscription: str,
     ) -> tuple[int, list[Any]]:
         """What ``attempt`` gives, as soon as that are messages; the lock is given up while it waits."""
-        _check_number("wait_ms", wait_ms, MAX_TIME_MS)
+        _check_number("wait_ms", wait_ms, MAX_DELAY_MS)
         ends = time.monotonic() + min(wait_ms / 1000, TOPIC_WAIT_SECONDS)
         while True:
             found = self._topic(request, right, topic)
@@ -274,12 +334,19 @@ class Host:
             self._topic(request, "manage", topic).unsubscribe(subscription)
         return {}
 
-    def create(self, request: Request, topic: str) -> Answer:
-        """Make a topic, or find it there."""
+    def create(self, request: Request, topic: str, dead_letters_of: str = "") -> Answer:
+        """Make a topic, or find it there; for the dead letters of another one, whose grants hold for it too."""
         names.check_topic(topic)
         with self._topics.lock:
             self.access.check(request.caller, "manage", topic)
-            return {"lane": self._topics.make(topic).lane}
+            if dead_letters_of:
+                self._topic(request, "manage", dead_letters_of)
+            made = self._topics.make(topic, parent=dead_letters_of)
+            if made.parent != dead_letters_of and dead_letters_of:
+                raise SubscriptionError(
+                    "TAKEN", f"topic {topic!r} is there, and not of dead letters of {dead_letters_of!r}"
+                )
+            return {"lane": made.lane}
 
     def delete(self, request: Request, topic: str) -> Answer:
         """Remove a topic with its messages and subscriptions."""
@@ -293,6 +360,12 @@ class Host:
         with self._topics.lock:
             return {"messages": self._topic(request, "manage", topic).purge(dry_run=dry_run)}
 
+    def forget_producer(self, request: Request, topic: str, producer: str, owner: str = "") -> Answer:
+        """Have a producer's sequences begin anew; see D-6."""
+        with self._topics.lock:
+            found = self._topic(request, "manage", topic)
+            return {"forgotten": found.forget_producer(producer, owner)}
+
     def compact(self, request: Request, topic: str) -> Answer:
         """Have a topic compacted soon; see D-25."""
         with self._topics.lock:
@@ -303,7 +376,7 @@ class Host:
         """The topics that the caller may do something with."""
         with self._topics.lock:
             seen = [one for one in self._topics.every() if self._sees(request.caller, one)]
-            rows = [{**one, "subscriptions": len(one["subscriptions"])} for one in (one.described() for one in seen)]
+            rows = [{**one, **{name: len(one[name]) for name in COUNTED}} for one in (one.described() for one in seen)]
             broken = [name for name in self._topics.broken if self.access.sees(request.caller, name)]
             return [*rows, *({"topic": name, "broken": self._topics.broken[name]} for name in broken)]
 
@@ -345,6 +418,12 @@ class Host:
 
 def _who(request: Request, consumer: str) -> str:
     return f"{request.caller}/{consumer}"
+
+
+def _check_owner(caller: str, owner: str) -> None:
+    """Only nodes of a family share its producers."""
+    if owner and not f"{caller}.".startswith(f"{owner}."):
+        raise wrong(f"owner is {owner!r}: use your name {caller!r}, or a family that it lies in")
 
 
 def _check_number(name: str, value: int, most: int, least: int = 0) -> None:

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from speed.core.log import logger
+from speed.errors import JournalDamagedError, JournalError, KeyFileError
 from speed.journal import Journal
 from speed.journal.journal_lane import JournalLane
 from speed.journal.record import Record
@@ -22,6 +24,21 @@ READ_RECORDS = 4096
 """So much is read ahead of who asks for what is not in memory."""
 
 
+log = logger("speed.topics")
+
+
+class DamagedMessagesError(JournalDamagedError):
+    """Messages ``first`` to ``end - 1`` of a topic cannot be read."""
+
+    def __init__(self, topic: str, first: int, end: int) -> None:
+        self.first, self.end = first, end
+        super().__init__(
+            f"messages {first} to {end - 1} of topic {topic!r} are damaged: restore the topic from a copy, or go on "
+            f"behind them, at offset {end} (`speed topic seek`)",
+            first,
+        )
+
+
 class Log:
     """Not thread-safe: the host holds one lock around everything."""
 
@@ -29,6 +46,7 @@ class Log:
         """Makes the lane if it is not there. Raises StorageError, JournalFullError."""
         self._writer, self._key = writer, key
         self._subject = subject
+        self.directory = writer.directory
         self._journal = Journal(writer.directory, key)
         end = writer.end(subject)
         self.lane, self.end, self.is_cut = end.lane, end.next, end.is_cut
@@ -37,12 +55,14 @@ class Log:
         self._read: list[Stored] = []
         self._ahead: Iterator[Stored] = iter(())
         """What is on disk behind ``_read``: to look for its place anew would read the volume from its beginning."""
+        self.damaged: dict[int, int] = {}
+        """First offset and end of what was found to be damaged."""
         self.first = self._first_kept()
         self.bytes = self._size()
 
     def append(self, messages: Sequence[bytes]) -> int:
         """Record messages by one write; returns the offset of the first. Raises StorageError; then none is there."""
-        end = self._writer.record(self._subject, [Incoming(0, False, data) for data in messages])
+        end = self._writer.record(self._subject, [Incoming(0, False, data) for data in messages], self.lane)
         first = end.next - len(messages)
         self._recent += [Stored(offset, end.last_ms, data) for offset, data in enumerate(messages, first)]
         size = sum(map(len, messages))
@@ -62,7 +82,10 @@ class Log:
         del self._recent[:gone]
 
     def read(self, start: int, most: int = READ_RECORDS) -> list[Stored]:
-        """Messages from ``start`` on, maybe fewer than there are; none only at the end. Damaged ones are left out."""
+        """Messages from ``start`` on, maybe fewer than there are; none only at the end.
+
+        Raises DamagedMessagesError where those at ``start`` are damaged; JournalError.
+        """
         start = max(start, self.first)
         if start >= self.end:
             return []
@@ -70,6 +93,7 @@ class Log:
             place = start - self._recent[0].offset
             return self._recent[place : place + most]
         if not self._read or not self._read[0].offset <= start <= self._read[-1].offset:
+            self._check_sound(start)
             self._read = self._from_disk(start)
         place = bisect_left(self._read, start, key=_offset)
         return self._read[place : place + most]
@@ -87,16 +111,44 @@ class Log:
     def _some(self) -> list[Stored]:
         found: list[Stored] = []
         size = 0
-        for stored in islice(self._ahead, READ_RECORDS):
-            found.append(stored)
-            size += len(stored.data)
-            if size >= READ_BYTES:
-                break
+        try:
+            for stored in islice(self._ahead, READ_RECORDS):
+                found.append(stored)
+                size += len(stored.data)
+                if size >= READ_BYTES:
+                    break
+        except DamagedMessagesError:
+            if not found:
+                raise
         return found
 
     def _stored(self, start: int) -> Iterator[Stored]:
-        for record in self._journal.read(self.lane, start, self.end, skip_damaged=True):
-            yield Stored(record.offset, record.recorded_at_ms, record.message)
+        """Blocks follow each other, compacted or not: what lies between two of them was damaged."""
+        end, following = self.end, start
+        try:
+            for block in self._journal.blocks(self.lane, start, end, skip_damaged=True):
+                self._check_follows(following, block.offset)
+                following = block.end
+                for record in block.records(""):
+                    yield Stored(record.offset, record.recorded_at_ms, record.message)
+        except KeyFileError as error:
+            raise JournalError(str(error)) from None
+        self._check_follows(following, end)
+
+    def _check_follows(self, following: int, offset: int) -> None:
+        if offset <= following:
+            return
+        damage = DamagedMessagesError(self._subject.subject, following, offset)
+        if following not in self.damaged:
+            log.error("%s", damage)
+        self.damaged[following] = offset
+        raise damage
+
+    def _check_sound(self, start: int) -> None:
+        """What is known to be damaged is not looked for again."""
+        for first, end in self.damaged.items():
+            if first <= start < end:
+                raise DamagedMessagesError(self._subject.subject, start, end)
 
     def rest(self) -> None:
         """Hold no files open; who reads on opens them again."""
@@ -140,6 +192,7 @@ class Log:
         """Remove volumes that are wholly before ``offset``. OSError."""
         self._writer.remove_before(self.lane, offset)
         self.first, self.bytes = self._first_kept(), self._size()
+        self.damaged = {first: end for first, end in self.damaged.items() if end > self.first}
 
     # --- compaction: beside all else, but for ``leave_volume`` and ``measure`` ---
 

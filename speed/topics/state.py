@@ -17,6 +17,7 @@ from speed.fs.open import (
     unlink_quietly,
 )
 from speed.journal.journal_lane import MAX_FILES
+from speed.topics.space import FULL, Reserve
 from speed.wire.names import child_path
 from speed.wire.seal import Keyring
 from speed.wire.topic import COMPACTED, MAX_STATE_BYTES, PRODUCERS, SETTINGS, is_cursor, open_state, seal_state
@@ -25,20 +26,31 @@ from speed.wire.topic import COMPACTED, MAX_STATE_BYTES, PRODUCERS, SETTINGS, is
 class TopicState:
     """What lies in a topic's lane beside its records. Not thread-safe."""
 
-    def __init__(self, directory: str, lane_id: str, keyring: Keyring, *, durable: bool) -> None:
+    def __init__(
+        self, directory: str, lane_id: str, keyring: Keyring, *, durable: bool, reserve: Reserve | None = None
+    ) -> None:
+        """``reserve`` is given up where nothing can be written otherwise."""
         self._path = child_path(directory, lane_id)
         self._lane = bytes.fromhex(lane_id)
         self._keyring = keyring
-        self._durable = durable
+        self._durable, self._reserve = durable, reserve
         self._fd = open_directory(self._path)
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
         """Have a file say ``value``, as durable as asked. Raises StorageError; then what was there is there."""
+        data = seal_state(value, self._lane, name, self._keyring)
         try:
-            data = seal_state(value, self._lane, name, self._keyring)
-            os.close(replace_file(name, data, self._fd, private=True, durable=self._durable))
+            self._replace(name, data)
         except OSError as error:
             raise StorageError(f"the state of a topic cannot be written: {error.strerror}; make room") from error
+
+    def _replace(self, name: str, data: bytes) -> None:
+        try:
+            os.close(replace_file(name, data, self._fd, private=True, durable=self._durable))
+        except OSError as error:
+            if error.errno not in FULL or self._reserve is None or not self._reserve.release():
+                raise
+            os.close(replace_file(name, data, self._fd, private=True, durable=self._durable))
 
     def get(self, name: str) -> dict[str, Any] | None:
         """What a file says; None if it is not there. Raises WireError, OSError for one that cannot be read."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from speed.topics.delayed import Delayed
 from speed.topics.ranges import Ranges
 from speed.wire.limits import (
     MAX_TOPIC_CONSUMERS,
+    MAX_TOPIC_DELAYED,
     MAX_TOPIC_UNACKNOWLEDGED,
     RETRY_FIRST_SECONDS,
     RETRY_MOST_SECONDS,
@@ -94,6 +96,13 @@ class _InFlight(NamedTuple):
     key: int
     late_ms: int
     """When its acknowledgement is late; 0 for never."""
+    is_begun: bool
+    """Whether the program has it, or may have it: only then this delivery counts."""
+
+    @property
+    def counted(self) -> int:
+        """The deliveries that count."""
+        return self.attempts if self.is_begun else self.attempts - 1
 
 
 class _Holder:
@@ -131,6 +140,9 @@ class Subscription:
         """Attempts of what was not offered again yet."""
         self._waiting: dict[int, _Waiting] = {}
         self._order: list[int] = []
+        """What waits and may be delivered; where order counts all that waits."""
+        self._delayed = Delayed()
+        """What else waits: it is no more in the way than what is not read yet."""
         self._in_flight: dict[int, _InFlight] = {}
         self._holders: dict[int, _Holder] = {}
         self.next = self._acknowledged.low
@@ -154,7 +166,7 @@ class Subscription:
     @property
     def attempts(self) -> dict[int, int]:
         """How often each unacknowledged message was delivered, where it was."""
-        known = {offset: one.attempts for offset, one in self._in_flight.items()}
+        known = {offset: one.counted for offset, one in self._in_flight.items() if one.counted}
         known.update((offset, one.attempts) for offset, one in self._waiting.items() if one.attempts)
         return {**self._before, **known}
 
@@ -169,6 +181,11 @@ class Subscription:
         return len(self._in_flight)
 
     @property
+    def delayed(self) -> int:
+        """How many messages wait for their time; they take no room."""
+        return len(self._delayed)
+
+    @property
     def consumers(self) -> tuple[str, ...]:
         """Who reads, in the order of joining."""
         return tuple(self._consumers)
@@ -176,7 +193,8 @@ class Subscription:
     @property
     def room(self) -> int:
         """How many more messages may be offered: at 0 nothing new is delivered until something is acknowledged."""
-        return max(0, self._most - self.unacknowledged)
+        is_crowded = len(self._delayed) >= MAX_TOPIC_DELAYED
+        return 0 if is_crowded else max(0, self._most - len(self._in_flight) - len(self._order))
 
     def holder(self, offset: int) -> str:
         """The consumer that has a message in flight."""
@@ -184,7 +202,8 @@ class Subscription:
 
     def next_event_ms(self, now_ms: int) -> int | None:
         """When something that waits will be due, or an acknowledgement late; None if there is nothing of the kind."""
-        times = [one.due_ms for one in self._waiting.values() if one.due_ms > now_ms]
+        times = [due for offset in self._order if (due := self._waiting[offset].due_ms) > now_ms]
+        times += [] if (first := self._delayed.first_ms()) is None else [first]
         times += [one.late_ms for one in self._in_flight.values() if one.late_ms]
         return min(times, default=None)
 
@@ -222,6 +241,13 @@ class Subscription:
         due = 0 if self.terms.type in ORDERED else due_ms
         self._wait(offset, _Waiting(due, self._before.pop(offset, 0), key))
 
+    def pass_settled(self, end: int) -> bool:
+        """Go on at ``end`` if all before it is acknowledged; whether it is."""
+        if not all(offset in self._acknowledged for offset in range(self.next, end)):
+            return False
+        self.next = max(self.next, end)
+        return True
+
     def skip(self, end: int) -> None:
         """Everything before ``end`` is not there any more."""
         self.acknowledge([offset for offset in (*self._in_flight, *self._waiting) if offset < end])
@@ -229,10 +255,13 @@ class Subscription:
         self._before = {offset: count for offset, count in self._before.items() if offset >= end}
         self.next = max(self.next, end)
 
-    def take(self, consumer: str, most: int, now_ms: int) -> list[Taken]:
-        """Messages that ``consumer`` gets now. Raises SubscriptionError NOT_JOINED."""
-        if consumer not in self._consumers:
-            raise SubscriptionError("NOT_JOINED", f"consumer {consumer!r} is not here: subscribe again")
+    def take(self, consumer: str, most: int, now_ms: int, begun: int | None = None) -> list[Taken]:
+        """Messages that ``consumer`` gets now: the first ``begun`` of them, or all, for its program at once.
+
+        Raises SubscriptionError NOT_JOINED.
+        """
+        self._check_joined(consumer)
+        self._ripen(now_ms)
         if self.terms.type == "failover" and consumer != next(iter(self._consumers)):
             return []
         chosen = self._chosen(consumer, most, now_ms)
@@ -240,11 +269,36 @@ class Subscription:
             left = {offset for offset, _ in chosen}
             self._order = [offset for offset in self._order if offset not in left]
         late_ms = now_ms + self.terms.ack_timeout_ms if self.terms.ack_timeout_ms else 0
-        for offset, waiting in chosen:
-            self._in_flight[offset] = _InFlight(consumer, waiting.attempts + 1, waiting.key, late_ms)
+        for place, (offset, waiting) in enumerate(chosen):
+            is_begun = begun is None or place < begun
+            self._in_flight[offset] = _InFlight(consumer, waiting.attempts + 1, waiting.key, late_ms, is_begun)
             del self._waiting[offset]
             self._hold(consumer, offset, waiting.key)
         return [Taken(offset, waiting.attempts + 1) for offset, waiting in chosen]
+
+    def _check_joined(self, consumer: str) -> None:
+        if consumer not in self._consumers:
+            raise SubscriptionError("NOT_JOINED", f"consumer {consumer!r} is not here: subscribe again")
+
+    def _ripen(self, now_ms: int) -> None:
+        """What was delayed until now waits with the others."""
+        ripe = self._delayed.due(now_ms)
+        if ripe:
+            self._order = sorted([*self._order, *ripe])
+
+    def begin(self, consumer: str, offsets: Iterable[int], now_ms: int) -> list[int]:
+        """The program gets these now. Returns those that ``consumer`` still has.
+
+        Raises SubscriptionError NOT_JOINED.
+        """
+        self._check_joined(consumer)
+        self.look(now_ms)
+        begun = sorted(self._consumers[consumer].intersection(offsets))
+        late_ms = now_ms + self.terms.ack_timeout_ms if self.terms.ack_timeout_ms else 0
+        for offset in begun:
+            if not self._in_flight[offset].is_begun:
+                self._in_flight[offset] = self._in_flight[offset]._replace(is_begun=True, late_ms=late_ms)
+        return begun
 
     def _chosen(self, consumer: str, most: int, now_ms: int) -> list[tuple[int, _Waiting]]:
         """What to deliver: due, by offset; a last attempt alone (D-11)."""
@@ -256,7 +310,7 @@ class Subscription:
             if len(chosen) >= most:
                 break
             waiting = self._waiting[offset]
-            if waiting.due_ms > now_ms or self._is_dead(waiting) or self._is_held(consumer, waiting.key, held):
+            if waiting.due_ms > now_ms or self._is_dead(waiting) or self._is_held(consumer, offset, held):
                 if self.terms.type in ORDERED:
                     break
                 held.add(waiting.key)
@@ -266,12 +320,14 @@ class Subscription:
                 chosen.append((offset, waiting))
         return chosen
 
-    def _is_held(self, consumer: str, key: int, held: set[int]) -> bool:
-        """Whether an earlier message of this key must go first, or another consumer has some of it."""
+    def _is_held(self, consumer: str, offset: int, held: set[int]) -> bool:
+        """Whether an earlier message of its key must go first, or another consumer has some of it."""
+        key = self._waiting[offset].key
         if self.terms.type != "key-shared" or not key:
             return False
         holder = self._holders.get(key)
-        return key in held or (holder is not None and holder.consumer != consumer)
+        is_elsewhere = holder is not None and holder.consumer != consumer
+        return key in held or is_elsewhere or self._delayed.is_before(key, offset)
 
     def _is_last(self, attempts: int) -> bool:
         return attempts == self.terms.max_deliveries
@@ -326,6 +382,7 @@ class Subscription:
         """What ``consumer`` has of them comes again, after ``delay_ms`` or the back-off. Returns how many."""
         rejected = sorted(self._consumers.get(consumer, set()).intersection(offsets))
         for offset in rejected:
+            self._in_flight[offset] = self._in_flight[offset]._replace(is_begun=True)
             self._again(offset, now_ms, delay_ms)
         return len(rejected)
 
@@ -353,11 +410,15 @@ class Subscription:
         was = self._drop(offset)
         assert was is not None
         delay = back_off_ms(was.attempts) if delay_ms is None else delay_ms
-        self._wait(offset, _Waiting(now_ms + delay, was.attempts, was.key))
+        due = now_ms + delay if was.is_begun and delay else 0
+        self._wait(offset, _Waiting(due, was.counted, was.key))
 
     def _wait(self, offset: int, waiting: _Waiting) -> None:
         self._waiting[offset] = waiting
-        insort(self._order, offset)
+        if waiting.due_ms and self.terms.type not in ORDERED and not self._is_dead(waiting):
+            self._delayed.add(offset, waiting.due_ms, waiting.key)
+        else:
+            insort(self._order, offset)
 
     def _hold(self, consumer: str, offset: int, key: int) -> None:
         self._consumers[consumer].add(offset)
@@ -381,8 +442,9 @@ class Subscription:
     def _forget_order(self, offsets: Iterable[int]) -> None:
         """No longer waiting."""
         gone = {offset for offset in offsets if self._waiting.pop(offset, None) is not None}
-        if gone:
-            self._order = [offset for offset in self._order if offset not in gone]
+        in_order = {offset for offset in gone if not self._delayed.remove(offset)}
+        if in_order:
+            self._order = [offset for offset in self._order if offset not in in_order]
 
 
 def back_off_ms(attempts: int) -> int:

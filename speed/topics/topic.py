@@ -6,18 +6,23 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
+from speed.core.log import logger
 from speed.errors import JournalError, SpeedError, WireError
 from speed.topics.backend import Start
 from speed.topics.compaction import Plan
-from speed.topics.group import Group, Message, Stored, steady_ms, unix_ms
-from speed.topics.log import Log
-from speed.topics.producers import Producers
+from speed.topics.group import Group, Message, Stored, new_epoch, steady_ms, unix_ms
+from speed.topics.log import DamagedMessagesError, Log
+from speed.topics.producers import Producer, Producers, Recorded
+from speed.topics.space import room_at
 from speed.topics.state import TopicState
 from speed.topics.subscription import Subscription, SubscriptionError, Terms
-from speed.wire.limits import MAX_SUBSCRIPTIONS, TOPIC_WAIT_SECONDS
-from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS, cursor_name, decode, decode_head
+from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_DELAYED, TOPIC_WAIT_SECONDS
+from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS, cursor_name, decode, decode_head, due_of
+
+log = logger("speed.topics")
 
 PRODUCERS_EVERY = 16384
 """Records after which the producers are saved: no more are read at the next start."""
@@ -60,6 +65,8 @@ class Topic:
         self.damaged: dict[str, str] = {}
         """Files of cursors that cannot be read, and why."""
         self.parent = ""
+        self._due: list[int] = []
+        """A heap of the times, in Unix ms, of delayed messages that were published since the host began."""
         self._know_groups()
         self._producers = self._known_producers()
 
@@ -77,16 +84,25 @@ class Topic:
         """Those that were saved, and what was recorded since then."""
         try:
             producers = Producers(self._state.get(PRODUCERS))
-        except (OSError, WireError, KeyError, TypeError, ValueError):
+        except (OSError, WireError, KeyError, TypeError, ValueError) as error:
+            log.warning("topic %s: its producers are read anew from its messages: %s", self.name, error)
             producers = Producers(None)
         start = producers.end
-        while found := self.log.read(start):
+        while found := self._sound_from(start):
             for stored in found:
                 head = decode_head(stored.data)
-                if head.sequence:
-                    producers.note(decode(stored.data).about.get("producer", ""), head.sequence, stored.recorded_ms)
+                if head.sequence and (producer := _producer_of(stored)) is not None:
+                    producers.note(producer, head.sequence, stored.offset, stored.recorded_ms)
             start = found[-1].offset + 1
         return producers
+
+    def _sound_from(self, start: int) -> list[Stored]:
+        """Messages from ``start`` on that can be read; consumers are told of the others."""
+        while True:
+            try:
+                return self.log.read(start)
+            except DamagedMessagesError as damage:
+                start = damage.end
 
     @property
     def lane(self) -> str:
@@ -94,38 +110,68 @@ class Topic:
 
     # --- publishing ---
 
-    def publish(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
-        """Record (sequence, bytes) of each; returns their offsets, -1 for a repetition."""
+    def publish(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+        """Record (sequence, bytes) of each; returns where they are, repetitions where they were before."""
+        room_at(self.log.directory).check(self.log.directory, sum(len(data) for _, data in messages))
+        return self.record(producer, messages)
+
+    def record(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+        """The same to the last byte of the file system."""
         self._check_room()
-        if producer:
-            offsets = self._recorded_once(producer, messages)
+        delayed = self._check_delayed([data for _, data in messages])
+        if producer is not None:
+            recorded = self._recorded_once(producer, messages)
         else:
-            offsets = self._recorded([data for _, data in messages])
+            recorded = [Recorded(offset) for offset in self._recorded([data for _, data in messages])]
+        for due_ms in delayed:
+            heappush(self._due, due_ms)
         self.wake()
         if self.log.end - self._producers.end >= PRODUCERS_EVERY:
             self._save_producers()
-        return offsets
+        return recorded
+
+    def _check_delayed(self, records: Sequence[bytes]) -> list[int]:
+        """Times of those that are not due yet. Raises SubscriptionError FULL where too many wait already."""
+        delayed = [due_ms for data in records if (due_ms := due_of(data))]
+        if not delayed:
+            return []
+        now_ms = unix_ms()
+        while self._due and self._due[0] <= now_ms:
+            heappop(self._due)
+        if len(self._due) + len(delayed) > MAX_TOPIC_DELAYED:
+            text = f"{len(self._due)} messages of topic {self.name!r} wait for their time"
+            raise SubscriptionError("FULL", f"{text}, at most {MAX_TOPIC_DELAYED} may: publish later")
+        return [due_ms for due_ms in delayed if due_ms > now_ms]
 
     def _recorded(self, records: Sequence[bytes]) -> list[int]:
         first = self.log.append(records) if records else 0
         return list(range(first, first + len(records)))
 
-    def _recorded_once(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
+    def _recorded_once(self, producer: Producer, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
         """Leave out what this producer published before."""
-        fresh, seen = [], self._producers.last(producer)
+        fresh, seen = set(), self._producers.last(producer).sequence
         for place, (sequence, _) in enumerate(messages):
-            if sequence and sequence <= seen:
-                continue
-            seen = max(seen, sequence)
-            fresh.append(place)
+            if not sequence or sequence > seen:
+                seen = max(seen, sequence)
+                fresh.add(place)
         if seen:
             self._producers.check_room(producer, unix_ms())
-        offsets = [-1] * len(messages)
-        recorded = self._recorded([messages[place][1] for place in fresh])
-        for place, offset in zip(fresh, recorded, strict=True):
-            offsets[place] = offset
-        self._producers.note(producer, seen, unix_ms())
-        return offsets
+        offsets = iter(self._recorded([messages[place][1] for place in sorted(fresh)]))
+        recorded, now_ms = [], unix_ms()
+        for place, (sequence, _) in enumerate(messages):
+            if place not in fresh:
+                recorded.append(Recorded(self._producers.last(producer).offset_of(sequence), is_repeated=True))
+                continue
+            recorded.append(Recorded(next(offsets)))
+            if sequence:
+                self._producers.note(producer, sequence, recorded[-1].offset, now_ms)
+        return recorded
+
+    def forget_producer(self, name: str, owner: str = "") -> int:
+        """Know nothing more of a producer; returns how many of the name there were. Raises StorageError."""
+        gone = self._producers.forget(name, owner)
+        self._save_producers()
+        return gone
 
     def _check_room(self) -> None:
         most = self.keeping.max_bytes
@@ -168,7 +214,7 @@ class Topic:
     def _made_group(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
         if len(self.groups) + len(self.damaged) >= MAX_SUBSCRIPTIONS:
             raise SubscriptionError("FULL", f"topic {self.name!r} has {MAX_SUBSCRIPTIONS} subscriptions: remove some")
-        group = Group(name, Subscription(terms, self.place(start)))
+        group = Group(name, Subscription(terms, self.place(start)), new_epoch())
         group.machine.join(consumer)
         self.save(group)
         self.groups[name] = group
@@ -194,13 +240,30 @@ class Topic:
         kept = self.log.read(start, most)
         return (kept[-1].offset + 1 if kept else start), kept
 
-    def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
+    def receive(
+        self,
+        group: Group,
+        consumer: str,
+        most: int,
+        got: int,
+        begun: int | None = None,
+        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+    ) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has."""
-        return group.receive(self, consumer, most, got)
+        return group.receive(self, consumer, most, got, begun, most_bytes)
+
+    def begin(self, group: Group, consumer: str, offsets: Sequence[int]) -> list[int]:
+        """The program gets these now. Returns those that the consumer still has."""
+        return group.begin(self, consumer, offsets)
 
     def offer(self, group: Group, most: int) -> bool:
-        """Read on in the log; False at its end."""
-        found = self.log.read(group.machine.next, most)
+        """Read on in the log; False at its end. Raises DamagedMessagesError for what is not acknowledged."""
+        try:
+            found = self.log.read(group.machine.next, most)
+        except DamagedMessagesError as damage:
+            if not group.machine.pass_settled(damage.end):
+                raise
+            return True
         ahead = steady_ms() - unix_ms()
         for stored in found:
             head = decode_head(stored.data)
@@ -261,10 +324,11 @@ class Topic:
         """Begin a subscription anew; one that is damaged is made again, shared. Returns the offset."""
         offset = self.place(to)
         if name not in self.groups and cursor_name(name) in self.damaged:
-            group = Group(name, Subscription(Terms("shared"), offset))
+            group = Group(name, Subscription(Terms("shared"), offset), new_epoch())
         else:
             group = self.group(name)
             group.machine.seek(offset)
+            group.epoch = new_epoch()
             group.answers = {consumer: (number, []) for consumer, (number, _) in group.answers.items()}
         self.save(group)
         self.groups[name] = group
@@ -330,7 +394,8 @@ class Topic:
         """The offset before which each key is there once, as far as is known."""
         try:
             end = int((self._state.get(COMPACTED) or {"end": 0})["end"])
-        except (OSError, WireError, KeyError, TypeError, ValueError):
+        except (OSError, WireError, KeyError, TypeError, ValueError) as error:
+            log.warning("topic %s is compacted anew from its beginning: %s", self.name, error)
             return 0
         return end if end <= self.log.end else 0
 
@@ -342,7 +407,7 @@ class Topic:
 
     def set_parent(self, parent: str) -> None:
         """The grants of ``parent`` hold for this topic."""
-        self._state.put(SETTINGS, {"parent": parent})
+        self._state.put(SETTINGS, {"topic": self.name, "parent": parent})
         self.parent = parent
 
     def wake(self) -> None:
@@ -383,7 +448,11 @@ class Topic:
             "bytes": self.log.bytes,
             "parent": self.parent,
             "subscriptions": [self._described(group) for group in self.groups.values()],
-            "damaged": [{"file": file, "why": why} for file, why in self.damaged.items()],
+            "producers": self._producers.described(),
+            "damaged": [
+                *({"file": file, "why": why} for file, why in self.damaged.items()),
+                *({"first": first, "end": end, "why": _damaged(first, end)} for first, end in self.log.damaged.items()),
+            ],
         }
 
     def _described(self, group: Group) -> dict[str, Any]:
@@ -395,6 +464,7 @@ class Topic:
             "backlog": self.backlog(group),
             "in_flight": machine.in_flight,
             "waiting": machine.unacknowledged - machine.in_flight,
+            "delayed": machine.delayed,
             "full": not machine.room,
             "dead": len(machine.dead()),
             "dead_letter": machine.terms.dead_letter,
@@ -415,3 +485,13 @@ class Topic:
             self._save_producers()
         self.log.rest()
         self._state.close()
+
+
+def _producer_of(stored: Stored) -> Producer | None:
+    about = decode(stored.data).about
+    owner = about.get("owner") or about.get("publisher", "")
+    return Producer(owner, about["producer"]) if "producer" in about else None
+
+
+def _damaged(first: int, end: int) -> str:
+    return f"messages {first} to {end - 1} cannot be read"

@@ -85,6 +85,11 @@ def read_about(packed: bytes) -> dict[str, Any]:
     return unpack_map(packed, "what is said of a message")
 
 
+def due_of(data: bytes) -> int:
+    """When a record that was just made is due."""
+    return int.from_bytes(data[8:16], "big")
+
+
 def _unpacked(data: bytes) -> tuple[Head, int]:
     try:
         version, *fields, size, zero = _HEAD.unpack_from(data)

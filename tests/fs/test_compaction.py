@@ -21,6 +21,7 @@ from speed.topics import compaction
 from speed.topics import topic as topic_module
 from speed.topics.catalogue import Catalogue
 from speed.topics.compaction import Plan, neighbours
+from speed.topics.producers import Recorded
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping, Topic
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, cursor_name, decode, encode, key_hash
@@ -47,7 +48,7 @@ def keyed(key: str | None, value: object = 0, kind: int = MESSAGE) -> bytes:
 def put(topic: Topic, *messages: bytes) -> None:
     """Publish, all in one volume of their own."""
     with topic.changed:
-        topic.publish("", [(0, message) for message in messages])
+        topic.publish(None, [(0, message) for message in messages])
         topic.log.leave_volume()
 
 
@@ -227,7 +228,7 @@ def test_values_are_those_of_the_log_and_a_subscription_gets_each_message(steps:
             with topic.changed:
                 if what in {"put", "delete"}:
                     kind = MESSAGE if what == "put" else TOMBSTONE
-                    topic.publish("", [(0, keyed(which, kind=kind))])
+                    topic.publish(None, [(0, keyed(which, kind=kind))])
                     published.append((which, kind))
                 elif what == "leave":
                     topic.log.leave_volume()
@@ -294,7 +295,7 @@ def test_a_producer_is_known_whose_records_went(place: Place) -> None:
     put(topic, keyed("a"), keyed("a"))
     compact(catalogue)
     topic = place.topic(keeping=NO_GRACE)
-    assert publish_as("shop", topic, 2, 3, 4) == [-1, -1, 5]
+    assert publish_as("shop", topic, 2, 3, 4) == [Recorded(1, True), Recorded(2, True), Recorded(5)]
 
 
 def test_nothing_is_removed_while_producers_cannot_be_saved(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,11 @@ import pytest
 from speed.errors import StorageError
 from speed.topics import log as log_module
 from speed.topics import topic as topic_module
+from speed.topics.group import unix_ms
+from speed.topics.producers import Producer, Recorded
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.topics.topic import Keeping
-from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
+from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_SUBSCRIPTIONS, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
 from speed.wire.names import temporary_name
 from speed.wire.topic import cursor_name, decode
 from speed.wire.value import pack
@@ -130,17 +132,6 @@ def test_a_topic_that_was_cut_is_told_of_and_the_others_go_on(place: Place) -> N
     assert publish(again.make("orders"), 5) == [0]
 
 
-def test_a_damaged_record_is_passed_and_the_rest_is_delivered(place: Place) -> None:
-    topic = place.topic()
-    for number in range(3):
-        publish(topic, number)
-    (segment,) = (place.directory / topic.log.lane).glob("*.segment")
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
-    assert receive(place.topic()) == [(0, 1), (2, 1)]
-
-
 def test_what_is_not_in_memory_is_read_on_from_where_the_reading_ended(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,24 +177,73 @@ def test_a_producer_is_known_from_its_records_and_from_what_was_saved(
     assert saved is not None
     assert saved["end"] == 2
     again = place.topic()
-    assert publish_as("shop", again, 3) == [-1]
-    assert publish_as("shop", again, 4, 4) == [3, -1]
+    assert publish_as("shop", again, 3) == [Recorded(2, True)]
+    assert publish_as("shop", again, 4, 4) == [Recorded(3), Recorded(3, True)]
 
 
-def test_a_producer_in_excess_is_refused_until_another_was_silent_for_long(
+def test_a_repetition_is_told_with_the_offset_that_is_kept(place: Place) -> None:
+    topic = place.topic()
+    publish(topic, 0)
+    publish_as("shop", topic, 10, 11, 12)
+    publish_as("shop", topic, 20)
+    for _ in range(2):
+        assert publish_as("shop", topic, 11, 20) == [Recorded(2, True), Recorded(4, True)]
+        assert publish_as("shop", topic, 5) == [Recorded(-1, True)], "it was never published, and is below the last one"
+        topic = place.topic()
+
+
+def test_the_sequences_of_one_publisher_say_nothing_of_another_ones(place: Place) -> None:
+    topic = place.topic()
+    publish_as("shop", topic, 2**63 - 1, owner="stranger")
+    assert publish_as("shop", topic, 1, owner="shop.1") == [Recorded(1)]
+    assert publish_as("shop", place.topic(), 2, owner="shop.1") == [Recorded(2)]
+
+
+def test_a_producer_that_is_forgotten_begins_anew_also_after_a_crash(place: Place) -> None:
+    topic = place.topic()
+    publish_as("shop", topic, 2**63 - 1)
+    assert publish_as("shop", topic, 1) == [Recorded(-1, True)]
+    assert topic.forget_producer("shop", "another") == 0
+    assert topic.forget_producer("shop") == 1
+    again = place.topic()
+    assert publish_as("shop", again, 1) == [Recorded(1)]
+    (place.directory / again.lane / "producers").write_bytes(b"")
+    assert publish_as("shop", place.topic(), 1, 2) == [Recorded(1, True), Recorded(2)], "also from the records alone"
+
+
+def test_a_producer_in_excess_is_refused_until_another_one_of_its_owner_was_silent_for_long(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = place.topic()
     now = 1_700_000_000_000
     monkeypatch.setattr(topic_module, "unix_ms", lambda: now)
-    for number in range(MAX_TOPIC_PRODUCERS):
-        topic._producers.note(f"p{number}", 1, now + number)
+    for number in range(MAX_OWNER_PRODUCERS):
+        topic._producers.note(Producer("p", f"p{number}"), 1, number, now + number)
     with pytest.raises(SubscriptionError) as refused:
         publish_as("one.more", topic, 1)
     assert refused.value.code == "FULL"
     assert topic.log.end == 0, "it is not kept either"
+    assert publish_as("one.more", topic, 1, owner="q") == [Recorded(0)], "others have their own"
     now += int(TOPIC_PRODUCER_SECONDS * 1000)
-    assert publish_as("one.more", topic, 1) == [0]
+    assert publish_as("one.more", topic, 1) == [Recorded(1)]
+
+
+def test_owners_of_many_producers_leave_room_for_another_one(place: Place) -> None:
+    topic = place.topic()
+    for number in range(MAX_TOPIC_PRODUCERS):
+        topic._producers.note(Producer(f"owner{number % 4}", f"p{number}"), 1, number, unix_ms())
+    assert publish_as("shop", topic, 1, owner="late") == [Recorded(0)]
+    assert publish_as("shop", topic, 1, owner="late") == [Recorded(0, True)]
+    assert len(topic.described()["producers"]) == MAX_TOPIC_PRODUCERS
+
+
+def test_what_the_host_remembers_of_producers_fits_into_its_file(place: Place) -> None:
+    topic = place.topic()
+    for number in range(MAX_TOPIC_PRODUCERS):
+        for sequence in range(2**62, 2**62 + 20, 2):
+            topic._producers.note(Producer("o" * 128, f"{number:0128}"), sequence, 2**61 + sequence, unix_ms())
+    topic._save_producers()
+    assert len(place.topic().described()["producers"]) == MAX_TOPIC_PRODUCERS
 
 
 def test_subscriptions_are_bounded(place: Place) -> None:

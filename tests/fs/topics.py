@@ -7,6 +7,7 @@ from pathlib import Path
 
 from speed.fs.keyfile import write_key_file
 from speed.topics.catalogue import Catalogue
+from speed.topics.producers import Producer, Recorded
 from speed.topics.subscription import Terms
 from speed.topics.topic import Topic
 from speed.wire.topic import Head, encode
@@ -39,20 +40,20 @@ class Place:
             return made.make(name)
 
 
-def record(number: int, size: int = 0, sequence: int = 0) -> tuple[int, bytes]:
-    return sequence, encode(
-        Head(sequence=sequence), {"publisher": "p", "producer": "shop"}, pack([number, bytes(size)])
-    )
+def record(number: int, size: int = 0, sequence: int = 0, owner: str = "p", name: str = "shop") -> tuple[int, bytes]:
+    about = {"publisher": owner, "producer": name}
+    return sequence, encode(Head(sequence=sequence), about, pack([number, bytes(size)]))
 
 
 def publish(topic: Topic, *numbers: int, size: int = 0) -> list[int]:
     with topic.changed:
-        return topic.publish("", [record(number, size) for number in numbers])
+        return [one.offset for one in topic.publish(None, [record(number, size) for number in numbers])]
 
 
-def publish_as(producer: str, topic: Topic, *sequences: int) -> list[int]:
+def publish_as(name: str, topic: Topic, *sequences: int, owner: str = "p") -> list[Recorded]:
     with topic.changed:
-        return topic.publish(producer, [record(0, sequence=sequence) for sequence in sequences])
+        records = [record(0, sequence=sequence, owner=owner, name=name) for sequence in sequences]
+        return topic.publish(Producer(owner, name), records)
 
 
 def receive(topic: Topic, subscription: str = "billing", most: int = 100) -> list[tuple[int, int]]:

@@ -6,6 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 import speed
+from speed.topic_host import Offset
+
+
+def _shown(kept: Offset) -> dict[str, Any]:
+    return {"offset": int(kept), "duplicate": kept.duplicate}
 
 
 class Topics:
@@ -17,14 +22,14 @@ class Topics:
         self._consumer: speed.Consumer | None = None
         self._received: dict[int, speed.TopicMessage] = {}
 
-    def do_topic_publish(self, topic: str, payload: Any, after: float | None = None, **options: Any) -> int | None:
-        return self._node.topic(topic).publish(payload, deliver_after=after, **options)
+    def do_topic_publish(self, topic: str, payload: Any, after: float | None = None, **options: Any) -> dict[str, Any]:
+        return _shown(self._node.topic(topic).publish(payload, deliver_after=after, **options))
 
-    def do_topic_publish_batch(self, topic: str, payloads: list[Any], **options: Any) -> list[int | None]:
-        return self._node.topic(topic).publish_batch(payloads, **options)
+    def do_topic_publish_batch(self, topic: str, payloads: list[Any], **options: Any) -> list[dict[str, Any]]:
+        return [_shown(one) for one in self._node.topic(topic).publish_batch(payloads, **options)]
 
-    def do_topic_delete_key(self, topic: str, key: str) -> int | None:
-        return self._node.topic(topic).delete_key(key)
+    def do_topic_delete_key(self, topic: str, key: str) -> dict[str, Any]:
+        return _shown(self._node.topic(topic).delete_key(key))
 
     def do_topic_consume(
         self, topic: str, subscription: str, consumer: str = "", dead_letter: str | None = None, **terms: Any

@@ -28,7 +28,7 @@ heartbeat_seconds = 1.0
 [topics]
 publish = ["test", "client.*", "shop.*"]
 consume = ["test", "client.*", "billing.*"]
-manage = ["test"]
+manage = ["test", "client.*"]
 [[topic]]
 name = "orders"
 [[topic]]
@@ -126,10 +126,11 @@ def test_what_one_language_publishes_another_consumes(
     publisher, consumer = client(source), client(target)
     payload = {"id": 1, "amount": 20.5, "raw": b"\0\xff", "of": [None, True, "größe"]}
     said = {"key": "customer 7", "properties": {"source": "web"}, "producer": "shop", "sequence": 9}
-    assert publisher.ask("topic_publish", topic=topic, payload=payload, **said) == 0
-    assert publisher.ask("topic_publish", topic=topic, payload=payload, **said) is None
-    assert publisher.ask("topic_publish_batch", topic=topic, payloads=[1, None], keys=["a", None]) == [1, 2]
-    assert publisher.ask("topic_delete_key", topic=topic, key="a") == 3
+    assert publisher.ask("topic_publish", topic=topic, payload=payload, **said) == {"offset": 0, "duplicate": False}
+    assert publisher.ask("topic_publish", topic=topic, payload=payload, **said) == {"offset": 0, "duplicate": True}
+    batch = publisher.ask("topic_publish_batch", topic=topic, payloads=[1, None], keys=["a", None])
+    assert [one["offset"] for one in batch] == [1, 2]
+    assert publisher.ask("topic_delete_key", topic=topic, key="a")["offset"] == 3
     consumer.ask("topic_consume", topic=topic, subscription="billing", start="earliest")
     first, *others = received(consumer, 4)
     assert first == {
@@ -307,7 +308,7 @@ def test_what_a_client_may_not_or_cannot_is_told_by_its_code(
     with node.topic(topic).consumer("taken"):
         assert consuming(topic) == "TAKEN"
     assert agent.ask("topic_consume", topic=topic, subscription="taken", consumer="b-1") == "b-1"
-    assert agent.ask("topic_publish", topic=topic, payload=1) == 0  # nothing beside it was kept
+    assert agent.ask("topic_publish", topic=topic, payload=1)["offset"] == 0  # nothing beside it was kept
 
 
 def test_a_topic_that_is_full_refuses_every_publisher(client: Callable[[str], Agent], node: speed.Node) -> None:

@@ -18,7 +18,9 @@ from speed.topics.cluster import topic as topic_module
 from speed.topics.cluster.broker import Cluster
 from speed.topics.cluster.catalogue import ClusterTopics
 from speed.topics.cluster.feed import Feed
+from speed.topics.cluster.publisher import REPEATED
 from speed.topics.cluster.topic import ClusterTopic
+from speed.topics.producers import Producer
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.wire.topic import Head, decode, encode
 from speed.wire.value import pack
@@ -51,8 +53,11 @@ def one(value: object = 1, sequence: int = 0) -> tuple[int, bytes]:
     return sequence, encode(Head(sequence=sequence), {"publisher": "shop", "producer": "till"}, pack(value))
 
 
+TILL = Producer("shop", "till")
+
+
 def publish(topic: ClusterTopic, *values: object) -> list[int]:
-    return topic.publish("", [one(value) for value in values])
+    return [place.offset for place in topic.publish(None, [one(value) for value in values])]
 
 
 def received(topic: ClusterTopic, count: int, subscription: str = "s", consumer: str = "c") -> list[tuple[int, int]]:
@@ -89,7 +94,7 @@ def test_a_topic_whose_making_was_broken_off_gets_its_policies_when_it_is_used(
     found = topics.find(name)
     assert found.lane == "0" * 32
     assert server.admin("GET", f"{place}/properties")["speed.made"] == "true"
-    assert found.publish("till", [one(1, 7), one(2, 7)]) != [-1, -1]
+    assert found.publish(TILL, [one(1, 7), one(2, 7)]) != [REPEATED, REPEATED]
     topics.remove(name)
     assert code(lambda: topics.find(name)) == "UNKNOWN_TOPIC"
     assert code(lambda: topics.remove(name)) == "UNKNOWN_TOPIC"
@@ -142,27 +147,34 @@ def test_an_answer_that_nobody_understands_does_not_end_who_looks_after_topics(
 def test_messages_with_and_without_a_sequence_are_published_in_their_order(topic: ClusterTopic) -> None:
     """D-23."""
     batch = [one("a", 1), one("b"), one("c", 2), one("d", 2)]
-    offsets = topic.publish("till", batch)
-    assert offsets[3] == -1
+    recorded = topic.publish(TILL, batch)
+    assert recorded[3] == REPEATED
+    offsets = [place.offset for place in recorded]
     assert sorted(offsets[:3]) == offsets[:3]
     kept = [decode(stored.data).payload for stored in topic.read(topic.place("earliest"), 9)[1]]
     assert kept == [pack("a"), pack("b"), pack("c")]
 
 
+def test_the_sequences_of_one_owner_say_nothing_of_another_ones(topic: ClusterTopic) -> None:
+    """D-6, D-23."""
+    topic.publish(Producer("stranger", "till"), [one(1, 2**62)])
+    assert topic.publish(TILL, [one(2, 1)]) != [REPEATED]
+
+
 def test_a_topic_has_so_many_producers_at_once(topic: ClusterTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     """D-6."""
     monkeypatch.setattr(publisher_module, "MAX_TOPIC_PRODUCERS", 1)
-    topic.publish("till", [one(1, 1)])
-    assert code(lambda: topic.publish("other", [one(1, 1)])) == "FULL"
+    topic.publish(TILL, [one(1, 1)])
+    assert code(lambda: topic.publish(Producer("shop", "other"), [one(1, 1)])) == "FULL"
     topic._publisher.rest(0.0)
-    topic.publish("other", [one(1, 1)])
+    topic.publish(Producer("shop", "other"), [one(1, 1)])
 
 
 def test_a_message_that_the_cluster_does_not_take_is_refused_and_the_next_one_is_not(topic: ClusterTopic) -> None:
     """D-23."""
     large = one(bytes(5_300_000), 1)
-    assert code(lambda: topic.publish("till", [large])) == "INVALID_ARGUMENTS"
-    assert topic.publish("till", [one("small", 2)]) != [-1]
+    assert code(lambda: topic.publish(TILL, [large])) == "INVALID_ARGUMENTS"
+    assert topic.publish(TILL, [one("small", 2)]) != [REPEATED]
 
 
 def test_what_is_told_too_late_or_wrongly_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.message.errors import AwayError
 
 Make = Callable[..., speed.Node]
 PATIENCE = 30.0
@@ -153,3 +154,48 @@ def test_a_closed_node_takes_no_handler(node: Make) -> None:
     billing.close()
     with pytest.raises(speed.NodeClosedError):
         billing.on_batch(lambda messages: None)
+
+
+@pytest.mark.parametrize("on_error", ["dead-letter", "retry", "drop"])
+def test_one_message_that_cannot_be_handled_is_given_up_alone(node: Make, on_error: str) -> None:
+    """S-17: it is delivered as often as it may be, the last time alone, and no other message suffers."""
+    billing = node("billing", allow=["analytics"], max_deliveries=3, on_error=on_error)
+    analytics = node("analytics")
+    seen: list[list[Any]] = []
+    handled: list[Any] = []
+    done = threading.Event()
+
+    def handle(messages: Sequence[speed.Message]) -> None:
+        payloads = [message.payload for message in messages]
+        seen.append(payloads)
+        if "poison" in payloads:
+            raise ValueError("cannot be handled")
+        handled.extend(payloads)
+        if "last" in payloads:
+            done.set()
+
+    analytics.wait_for("billing")
+    for payload in ("a", "poison", "b"):
+        analytics.send("billing", payload, ack=True)
+    billing.on_batch(handle)
+    analytics.send("billing", "last")
+    assert done.wait(PATIENCE)
+    assert sum("poison" in payloads for payloads in seen) == 3
+    assert ["poison"] in seen
+    assert handled == ["a", "b", "last"], "each once, in order"
+    counters = billing.stats()["counters"]
+    assert counters["messages_dropped" if on_error == "drop" else "dead_letters"] == 1
+
+
+def test_a_batch_that_needs_what_is_away_waits_and_nothing_of_it_is_given_up(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"], max_deliveries=2), node("analytics")
+    attempts: list[int] = []
+
+    def handle(messages: Sequence[speed.Message]) -> None:
+        attempts.append(len(messages))
+        if len(attempts) < 5:
+            raise AwayError("no room in the journal")
+
+    billing.on_batch(handle)
+    analytics.send("billing", "kept", ack=True, timeout=PATIENCE)
+    assert attempts == [1] * 5

@@ -63,7 +63,7 @@ class World:
 
     def record(self, topic: str, messages: Sequence[dict[str, Any]], node: str = "shop") -> None:
         with self.catalogue.lock:
-            self.catalogue.find(topic).publish("", [Encoder(node, "").record(one) for one in messages])
+            self.catalogue.find(topic).publish(None, [Encoder(node, "").record(one) for one in messages])
 
     def lane(self, topic: str) -> str:
         return self.catalogue.find(topic).lane

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.topic_host import Offset
 from tests.vectors import case_name, load, value_of
 
 pytestmark = pytest.mark.system
@@ -18,12 +19,17 @@ CASES = load("topics")["conversations"]
 SERVICES = ("publish", "subscribe", "receive", "acknowledge", "reject", "leave", "read", "describe")
 
 
+def _begun(*, lane: str, epoch: int, offsets: list[int], **_: Any) -> dict[str, Any]:
+    return {"lane": lane, "epoch": epoch, "begun": offsets}
+
+
 class ScriptedHost:
     """A node that answers as a step says, and notes what it was asked beside that."""
 
     def __init__(self, node: speed.Node) -> None:
         self.expected: deque[dict[str, Any]] = deque()
         self.surprises: list[Any] = []
+        node.register("topics.begin", _begun)
         for name in SERVICES:
             node.register(f"topics.{name}", self._answer)
 
@@ -46,15 +52,15 @@ class Program:
         self._consumer: speed.Consumer
         self._reader: speed.Reader
 
-    def publish(self, payload: Any, **options: Any) -> int | None:
+    def publish(self, payload: Any, **options: Any) -> dict[str, Any]:
         options["deliver_at_ms"] = options.pop("due_ms", None)
-        return self._topic.publish(value_of(payload), **options)
+        return _told(self._topic.publish(value_of(payload), **options))
 
-    def publish_batch(self, payloads: Any, **options: Any) -> list[int | None]:
-        return self._topic.publish_batch(value_of(payloads), **options)
+    def publish_batch(self, payloads: Any, **options: Any) -> list[dict[str, Any]]:
+        return [_told(one) for one in self._topic.publish_batch(value_of(payloads), **options)]
 
-    def delete_key(self, key: str) -> int | None:
-        return self._topic.delete_key(key)
+    def delete_key(self, key: str) -> dict[str, Any]:
+        return _told(self._topic.delete_key(key))
 
     def consumer(self, ack_timeout_ms: int = 0, **terms: Any) -> None:
         self._consumer = self._topic.consumer(**terms, ack_timeout=ack_timeout_ms / 1000)
@@ -87,6 +93,10 @@ class Program:
         self._received.append(message)
         seen = {name: getattr(message, name) for name in SEEN}
         return {**seen, "origin": None if message.origin is None else list(message.origin)}
+
+
+def _told(kept: Offset) -> dict[str, Any]:
+    return {"offset": int(kept), "duplicate": kept.duplicate}
 
 
 class Latecomer:
@@ -160,7 +170,8 @@ def expected(step: dict[str, Any]) -> dict[str, Any]:
     if "raises" in step:
         return {"raises": step["raises"]}
     gives = step["gives"]
-    return {"gives": {**gives, "payload": value_of(gives["payload"])} if isinstance(gives, dict) else gives}
+    has_payload = isinstance(gives, dict) and "payload" in gives
+    return {"gives": {**gives, "payload": value_of(gives["payload"])} if has_payload else gives}
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)

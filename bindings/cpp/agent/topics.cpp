@@ -12,7 +12,7 @@ std::optional<std::string> key_of(const Json& json) {
   return json.is_null() ? std::nullopt : std::optional(json.get<std::string>());
 }
 
-Json shown(const std::optional<std::int64_t>& offset) { return offset ? Json(*offset) : Json(); }
+Json shown(const speed::Kept& kept) { return {{"offset", kept.offset}, {"duplicate", kept.duplicate}}; }
 
 speed::SubscriptionType type_of(const std::string& name) {
   if (name == "failover") return speed::SubscriptionType::failover;
@@ -56,6 +56,7 @@ Json Topics::publish(const Json& command) {
   options.key = key_of(command.value("key", Json()));
   options.properties = command.value("properties", options.properties);
   options.producer = given(command, "producer");
+  options.owner = given(command, "owner");
   options.sequence = command.value("sequence", std::uint64_t{0});
   options.timeout = timeout_of(command, 30);
   if (command.contains("after")) options.deliver_after = speed::Seconds(command["after"].get<double>());
@@ -69,11 +70,9 @@ Json Topics::publish_batch(const Json& command) {
   options.sequence = command.value("sequence", std::uint64_t{0});
   std::vector<speed::Value> payloads;
   for (const Json& payload : command.at("payloads")) payloads.push_back(value_of(payload));
-  Json offsets = Json::array();
-  for (const auto& offset : node_.topic(given(command, "topic")).publish_batch(payloads, options)) {
-    offsets.push_back(shown(offset));
-  }
-  return offsets;
+  Json all = Json::array();
+  for (const auto& kept : node_.topic(given(command, "topic")).publish_batch(payloads, options)) all.push_back(shown(kept));
+  return all;
 }
 
 Json Topics::delete_key(const Json& command) {

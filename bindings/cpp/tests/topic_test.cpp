@@ -61,6 +61,11 @@ class ScriptedHost {
     for (const char* name : {"publish", "subscribe", "receive", "acknowledge", "reject", "leave", "read", "describe"}) {
       node.serve(std::string("topics.") + name, [this](const Request& request) { return answer(request); });
     }
+    node.serve("topics.begin", [](const Request& request) -> Response {
+      return {{"lane", request.get<std::string>("lane")},
+              {"epoch", request.get<std::int64_t>("epoch")},
+              {"begun", request.get<Array>("offsets")}};
+    });
   }
 
   void expect(const Json& exchanges) {
@@ -143,7 +148,7 @@ class Program {
 
  private:
   static Json told(Json gives) {
-    if (gives.is_object()) gives["payload"] = nullptr;
+    if (gives.is_object() && gives.contains("payload")) gives["payload"] = nullptr;
     return gives;
   }
 
@@ -162,7 +167,7 @@ class Program {
     throw std::invalid_argument(does);
   }
 
-  static Json shown(const std::optional<std::int64_t>& offset) { return offset ? Json(*offset) : Json(); }
+  static Json shown(const Kept& kept) { return {{"offset", kept.offset}, {"duplicate", kept.duplicate}}; }
 
   static PublishOptions publishing(const Json& given) {
     PublishOptions options;
@@ -181,11 +186,9 @@ class Program {
     }
     options.producer = given.value("producer", "");
     options.sequence = given.value("sequence", std::uint64_t{0});
-    Json offsets = Json::array();
-    for (const auto& offset : topic_.publish_batch(value_of(given["payloads"]).as<Array>(), options)) {
-      offsets.push_back(shown(offset));
-    }
-    return offsets;
+    Json all = Json::array();
+    for (const auto& kept : topic_.publish_batch(value_of(given["payloads"]).as<Array>(), options)) all.push_back(shown(kept));
+    return all;
   }
 
   static ConsumerOptions terms(const Json& given) {
@@ -265,7 +268,7 @@ std::vector<std::size_t> writes_of(Node& host, Node& client, const std::vector<V
   host.serve("topics.publish", [&](const Request& request) -> Response {
     const auto messages = request.get<Array>("messages");
     writes.push_back(messages.size());
-    return {{"lane", "x"}, {"offsets", std::vector<std::int64_t>(messages.size(), 7)}};
+    return {{"lane", "x"}, {"offsets", std::vector<std::int64_t>(messages.size(), 7)}, {"repeated", Array()}};
   });
   EXPECT_EQ(client.topic("orders").publish_batch(payloads).size(), payloads.size());
   host.close();
@@ -286,7 +289,7 @@ TEST_F(TopicClient, what_is_due_later_says_when) {
   std::int64_t due = 0;
   hosting_.serve("topics.publish", [&](const Request& request) -> Response {
     due = request.get<Array>("messages")[0]["due_ms"].as<std::int64_t>();
-    return {{"lane", "x"}, {"offsets", Array{Value(0)}}};
+    return {{"lane", "x"}, {"offsets", Array{Value(0)}}, {"repeated", Array()}};
   });
   const std::int64_t before = fs::unix_ms();
   billing_.topic("orders").publish(Value(1), {.deliver_after = 1min});
@@ -356,6 +359,82 @@ TEST_F(TopicClient, a_consumer_that_is_closed_while_it_joins_again_has_left_in_t
   waits.join();
   hosting_.close();
   EXPECT_EQ(asked, (std::vector<std::string>{"subscribe", "leave", "subscribe", "leave"}));
+}
+
+// A subscription with four messages; who seeks gives it another epoch.
+struct FourMessages {
+  explicit FourMessages(Node& node) {
+    node.serve("topics.subscribe", [](const Request&) -> Response { return {{"lane", "x"}, {"epoch", 1}, {"cursor", 0}}; });
+    node.serve("topics.leave", [](const Request&) { return Response(Value(Map())); });
+    node.serve("topics.receive", [this](const Request&) -> Response { return answer(); });
+    node.serve("topics.begin", [this](const Request& request) -> Response {
+      const auto offsets = request.get<std::vector<std::int64_t>>("offsets");
+      const std::lock_guard guard(lock);
+      begun.push_back(offsets);
+      const bool is_now = request.get<std::int64_t>("epoch") == epoch;
+      return {{"lane", "x"}, {"epoch", epoch}, {"begun", is_now ? offsets : std::vector<std::int64_t>()}};
+    });
+    node.serve("topics.acknowledge", [this](const Request& request) -> Response {
+      const std::lock_guard guard(lock);
+      const std::uint64_t count = request.get<std::int64_t>("epoch") == epoch ? 1 : 0;
+      return {{"acknowledged", count}, {"stale", 1 - count}, {"lane", "x"}, {"epoch", epoch}};
+    });
+  }
+
+  Response answer() {
+    const std::lock_guard guard(lock);
+    Array rows;
+    for (std::int64_t offset = 0; offset < 4; ++offset) {
+      rows.emplace_back(Array{Value(offset), Value(1), Value(0), Value(record)});
+    }
+    return {{"lane", "x"}, {"epoch", epoch}, {"batch", 1}, {"messages", rows}};
+  }
+
+  void seek() {
+    const std::lock_guard guard(lock);
+    ++epoch;
+  }
+
+  const Bytes record = bytes_of(cases("topics", "records_valid").front()["hex"]);
+  std::mutex lock;
+  std::int64_t epoch = 1;
+  std::vector<std::vector<std::int64_t>> begun;
+};
+
+TEST_F(TopicClient, what_was_fetched_before_a_seek_is_not_handed_out) {
+  FourMessages host(hosting_);
+  Consumer consumer = billing_.topic("orders").consumer("billing");
+  const TopicMessage before = consumer.receive(soon).value();
+  host.seek();
+  EXPECT_EQ(consumer.acknowledge(before), 0U);
+  const TopicMessage after = consumer.receive(soon).value();
+  EXPECT_EQ(after.offset, 0);
+  EXPECT_EQ(after.epoch, 2);
+  EXPECT_EQ(consumer.acknowledge({before, after}), 1U);
+  consumer.close();
+  hosting_.close();
+}
+
+TEST_F(TopicClient, the_host_is_told_of_each_message_before_the_program_gets_it) {
+  FourMessages host(hosting_);
+  Consumer consumer = billing_.topic("orders").consumer("billing");
+  for (std::int64_t offset = 0; offset < 4; ++offset) {
+    EXPECT_EQ(consumer.receive(soon).value().offset, offset);
+    const std::lock_guard guard(host.lock);
+    std::int64_t last = 0;
+    for (const auto& offsets : host.begun) last = std::max(last, offsets.back());
+    EXPECT_GE(last, offset);
+  }
+  consumer.close();
+  hosting_.close();
+}
+
+TEST_F(TopicClient, who_has_no_grant_is_refused_at_once) {
+  const double began = fs::monotonic_seconds();
+  Node nobody("nobody", root_.options({"speedd.topics"}));
+  EXPECT_THROW(nobody.topic("orders").publish(Value(1)), AccessDeniedError);
+  EXPECT_THROW(nobody.topic("orders").consumer("billing"), AccessDeniedError);
+  EXPECT_LT(fs::monotonic_seconds() - began, 5.0) << "it waited for a host that has only just begun";
 }
 
 TEST_F(TopicClient, a_consumer_leaves_when_it_goes_or_is_replaced) {

@@ -47,14 +47,16 @@ def check_topic_rows(schema: StructType) -> None:
 class TopicRows:
     """Publishes the rows of one partition."""
 
-    def __init__(self, topic: Topic, producer: str, epoch: int, timeout_seconds: float) -> None:
-        self._topic, self._producer, self._timeout_seconds = topic, producer, timeout_seconds
+    def __init__(self, topic: Topic, producer: str, owner: str, epoch: int, timeout_seconds: float) -> None:
+        """``owner``: the family of all nodes that a task may run under."""
+        self._topic, self._timeout_seconds = topic, timeout_seconds
+        self._named = {"producer": producer, "owner": owner}
         self._first = epoch * _ROWS_OF_EPOCH + 1
         self.rows = 0
 
     def publish(self, batch: pa.RecordBatch) -> None:
         """Raises what ``Topic.publish`` raises, and UnserialisableError, which names the row."""
-        self._topic.publish_all(self._messages(batch), producer=self._producer, timeout=self._timeout_seconds)
+        self._topic.publish_all(self._messages(batch), timeout=self._timeout_seconds, **self._named)
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         for row in values_of(batch, self.rows):

@@ -102,9 +102,8 @@ def _publish(
     assert options.durable_topic is not None
     node.wait_for(options.host, timeout=options.timeout_seconds)
     producer = f"spark.{sha256(f'{kind} {run}'.encode()).hexdigest()[:32]}.{_task().partitionId()}"
-    rows = TopicRows(
-        node.topic(options.durable_topic, host=options.host), producer, int(epoch), options.timeout_seconds
-    )
+    topic = node.topic(options.durable_topic, host=options.host)
+    rows = TopicRows(topic, producer, options.settings.prefix, int(epoch), options.timeout_seconds)
     for batch in batches:
         rows.publish(batch)
     return Written(rows.rows)

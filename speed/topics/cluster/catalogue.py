@@ -151,7 +151,7 @@ class ClusterTopics:
             self._broker.admin.delete(name, force="true")
 
     def _bury(self, name: str, letter: bytes) -> None:
-        self.find(name).publish("", [(0, letter)])
+        self.find(name).publish(None, [(0, letter)])
 
     def _tell(self, name: str) -> None:
         self.told(name)

@@ -69,7 +69,7 @@ class Feed(Group):
             receiver_queue_size=QUEUE,
         )
 
-    def begin(self, told: Callable[[], None]) -> None:
+    def start(self, told: Callable[[], None]) -> None:
         """Take in what comes; ``told`` is called, with the lock, when something has."""
         self._told = told
         self._thread.start()

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from speed.topics.cluster.broker import OPERATION_SECONDS, Broker
 from speed.topics.cluster.places import Place
 from speed.topics.cluster.records import Outgoing
+from speed.topics.producers import Producer, Recorded
 from speed.topics.subscription import SubscriptionError
-from speed.wire.limits import MAX_TOPIC_BATCH, MAX_TOPIC_PRODUCERS
+from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_TOPIC_BATCH, MAX_TOPIC_PRODUCERS
 
 if TYPE_CHECKING:
     import pulsar
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 60.0
 """After which a producer is closed: another host may use its name then."""
 MOST_PENDING = 64 * MAX_TOPIC_BATCH
-REPEATED = -1
-"""The offset of a message that is there already."""
+REPEATED = Recorded(-1, is_repeated=True)
+"""A message that is there already: the cluster does not say where."""
+
+
+def native_name(producer: Producer) -> str:
+    """Under which Pulsar knows it: nobody has the sequences of another owner (D-23)."""
+    return f"{producer.owner}/{producer.name}"
 
 
 class _Producer:
@@ -42,14 +48,15 @@ class Publisher:
         self._lock = threading.Lock()
         self._producers: dict[str, _Producer] = {}
 
-    def publish(self, name: str, messages: Sequence[Outgoing]) -> list[int]:
-        """Returns their offsets, -1 for a repetition. Those with a sequence are sent under ``name``."""
-        offsets: list[int] = []
+    def publish(self, producer: Producer | None, messages: Sequence[Outgoing]) -> list[Recorded]:
+        """Returns where they are. Those with a sequence are sent under the name of ``producer``."""
+        name = native_name(producer) if producer is not None else ""
+        recorded: list[Recorded] = []
         for is_numbered, run in groupby(messages, key=lambda one: bool(name and one.sequence)):
-            offsets += self._sent(name if is_numbered else "", list(run))
-        return offsets
+            recorded += self._sent(name if is_numbered else "", list(run))
+        return recorded
 
-    def _sent(self, name: str, messages: list[Outgoing]) -> list[int]:
+    def _sent(self, name: str, messages: list[Outgoing]) -> list[Recorded]:
         with self._broker.asked():
             producer = self._opened(name)
             producer.used = time.monotonic()
@@ -61,7 +68,7 @@ class Publisher:
                     self._drop(name, producer)  # what it knows of its last sequence may be too old
                 raise
 
-    def _send(self, native: pulsar.Producer, name: str, messages: list[Outgoing]) -> list[int]:
+    def _send(self, native: pulsar.Producer, name: str, messages: list[Outgoing]) -> list[Recorded]:
         """All but repetitions, at once; waits until all are kept."""
         seen = native.last_sequence_id() if name else 0
         sending = _Sending()
@@ -73,17 +80,24 @@ class Publisher:
         failure = sending.failure()
         if failure:
             raise self._broker.refusal(failure)
-        return [sending.kept[place].offset if place in sending.kept else REPEATED for place in range(len(messages))]
+        kept = sending.kept
+        return [Recorded(kept[place].offset) if place in kept else REPEATED for place in range(len(messages))]
 
     def _opened(self, name: str) -> _Producer:
         with self._lock:
             found = self._producers.get(name)
             if found is None:
-                if len(self._producers) >= MAX_TOPIC_PRODUCERS:
-                    text = f"{MAX_TOPIC_PRODUCERS} producers published to the topic lately: use fewer names"
-                    raise SubscriptionError("FULL", text)
+                self._check_room(name)
                 found = self._producers[name] = _Producer(self._native(name))
             return found
+
+    def _check_room(self, name: str) -> None:
+        """Each owner has a bound of its own, so that none takes the names of others."""
+        owner = name.partition("/")[0]
+        own = sum(1 for one in self._producers if one.partition("/")[0] == owner)
+        if own >= MAX_OWNER_PRODUCERS or len(self._producers) >= MAX_TOPIC_PRODUCERS:
+            text = f"{own} producers of {owner or 'the topic'} published to the topic lately: use fewer names"
+            raise SubscriptionError("FULL", text)
 
     def _native(self, name: str) -> pulsar.Producer:
         return self._broker.client.create_producer(

@@ -15,7 +15,7 @@ from speed.wire.value import pack, unpack
 
 OWN = "speed."
 """How the names of the host's own properties begin."""
-_TEXTS = ("publisher", "producer")
+_TEXTS = ("publisher", "producer", "owner")
 _NUMBERS = ("sequence", "due", "attempts")
 MAX_NUMBER = (1 << 63) - 1
 

@@ -16,9 +16,10 @@ from speed.topics.cluster.places import Place
 from speed.topics.cluster.publisher import Publisher
 from speed.topics.cluster.reading import Readings
 from speed.topics.cluster.records import outgoing
-from speed.topics.group import Group, Message, Stored, steady_ms
+from speed.topics.group import Group, Message, Stored, new_epoch, steady_ms
+from speed.topics.producers import Producer, Recorded
 from speed.topics.subscription import Subscription, SubscriptionError, Terms, wrong
-from speed.wire.limits import MAX_SUBSCRIPTIONS, TOPIC_WAIT_SECONDS
+from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
 
 READ_SECONDS = 0.05
 """How often who reads without a subscription looks for what is new."""
@@ -55,19 +56,25 @@ class ClusterTopic:
         self._feeds: dict[str, Feed] = {}
         self._attempts: dict[str, Mapping[int, int]] = {}
         """Of subscriptions whose feeds were closed."""
+        self._epochs: dict[str, int] = {}
+        """Of subscriptions that began anew here."""
         self.changes = 0
 
     # --- publishing and reading ---
 
-    def publish(self, producer: str, messages: Sequence[tuple[int, bytes]]) -> list[int]:
-        """Record (sequence, bytes) of each; returns their offsets, -1 for a repetition."""
+    def publish(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+        """Record (sequence, bytes) of each; returns where they are."""
         made = [outgoing(record) for _, record in messages]
         if producer and not self._settings.deduplicates and any(one.sequence for one in made):
             text = f"topic {self.name!r} does not recognise repetitions: enable its deduplication in Pulsar"
             raise SubscriptionError("UNSUPPORTED", text)
-        offsets = self._publisher.publish(producer, made)
+        recorded = self._publisher.publish(producer, made)
         self._told(self.name)
-        return offsets
+        return recorded
+
+    def forget_producer(self, name: str, owner: str = "") -> int:
+        """Pulsar keeps what it knows of a producer until that was silent for as long as it is told."""
+        raise SubscriptionError("UNSUPPORTED", "a cluster forgets no producer: publish under another name")
 
     def read(self, start: int, most: int) -> tuple[int, list[Stored]]:
         """Messages from an offset on, and the offset behind them."""
@@ -153,8 +160,9 @@ class ClusterTopic:
         _, end = self._bounds(internal)
         machine = Dealing(terms, _cursor(internal, name), end, self._attempts.pop(name, {}))
         feed = Feed(self._broker, self.name, name, machine, self._changed)
+        feed.epoch = self._epochs.get(name, 0)
         self._feeds[name] = feed
-        feed.begin(self.wake)
+        feed.start(self.wake)
         return feed
 
     def group(self, name: str) -> Group:
@@ -179,10 +187,23 @@ class ClusterTopic:
             return None
         return feed
 
-    def receive(self, group: Group, consumer: str, most: int, got: int) -> tuple[int, list[Message]]:
+    def begin(self, group: Group, consumer: str, offsets: Sequence[int]) -> list[int]:
+        """The program gets these now. Returns those that the consumer still has."""
+        with self._changed:
+            return group.begin(self, consumer, offsets)
+
+    def receive(
+        self,
+        group: Group,
+        consumer: str,
+        most: int,
+        got: int,
+        begun: int | None = None,
+        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+    ) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer."""
         with self._changed:
-            number, messages = group.receive(self, consumer, most, got)
+            number, messages = group.receive(self, consumer, most, got, begun, most_bytes)
             if not messages and isinstance(group, Feed) and group.trouble is not None:
                 raise group.trouble
             return number, messages
@@ -268,6 +289,7 @@ class ClusterTopic:
         offset = self.place(to)
         position = _LATEST if to == "latest" else _position(offset)
         with self._opening:
+            self._epochs[name] = new_epoch()
             before = self._feeds.pop(name, None)
             if before is not None:
                 before.end()
@@ -331,6 +353,7 @@ class ClusterTopic:
                 for name, one in stats["subscriptions"].items()
                 if one.get("isDurable", True)
             ],
+            "producers": [],
             "damaged": [],
         }
 
@@ -345,6 +368,7 @@ class ClusterTopic:
                 "backlog": found["msgBacklog"],
                 "in_flight": machine.in_flight,
                 "waiting": machine.unacknowledged - machine.in_flight,
+                "delayed": machine.delayed,
                 "full": not machine.room,
                 "dead": len(machine.dead()),
                 "dead_letter": terms.dead_letter,

@@ -54,7 +54,7 @@ class Host:
         if service in self.failing:
             raise self.failing[service]
         if service == "publish":
-            return {"lane": LANE, "offsets": list(range(len(arguments["messages"])))}
+            return {"lane": LANE, "offsets": list(range(len(arguments["messages"]))), "repeated": []}
         return {"lane": LANE, "cursor": 0, "next": 0, "batch": 1, "messages": self._rows(service)}
 
     def _rows(self, service: str) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 // Threads: a Topic and a Consumer are for all threads, a Reader is for one at a time. They may outlive the node: then they throw
 // NodeClosedError.
 // Errors: what `Node::call` throws, and ApplicationError with the host's own codes: UNKNOWN_TOPIC, UNKNOWN_SUBSCRIPTION, TAKEN,
-// FULL, DAMAGED, DENIED, NOT_WRITTEN (to try again is right).
+// FULL, DAMAGED, DENIED, STORAGE (the root is full), NOT_WRITTEN (to try again is right).
 #pragma once
 
 #include <cstdint>
@@ -68,6 +68,7 @@ struct TopicMessage {
   std::int64_t recorded_at_ms = 0;                // Unix time
   std::uint32_t attempts = 0;  // how often it was delivered to its subscription, this time included; 0 for readers
   std::string lane;            // of its topic, as the host calls it: a topic that is made anew has another one
+  std::int64_t epoch = 0;      // of its subscription: one that began anew, by a seek, has another one
   std::string producer;        // what its publisher gave for recognising repetitions, as the next
   std::uint64_t sequence = 0;
   bool is_tombstone = false;         // its key has no value any more
@@ -78,6 +79,13 @@ struct TopicMessage {
   bool redelivered() const noexcept { return attempts > 1; }
 };
 
+// Where a published message is kept.
+struct Kept {
+  std::int64_t offset = -1;  // of a repetition that of the message that is kept; -1 if the host does not remember it
+  bool duplicate = false;    // it was there before: nothing was kept again
+  friend bool operator==(const Kept&, const Kept&) = default;
+};
+
 struct PublishOptions {
   std::optional<std::string> key = {};
   std::map<std::string, std::string> properties = {};
@@ -85,8 +93,10 @@ struct PublishOptions {
   std::optional<Seconds> deliver_after = {};
   std::optional<Instant> deliver_at = {};
   // With both, a message whose sequence is not above the last one of this producer is a repetition, and not kept again:
-  // after an error, publishing again under the same sequence is safe.
+  // after an error, publishing again under the same sequence is safe. Each node has producers of its own; `owner` is a family
+  // that this node is in, whose nodes share them: "shop" for "shop.1" and "shop.2".
   std::string producer = {};
+  std::string owner = {};
   std::uint64_t sequence = 0;
   Seconds timeout{30};
 };
@@ -95,6 +105,7 @@ struct PublishBatchOptions {
   std::vector<std::optional<std::string>> keys = {};  // one for each message, or none at all; ConfigurationError
   std::map<std::string, std::string> properties = {};  // of each
   std::string producer = {};
+  std::string owner = {};
   std::uint64_t sequence = 0;  // of the first one; those behind it count on
   Seconds timeout{30};         // of each write
 };
@@ -146,8 +157,9 @@ class Consumer {
   // when it is back.
   std::optional<TopicMessage> receive(std::optional<Seconds> timeout = std::nullopt);
 
-  // These are handled, and do not come again. How many were not acknowledged before. InvalidArgumentsError for messages of
-  // another topic, ConfigurationError for none. After another error, trying again is right.
+  // These are handled, and do not come again. How many were not acknowledged before; messages from before a seek, or from
+  // before the topic was made anew, count as none. InvalidArgumentsError for messages of another topic, ConfigurationError for
+  // none. After another error, trying again is right.
   std::uint64_t acknowledge(const TopicMessage& message);
   std::uint64_t acknowledge(const std::vector<TopicMessage>& messages);
   // All up to this one are handled; for exclusive and failover, else InvalidArgumentsError.
@@ -191,17 +203,14 @@ class Topic {
   const std::string& name() const;
   const std::string& host() const;
 
-  // Publishes one message: it is kept when this returns. Its offset; null for a repetition.
-  std::optional<std::int64_t> publish(const Value& payload, const PublishOptions& options = {}) const;
-  std::optional<std::int64_t> publish(const Map& payload, const PublishOptions& options = {}) const {
-    return publish(Value(payload), options);
-  }
-  // Publishes many in their order, up to 1,000 or 4 MiB in one write. Their offsets. On an error those before the write
-  // that failed are kept: with a producer, publish all again.
-  std::vector<std::optional<std::int64_t>> publish_batch(const std::vector<Value>& payloads,
-                                                         const PublishBatchOptions& options = {}) const;
+  // Publishes one message: it is kept when this returns.
+  Kept publish(const Value& payload, const PublishOptions& options = {}) const;
+  Kept publish(const Map& payload, const PublishOptions& options = {}) const { return publish(Value(payload), options); }
+  // Publishes many in their order, up to 1,000 or 4 MiB in one write. On an error those before the write that failed are
+  // kept: with a producer, publish all again.
+  std::vector<Kept> publish_batch(const std::vector<Value>& payloads, const PublishBatchOptions& options = {}) const;
   // Publishes a tombstone: this key has no value any more.
-  std::optional<std::int64_t> delete_key(const std::string& key, Seconds timeout = Seconds(30)) const;
+  Kept delete_key(const std::string& key, Seconds timeout = Seconds(30)) const;
 
   // Joins a subscription, which is made if it is not there. UnknownNodeError, NodeLeftError, CallTimeoutError once the host
   // was away for the timeout.

@@ -45,23 +45,34 @@ std::int64_t due_ms(const PublishOptions& options) {
   return options.deliver_at ? std::chrono::floor<milliseconds>(*options.deliver_at).time_since_epoch().count() : 0;
 }
 
-using Offsets = std::vector<std::optional<std::int64_t>>;
+// Who publishes, and how long the host may take.
+struct Publisher {
+  const std::string& producer;
+  const std::string& owner;
+  Seconds timeout;
+};
 
-// Publishes by one write; appends the offsets.
-void publish(const runtime::TopicHost& host, Array messages, const std::string& producer, Seconds timeout, Offsets& offsets) {
+// Publishes by one write; appends what came of each.
+void publish(const runtime::TopicHost& host, Array messages, const Publisher& publisher, std::vector<Kept>& kept) {
   Map asked{{"messages", std::move(messages)}};
-  if (!producer.empty()) asked.set("producer", producer);
-  const Value answer = host.ask("publish", asked, timeout);
+  if (!publisher.producer.empty()) asked.set("producer", publisher.producer);
+  if (!publisher.owner.empty()) asked.set("owner", publisher.owner);
+  const Value answer = host.ask("publish", asked, publisher.timeout);
+  const std::size_t first = kept.size();
   for (const auto offset : runtime::answered<std::vector<std::int64_t>>(answer, "offsets")) {
-    offsets.push_back(offset < 0 ? std::nullopt : std::optional(offset));
+    kept.push_back({offset, offset < 0});
+  }
+  for (const auto place : runtime::answered<std::vector<std::size_t>>(answer, "repeated")) {
+    if (place >= kept.size() - first) throw WireError("BAD_PAYLOAD", "the host's answer: a repetition of no message");
+    kept[first + place].duplicate = true;
   }
 }
 
-std::optional<std::int64_t> publish(const runtime::TopicHost& host, Map message, const std::string& producer, Seconds timeout) {
-  Offsets offsets;
-  publish(host, Array{Value(std::move(message))}, producer, timeout, offsets);
-  if (offsets.size() != 1) throw WireError("BAD_PAYLOAD", "the host's answer: not one offset for one message");
-  return offsets.front();
+Kept publish(const runtime::TopicHost& host, Map message, const Publisher& publisher) {
+  std::vector<Kept> kept;
+  publish(host, Array{Value(std::move(message))}, publisher, kept);
+  if (kept.size() != 1) throw WireError("BAD_PAYLOAD", "the host's answer: not one offset for one message");
+  return kept.front();
 }
 
 std::string name_of(SubscriptionType type) {
@@ -102,25 +113,27 @@ Topic::Topic(std::shared_ptr<const runtime::TopicHost> host) : host_(std::move(h
 const std::string& Topic::name() const { return host_->topic(); }
 const std::string& Topic::host() const { return host_->host(); }
 
-std::optional<std::int64_t> Topic::publish(const Value& payload, const PublishOptions& options) const {
+Kept Topic::publish(const Value& payload, const PublishOptions& options) const {
   Map message = outgoing(payload, {options.key, options.properties, due_ms(options), options.sequence});
-  return speed::publish(*host_, std::move(message), options.producer, options.timeout);
+  return speed::publish(*host_, std::move(message), {options.producer, options.owner, options.timeout});
 }
 
-std::optional<std::int64_t> Topic::delete_key(const std::string& key, Seconds timeout) const {
-  return speed::publish(*host_, {{"payload", Bytes()}, {"key", key}, {"tombstone", true}}, "", timeout);
+Kept Topic::delete_key(const std::string& key, Seconds timeout) const {
+  const std::string nobody;
+  return speed::publish(*host_, {{"payload", Bytes()}, {"key", key}, {"tombstone", true}}, {nobody, nobody, timeout});
 }
 
-Offsets Topic::publish_batch(const std::vector<Value>& payloads, const PublishBatchOptions& options) const {
+std::vector<Kept> Topic::publish_batch(const std::vector<Value>& payloads, const PublishBatchOptions& options) const {
   if (!options.keys.empty() && options.keys.size() != payloads.size()) {
     throw ConfigurationError("keys must be as many as the messages, or none: nullopt is for a message without one");
   }
   const std::optional<std::string> no_key;
-  Offsets offsets;
+  std::vector<Kept> kept;
+  const Publisher publisher{options.producer, options.owner, options.timeout};
   Array batch;
   std::size_t size = 0;
   const auto write = [&] {
-    if (!batch.empty()) speed::publish(*host_, std::exchange(batch, {}), options.producer, options.timeout, offsets);
+    if (!batch.empty()) speed::publish(*host_, std::exchange(batch, {}), publisher, kept);
     size = 0;
   };
   for (std::size_t at = 0; at < payloads.size(); ++at) {
@@ -133,7 +146,7 @@ Offsets Topic::publish_batch(const std::vector<Value>& payloads, const PublishBa
     size += bytes;
   }
   write();
-  return offsets;
+  return kept;
 }
 
 Consumer Topic::consumer(const std::string& subscription, const ConsumerOptions& options) const {

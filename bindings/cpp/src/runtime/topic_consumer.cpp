@@ -16,13 +16,17 @@ Array offsets_of(const std::vector<TopicMessage>& messages) {
   return offsets;
 }
 
-// The lane of all of them.
-const std::string& lane_of(const std::vector<TopicMessage>& messages) {
-  const auto is_other = [&](const TopicMessage& one) { return one.lane != messages.front().lane; };
-  if (messages.empty() || std::ranges::any_of(messages, is_other)) {
-    throw ConfigurationError("acknowledge messages of one topic, at least one");
+bool is_of_same_time(const TopicMessage& one, const TopicMessage& other) {
+  return one.lane == other.lane && one.epoch == other.epoch;
+}
+
+void check_topic(const std::vector<TopicMessage>& messages, const std::string& topic) {
+  if (messages.empty()) throw ConfigurationError("acknowledge messages, at least one");
+  for (const TopicMessage& one : messages) {
+    if (one.topic != topic) {
+      throw InvalidArgumentsError("this is a message of another topic, '" + one.topic + "': '" + topic + "' is consumed here");
+    }
   }
-  return messages.front().lane;
 }
 
 // Whether the host is away; what was asked may be asked again, then.
@@ -68,6 +72,7 @@ void TopicConsumer::join() {
   for (const Member& term : terms_) asked.set(term.key, term.value);
   host_->ask("subscribe", asked);
   got_ = 0;  // what was not handed out comes again
+  begun_ = 0;
   waiting_.clear();
 }
 
@@ -86,14 +91,15 @@ std::optional<TopicMessage> TopicConsumer::receive(std::optional<double> timeout
   const double began = fs::monotonic_seconds();
   const std::lock_guard guard(lock_);
   while (!is_closing()) {
-    if (!waiting_.empty()) {
-      TopicMessage message = std::move(waiting_.front());
-      waiting_.pop_front();
-      return message;
-    }
+    if (auto message = next()) return message;
     const double asked = fs::monotonic_seconds();
     const double left = timeout_seconds ? began + *timeout_seconds - asked : topic_wait_seconds;
-    if (fetch(std::clamp(left, 0.0, topic_wait_seconds))) continue;
+    if (!waiting_.empty()) {
+      begin();
+      if (begun_ > 0) continue;
+    } else if (fetch(std::clamp(left, 0.0, topic_wait_seconds))) {
+      continue;
+    }
     const double now = fs::monotonic_seconds();
     if (timeout_seconds && now >= began + *timeout_seconds) return std::nullopt;
     if (now - asked < topic_pause_seconds && topic_pause_seconds < left) pause();
@@ -101,15 +107,57 @@ std::optional<TopicMessage> TopicConsumer::receive(std::optional<double> timeout
   return std::nullopt;
 }
 
-bool TopicConsumer::fetch(double seconds) {
+std::optional<TopicMessage> TopicConsumer::next() {
+  if (begun_ == 0 || fs::monotonic_seconds() > fresh_until_) return std::nullopt;
+  const std::int64_t told = told_epoch_;
+  if (told != -1 && told != waiting_.front().epoch) return std::nullopt;
+  --begun_;
+  TopicMessage message = std::move(waiting_.front());
+  waiting_.pop_front();
+  return message;
+}
+
+template <class Ask>
+void TopicConsumer::ask_joined(Ask ask) {
   try {
-    const Seconds timeout(seconds + topic_grace_seconds);
-    if (is_away([&] { take(host_->ask("receive", question(seconds), timeout)); })) pause();
+    if (is_away(ask)) pause();
   } catch (const ApplicationError& error) {
     if (error.code() != "NOT_JOINED") throw;
     if (!is_closing()) join_again();
   }
+}
+
+bool TopicConsumer::fetch(double seconds) {
+  const Seconds timeout(seconds + topic_grace_seconds);
+  ask_joined([&] { take(host_->ask("receive", question(seconds), timeout)); });
   return !waiting_.empty();
+}
+
+void TopicConsumer::begin() {
+  window_ = begun_ > 0 ? 1 : std::min(2 * window_, topic_most_begun);
+  const std::size_t asked = std::min(std::max(window_, begun_), waiting_.size());
+  Map question = who();
+  question.set("lane", waiting_.front().lane);
+  question.set("epoch", waiting_.front().epoch);
+  question.set("offsets", offsets_of({waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(asked)}));
+  begun_ = 0;
+  ask_joined([&] { begun(host_->ask("begin", question, Seconds(topic_grace_seconds)), asked); });
+}
+
+// What the host does not know any more is gone.
+void TopicConsumer::begun(const Value& answer, std::size_t asked) {
+  TopicMessage now;
+  now.lane = answered<std::string>(answer, "lane");
+  now.epoch = answered<std::int64_t>(answer, "epoch");
+  told_epoch_ = -1;
+  if (!is_of_same_time(waiting_.front(), now)) return waiting_.clear();
+  const auto offsets = answered<std::vector<std::int64_t>>(answer, "begun");
+  const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(asked);
+  const auto is_gone = [&](const TopicMessage& one) { return std::ranges::find(offsets, one.offset) == offsets.end(); };
+  const auto rest = std::remove_if(waiting_.begin(), end, is_gone);
+  begun_ = static_cast<std::size_t>(rest - waiting_.begin());
+  waiting_.erase(rest, end);
+  fresh_until_ = fs::monotonic_seconds() + topic_fresh_seconds;
 }
 
 Map TopicConsumer::question(double seconds) const {
@@ -117,6 +165,7 @@ Map TopicConsumer::question(double seconds) const {
   asked.set("most", prefetch_);
   asked.set("got", got_);
   asked.set("wait_ms", static_cast<std::int64_t>(seconds * 1000));
+  asked.set("begin", 1);
   return asked;
 }
 
@@ -124,19 +173,45 @@ void TopicConsumer::take(const Value& answer) {
   std::vector<TopicMessage> messages = host_->messages(answer);
   got_ = answered<std::int64_t>(answer, "batch");
   std::ranges::move(messages, std::back_inserter(waiting_));
+  begun_ = std::min<std::size_t>(1, waiting_.size());
+  window_ = 1;
+  told_epoch_ = -1;
+  fresh_until_ = fs::monotonic_seconds() + topic_fresh_seconds;
 }
 
 // --- settling ---
 
+// One question for what was given between two seeks.
 std::uint64_t TopicConsumer::acknowledge(const std::vector<TopicMessage>& messages) const {
-  const Value answer = host_->ask(
-      "acknowledge", {{"subscription", subscription_}, {"lane", lane_of(messages)}, {"offsets", offsets_of(messages)}});
-  return answered<std::uint64_t>(answer, "acknowledged");
+  check_topic(messages, host_->topic());
+  std::vector<TopicMessage> left = messages;
+  std::uint64_t acknowledged = 0;
+  while (!left.empty()) {
+    std::vector<TopicMessage> others;
+    std::ranges::copy_if(left, std::back_inserter(others),
+                         [&](const TopicMessage& one) { return !is_of_same_time(one, left.front()); });
+    std::erase_if(left, [first = left.front()](const TopicMessage& one) { return !is_of_same_time(one, first); });
+    acknowledged += settle(left, false);
+    left = std::move(others);
+  }
+  return acknowledged;
 }
 
 std::uint64_t TopicConsumer::acknowledge_until(const TopicMessage& message) const {
-  const Value answer =
-      host_->ask("acknowledge", {{"subscription", subscription_}, {"lane", message.lane}, {"until", message.offset}});
+  check_topic({message}, host_->topic());
+  return settle({message}, true);
+}
+
+std::uint64_t TopicConsumer::settle(const std::vector<TopicMessage>& messages, bool until) const {
+  const TopicMessage& first = messages.front();
+  Map asked{{"subscription", subscription_}, {"lane", first.lane}, {"epoch", first.epoch}};
+  if (until) {
+    asked.set("until", first.offset);
+  } else {
+    asked.set("offsets", offsets_of(messages));
+  }
+  const Value answer = host_->ask("acknowledge", asked);
+  told_epoch_ = answered<std::int64_t>(answer, "epoch");
   return answered<std::uint64_t>(answer, "acknowledged");
 }
 

@@ -2,6 +2,7 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -31,6 +32,13 @@ class TopicConsumer {
   void join_again();
   bool fetch(double seconds);  // whether there were messages
   void take(const Value& answer);
+  std::optional<TopicMessage> next();
+  void begin();  // asks whether the program may have more of what is at hand: the host counts that
+  void begun(const Value& answer, std::size_t asked);
+  std::uint64_t settle(const std::vector<TopicMessage>& messages, bool until) const;
+  // Asks; joins again where the host does not know this consumer.
+  template <class Ask>
+  void ask_joined(Ask ask);
   void leave(const Array& unseen) noexcept;
   Map who() const;
   Map question(double seconds) const;
@@ -46,6 +54,13 @@ class TopicConsumer {
   std::mutex lock_;  // held by who receives; guards what follows
   std::deque<TopicMessage> waiting_;
   std::int64_t got_ = 0;  // the number of the last answer with messages that came
+  // How many of the first that wait the program may have now, how many it was to have at the last word of the host, and until
+  // when that counts.
+  std::size_t begun_ = 0;
+  std::size_t window_ = 1;
+  double fresh_until_ = 0;
+  // What an acknowledgement told of the subscription last; a seek makes it another one.
+  mutable std::atomic<std::int64_t> told_epoch_ = -1;
 
   mutable std::mutex closing_lock_;  // guards `closing_`
   std::condition_variable closed_;

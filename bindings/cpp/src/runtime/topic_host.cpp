@@ -61,7 +61,7 @@ Value TopicHost::ask(const std::string& service, const Map& arguments, Seconds t
 // False if the host goes on so: then it never allowed this node, or does no more.
 bool TopicHost::allows_again(double ends) const {
   const double left = ends - fs::monotonic_seconds();
-  if (left <= 0) return false;
+  if (left <= 0 || allows_others()) return false;
   try {
     node_->wait_for(host_, left);
     return true;
@@ -70,14 +70,23 @@ bool TopicHost::allows_again(double ends) const {
   }
 }
 
+// Whether it says whom it allows, and this node is not among them: to wait would change nothing.
+bool TopicHost::allows_others() const {
+  if (host_.find('@') != std::string::npos) return false;
+  const fs::EntryPtr entry = node_->context.registry->live(host_);
+  return entry != nullptr && !entry->allow.empty() && !fs::grants(*entry, node_->context.name);
+}
+
 std::vector<TopicMessage> TopicHost::messages(const Value& answer) const {
   const auto lane = answered<std::string>(answer, "lane");
+  const Value* const epoch = answer.get_if<Map>() == nullptr ? nullptr : answer.get_if<Map>()->find("epoch");
   std::vector<TopicMessage> found;
   try {
     for (const Value& row : answer.at("messages").items()) {
       found.push_back(message_of(row));
       found.back().topic = topic_;
       found.back().lane = lane;
+      if (epoch != nullptr) found.back().epoch = epoch->as<std::int64_t>();
     }
   } catch (const ConversionError& error) {
     throw WireError("BAD_PAYLOAD", std::string("a message of the host: ") + error.what());

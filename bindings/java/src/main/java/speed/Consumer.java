@@ -3,17 +3,22 @@ package speed;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import speed.errors.AccessDeniedException;
 import speed.errors.ApplicationException;
 import speed.errors.CallTimeoutException;
 import speed.errors.ConfigurationException;
+import speed.errors.InvalidArgumentsException;
 import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
@@ -47,6 +52,14 @@ public final class Consumer implements AutoCloseable {
     private final Deque<TopicMessage> waiting = new ArrayDeque<>();
     /** The number of the last answer with messages that came. */
     private long got;
+    /** How many of the first that wait the program may have now. */
+    private int begun;
+    /** How many it was to have at the last word of the host. */
+    private int window = 1;
+    /** Until when that counts. */
+    private long freshUntil;
+    /** What an acknowledgement told of the subscription last, which a seek makes another one; -1 since the host was asked. */
+    private final AtomicLong toldEpoch = new AtomicLong(-1);
     /** Open until this is closed. */
     private final CountDownLatch closing = new CountDownLatch(1);
 
@@ -105,6 +118,7 @@ public final class Consumer implements AutoCloseable {
         asked.putAll(terms);
         host.ask("subscribe", asked, Caller.CALL_TIMEOUT);
         got = 0; // what was not handed out comes again
+        begun = 0;
         waiting.clear();
     }
 
@@ -160,7 +174,10 @@ public final class Consumer implements AutoCloseable {
         receiving.lockInterruptibly();
         try {
             while (!isClosing()) {
-                TopicMessage next = waiting.isEmpty() ? asked(ends) : waiting.poll();
+                TopicMessage next = next();
+                if (next == null) {
+                    next = asked(ends);
+                }
                 if (next != null || TopicHost.until(ends).isZero()) {
                     return next;
                 }
@@ -176,17 +193,71 @@ public final class Consumer implements AutoCloseable {
         long moment = TopicHost.after(TopicHost.PAUSE);
         Duration left = TopicHost.until(ends);
         Duration wait = left.compareTo(TopicHost.WAIT) < 0 ? left : TopicHost.WAIT;
-        boolean isThere = TopicHost.interruptibly(() -> fetch(wait));
-        if (waiting.isEmpty() && (!isThere || !TopicHost.until(moment).isZero()) && !TopicHost.until(ends).isZero()) {
+        boolean isFetching = waiting.isEmpty();
+        boolean isThere = TopicHost.interruptibly(() -> isFetching ? fetch(wait) : begin());
+        if (waiting.isEmpty() && (!isThere || !TopicHost.until(moment).isZero()) && isFetching
+                && !TopicHost.until(ends).isZero()) {
             closing.await(TopicHost.PAUSE.toMillis(), TimeUnit.MILLISECONDS);
         }
+        return next();
+    }
+
+    /** The next one that the program may have; null if the host is to be asked. */
+    private TopicMessage next() {
+        long told = toldEpoch.get();
+        if (begun == 0 || TopicHost.until(freshUntil).isZero() || (told != -1 && told != waiting.peek().epoch())) {
+            return null;
+        }
+        begun--;
         return waiting.poll();
+    }
+
+    /** Asks whether the program may have more of what is at hand: the host counts that; false when it is away. */
+    private boolean begin() {
+        window = begun > 0 ? 1 : Math.min(2 * window, TopicHost.MOST_BEGUN);
+        int most = Math.max(window, begun);
+        List<TopicMessage> some = waiting.stream().limit(most).toList();
+        Map<String, Object> question = who();
+        question.put("lane", some.get(0).lane());
+        question.put("epoch", some.get(0).epoch());
+        question.put("offsets", offsets(some.stream()));
+        begun = 0;
+        return toldOr(() -> begun(host.ask("begin", question, TopicHost.GRACE), some));
+    }
+
+    /** What the host does not know any more is gone. */
+    private void begun(TopicHost.Answer answer, List<TopicMessage> some) {
+        toldEpoch.set(-1);
+        if (!some.get(0).isOfSameTime(answer.get("lane", String.class), answer.get("epoch", Long.class))) {
+            waiting.clear();
+            return;
+        }
+        Set<Long> offsets = new HashSet<>();
+        for (long offset : answer.get("begun", long[].class)) {
+            offsets.add(offset);
+        }
+        some.forEach(one -> waiting.poll());
+        List<TopicMessage> kept = some.stream().filter(one -> offsets.contains(one.offset())).toList();
+        for (int at = kept.size(); at > 0; at--) {
+            waiting.addFirst(kept.get(at - 1));
+        }
+        hear(kept.size());
+    }
+
+    private void hear(int count) {
+        begun = count;
+        freshUntil = TopicHost.after(TopicHost.FRESH);
     }
 
     /** Asks for messages; false when the host is away. */
     private boolean fetch(Duration wait) {
+        return toldOr(() -> take(host.ask("receive", question(wait), wait.plus(TopicHost.GRACE))));
+    }
+
+    /** Asks; joins again where the host does not know this consumer. False when it is away. */
+    private boolean toldOr(Runnable ask) {
         try {
-            return !isAway(() -> take(host.ask("receive", question(wait), wait.plus(TopicHost.GRACE))));
+            return !isAway(ask);
         } catch (ApplicationException error) {
             if (!error.code().equals("NOT_JOINED")) {
                 throw error;
@@ -200,6 +271,7 @@ public final class Consumer implements AutoCloseable {
         asked.put("most", prefetch);
         asked.put("got", got);
         asked.put("wait_ms", wait.toMillis());
+        asked.put("begin", 1);
         return asked;
     }
 
@@ -207,24 +279,38 @@ public final class Consumer implements AutoCloseable {
         List<TopicMessage> messages = host.messages(answer);
         got = answer.get("batch", Long.class);
         waiting.addAll(messages);
+        window = 1;
+        toldEpoch.set(-1);
+        hear(Math.min(1, waiting.size()));
     }
 
     // --- settling ---
 
     /**
-     * These are handled, and do not come again. After an error, trying again is right.
+     * These are handled, and do not come again. After an error, trying again is right. Messages from before a seek, or from
+     * before the topic was made anew, count as none.
      *
-     * @param messages of one topic, at least one
+     * @param messages at least one
      * @return how many were not acknowledged before
      * @throws ConfigurationException for none
      * @throws speed.errors.InvalidArgumentsException for messages of another topic
      */
     public long acknowledge(TopicMessage... messages) {
         List<TopicMessage> all = Stream.of(Given.value("messages", messages)).map(one -> Given.value("a message", one)).toList();
-        if (all.stream().map(TopicMessage::lane).distinct().count() != 1) {
-            throw new ConfigurationException("acknowledge messages of one topic, at least one");
+        if (all.isEmpty()) {
+            throw new ConfigurationException("acknowledge messages, at least one");
         }
-        return acknowledged(all.get(0).lane(), "offsets", offsets(all.stream()));
+        all.forEach(this::checkTopic);
+        return all.stream().collect(Collectors.groupingBy(one -> List.of(one.lane(), one.epoch()), LinkedHashMap::new,
+                Collectors.toList())).values().stream()
+                .mapToLong(some -> acknowledged(some.get(0), "offsets", offsets(some.stream()))).sum();
+    }
+
+    private void checkTopic(TopicMessage message) {
+        if (!message.topic().equals(host.topic())) {
+            throw new InvalidArgumentsException("this is a message of another topic, '" + message.topic() + "': '"
+                    + host.topic() + "' is consumed here");
+        }
     }
 
     /**
@@ -235,15 +321,20 @@ public final class Consumer implements AutoCloseable {
      * @throws speed.errors.InvalidArgumentsException for a subscription of another type, or a message of another topic
      */
     public long acknowledgeUntil(TopicMessage message) {
-        return acknowledged(Given.value("message", message).lane(), "until", message.offset());
+        checkTopic(Given.value("message", message));
+        return acknowledged(message, "until", message.offset());
     }
 
-    private long acknowledged(String lane, String which, Object offsets) {
+    /** Settles messages that were given between two seeks, of which {@code first} is one. */
+    private long acknowledged(TopicMessage first, String which, Object offsets) {
         Map<String, Object> asked = new LinkedHashMap<>();
         asked.put("subscription", subscription);
-        asked.put("lane", lane);
+        asked.put("lane", first.lane());
+        asked.put("epoch", first.epoch());
         asked.put(which, offsets);
-        return host.ask("acknowledge", asked, Caller.CALL_TIMEOUT).get("acknowledged", Long.class);
+        TopicHost.Answer answer = host.ask("acknowledge", asked, Caller.CALL_TIMEOUT);
+        toldEpoch.set(answer.get("epoch", Long.class));
+        return answer.get("acknowledged", Long.class);
     }
 
     /**

@@ -151,7 +151,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @return a topic
      */
     default Topic topic(String name, String host) {
-        return new Topic(this, this, name, host);
+        return new Topic(this, name, host);
     }
 
     // --- the node itself ---

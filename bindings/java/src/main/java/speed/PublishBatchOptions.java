@@ -14,14 +14,16 @@ import speed.wire.Given;
  * @param keys one for each message, null for one without; none at all for no keys
  * @param properties written beside each
  * @param producer a name for recognising repetitions; empty without
+ * @param owner the family of nodes that share this producer; empty for this node alone
  * @param sequence a number for that, of the first message; those behind it count on; 0 without
  * @param timeout deadline of each write
  */
 public record PublishBatchOptions(
-        List<String> keys, Map<String, String> properties, String producer, long sequence, Duration timeout) {
+        List<String> keys, Map<String, String> properties, String producer, String owner, long sequence,
+        Duration timeout) {
     /** No keys, 30 seconds. */
     public static final PublishBatchOptions DEFAULT =
-            new PublishBatchOptions(List.of(), Map.of(), "", 0, Caller.CALL_TIMEOUT);
+            new PublishBatchOptions(List.of(), Map.of(), "", "", 0, Caller.CALL_TIMEOUT);
 
     /**
      * Checks what is null; a timeout that is too long to be counted is for ever.
@@ -29,6 +31,7 @@ public record PublishBatchOptions(
      * @param keys one for each message, null for one without; none at all for no keys
      * @param properties written beside each
      * @param producer a name for recognising repetitions; empty without
+     * @param owner the family of nodes that share this producer; empty for this node alone
      * @param sequence a number for that, of the first message; those behind it count on; 0 without
      * @param timeout deadline of each write
      * @throws speed.errors.ConfigurationException for null, but where it may be
@@ -37,6 +40,7 @@ public record PublishBatchOptions(
         keys = Collections.unmodifiableList(new ArrayList<>(Given.value("keys", keys)));
         properties = Collections.unmodifiableMap(new LinkedHashMap<>(Given.value("properties", properties)));
         Given.value("producer", producer);
+        Given.value("owner", owner);
         timeout = Given.timeout(timeout);
     }
 
@@ -47,7 +51,7 @@ public record PublishBatchOptions(
      * @return such options
      */
     public PublishBatchOptions withKeys(List<String> newKeys) {
-        return new PublishBatchOptions(newKeys, properties, producer, sequence, timeout);
+        return new PublishBatchOptions(newKeys, properties, producer, owner, sequence, timeout);
     }
 
     /**
@@ -57,7 +61,7 @@ public record PublishBatchOptions(
      * @return such options
      */
     public PublishBatchOptions withProperties(Map<String, String> newProperties) {
-        return new PublishBatchOptions(keys, newProperties, producer, sequence, timeout);
+        return new PublishBatchOptions(keys, newProperties, producer, owner, sequence, timeout);
     }
 
     /**
@@ -68,7 +72,17 @@ public record PublishBatchOptions(
      * @return such options
      */
     public PublishBatchOptions withSequence(String newProducer, long first) {
-        return new PublishBatchOptions(keys, properties, newProducer, first, timeout);
+        return new PublishBatchOptions(keys, properties, newProducer, owner, first, timeout);
+    }
+
+    /**
+     * Each node has producers of its own; those of a family share theirs: {@code shop} for {@code shop.1} and {@code shop.2}.
+     *
+     * @param newOwner a family that this node is in
+     * @return such options
+     */
+    public PublishBatchOptions withOwner(String newOwner) {
+        return new PublishBatchOptions(keys, properties, producer, newOwner, sequence, timeout);
     }
 
     /**
@@ -78,6 +92,6 @@ public record PublishBatchOptions(
      * @return such options
      */
     public PublishBatchOptions withTimeout(Duration newTimeout) {
-        return new PublishBatchOptions(keys, properties, producer, sequence, newTimeout);
+        return new PublishBatchOptions(keys, properties, producer, owner, sequence, newTimeout);
     }
 }

@@ -15,14 +15,15 @@ import speed.wire.Given;
  * @param after how long shared and key-shared subscriptions do not get it; null for at once
  * @param at when they get it at the earliest; null for at once
  * @param producer a name for recognising repetitions; empty without
+ * @param owner the family of nodes that share this producer; empty for this node alone
  * @param sequence a number for that; 0 without
  * @param timeout deadline of the call
  */
 public record PublishOptions(String key, Map<String, String> properties, Duration after, Instant at, String producer,
-        long sequence, Duration timeout) {
+        String owner, long sequence, Duration timeout) {
     /** No key, at once, 30 seconds. */
     public static final PublishOptions DEFAULT =
-            new PublishOptions(null, Map.of(), null, null, "", 0, Caller.CALL_TIMEOUT);
+            new PublishOptions(null, Map.of(), null, null, "", "", 0, Caller.CALL_TIMEOUT);
 
     /**
      * Checks what is null; a timeout that is too long to be counted is for ever.
@@ -32,6 +33,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @param after how long shared and key-shared subscriptions do not get it; null for at once
      * @param at when they get it at the earliest; null for at once
      * @param producer a name for recognising repetitions; empty without
+     * @param owner the family of nodes that share this producer; empty for this node alone
      * @param sequence a number for that; 0 without
      * @param timeout deadline of the call
      * @throws speed.errors.ConfigurationException for null, but where it may be
@@ -39,6 +41,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
     public PublishOptions {
         properties = Collections.unmodifiableMap(new LinkedHashMap<>(Given.value("properties", properties)));
         Given.value("producer", producer);
+        Given.value("owner", owner);
         timeout = Given.timeout(timeout);
     }
 
@@ -49,7 +52,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options
      */
     public PublishOptions withKey(String newKey) {
-        return new PublishOptions(newKey, properties, after, at, producer, sequence, timeout);
+        return new PublishOptions(newKey, properties, after, at, producer, owner, sequence, timeout);
     }
 
     /**
@@ -59,7 +62,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options
      */
     public PublishOptions withProperties(Map<String, String> newProperties) {
-        return new PublishOptions(key, newProperties, after, at, producer, sequence, timeout);
+        return new PublishOptions(key, newProperties, after, at, producer, owner, sequence, timeout);
     }
 
     /**
@@ -69,7 +72,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options, without another time
      */
     public PublishOptions withDelay(Duration delay) {
-        return new PublishOptions(key, properties, Given.timeout(delay), null, producer, sequence, timeout);
+        return new PublishOptions(key, properties, Given.timeout(delay), null, producer, owner, sequence, timeout);
     }
 
     /**
@@ -79,7 +82,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options, without a delay
      */
     public PublishOptions withTime(Instant time) {
-        return new PublishOptions(key, properties, null, Given.value("time", time), producer, sequence, timeout);
+        return new PublishOptions(key, properties, null, Given.value("time", time), producer, owner, sequence, timeout);
     }
 
     /**
@@ -91,7 +94,17 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options
      */
     public PublishOptions withSequence(String newProducer, long newSequence) {
-        return new PublishOptions(key, properties, after, at, newProducer, newSequence, timeout);
+        return new PublishOptions(key, properties, after, at, newProducer, owner, newSequence, timeout);
+    }
+
+    /**
+     * Each node has producers of its own; those of a family share theirs: {@code shop} for {@code shop.1} and {@code shop.2}.
+     *
+     * @param newOwner a family that this node is in
+     * @return such options
+     */
+    public PublishOptions withOwner(String newOwner) {
+        return new PublishOptions(key, properties, after, at, producer, newOwner, sequence, timeout);
     }
 
     /**
@@ -101,7 +114,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options
      */
     public PublishOptions withTimeout(Duration newTimeout) {
-        return new PublishOptions(key, properties, after, at, producer, sequence, newTimeout);
+        return new PublishOptions(key, properties, after, at, producer, owner, sequence, newTimeout);
     }
 
     /** Of a message that is published now: when it is due, in Unix ms; 0 for at once. */

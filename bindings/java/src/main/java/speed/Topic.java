@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalLong;
 import java.util.UUID;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
@@ -33,8 +32,8 @@ public final class Topic {
 
     private final TopicHost host;
 
-    Topic(Caller caller, Peers peers, String name, String host) {
-        this.host = new TopicHost(caller, peers, Given.value("name", name), Given.value("host", host));
+    Topic(Node node, String name, String host) {
+        this.host = new TopicHost(node, Given.value("name", name), Given.value("host", host));
     }
 
     /**
@@ -61,9 +60,9 @@ public final class Topic {
      * Publishes one message without a key: it is kept when this returns.
      *
      * @param payload a value
-     * @return its offset
+     * @return where it is kept
      */
-    public OptionalLong publish(Object payload) {
+    public Kept publish(Object payload) {
         return publish(payload, PublishOptions.DEFAULT);
     }
 
@@ -72,28 +71,28 @@ public final class Topic {
      *
      * @param payload a value
      * @param options key, properties, time, sequence
-     * @return its offset; empty for a repetition
+     * @return where it is kept
      * @throws speed.errors.UnserialisableException for what is no value
      */
-    public OptionalLong publish(Object payload, PublishOptions options) {
+    public Kept publish(Object payload, PublishOptions options) {
         Given.value("options", options);
         Map<String, Object> message =
                 outgoing(payload, options.key(), options.properties(), options.dueMs(), options.sequence());
-        return one(published(List.of(message), options.producer(), options.timeout()));
+        return one(published(List.of(message), options.producer(), options.owner(), options.timeout()));
     }
 
     /**
      * Publishes a tombstone: this key has no value any more.
      *
      * @param key of earlier messages
-     * @return its offset
+     * @return where it is kept
      */
-    public OptionalLong deleteKey(String key) {
+    public Kept deleteKey(String key) {
         Map<String, Object> message = new LinkedHashMap<>();
         message.put("payload", new byte[0]);
         message.put("key", Given.value("key", key));
         message.put("tombstone", true);
-        return one(published(List.of(message), "", Caller.CALL_TIMEOUT));
+        return one(published(List.of(message), "", "", Caller.CALL_TIMEOUT));
     }
 
     /**
@@ -102,16 +101,16 @@ public final class Topic {
      *
      * @param payloads values
      * @param options keys, properties, sequence
-     * @return their offsets; empty for repetitions
+     * @return where they are kept
      * @throws ConfigurationException for another number of keys than messages
      * @throws speed.errors.UnserialisableException for what is no value
      */
-    public List<OptionalLong> publishBatch(List<?> payloads, PublishBatchOptions options) {
-        List<OptionalLong> offsets = new ArrayList<>();
+    public List<Kept> publishBatch(List<?> payloads, PublishBatchOptions options) {
+        List<Kept> kept = new ArrayList<>();
         for (List<Map<String, Object>> batch : batches(outgoing(payloads, options))) {
-            offsets.addAll(published(batch, options.producer(), options.timeout()));
+            kept.addAll(published(batch, options.producer(), options.owner(), options.timeout()));
         }
-        return offsets;
+        return kept;
     }
 
     private static List<Map<String, Object>> outgoing(List<?> payloads, PublishBatchOptions options) {
@@ -164,21 +163,31 @@ public final class Topic {
         return message;
     }
 
-    /** Publishes by one write; the offsets. */
-    private List<OptionalLong> published(List<Map<String, Object>> messages, String producer, Duration timeout) {
+    /** Publishes by one write. */
+    private List<Kept> published(List<Map<String, Object>> messages, String producer, String owner, Duration timeout) {
         Map<String, Object> asked = new LinkedHashMap<>();
         asked.put("messages", messages);
         if (!producer.isEmpty()) {
             asked.put("producer", producer);
         }
-        List<OptionalLong> offsets = new ArrayList<>();
-        for (long offset : host.ask("publish", asked, timeout).get("offsets", long[].class)) {
-            offsets.add(offset < 0 ? OptionalLong.empty() : OptionalLong.of(offset));
+        if (!owner.isEmpty()) {
+            asked.put("owner", owner);
         }
-        return offsets;
+        TopicHost.Answer answer = host.ask("publish", asked, timeout);
+        List<Kept> kept = new ArrayList<>();
+        for (long offset : answer.get("offsets", long[].class)) {
+            kept.add(new Kept(offset, offset < 0));
+        }
+        for (int place : answer.get("repeated", int[].class)) {
+            if (place < 0 || place >= kept.size()) {
+                throw new WireException("BAD_PAYLOAD", "the host's answer has a repetition of no message");
+            }
+            kept.set(place, new Kept(kept.get(place).offset(), true));
+        }
+        return kept;
     }
 
-    private static OptionalLong one(List<OptionalLong> offsets) {
+    private static Kept one(List<Kept> offsets) {
         if (offsets.size() != 1) {
             throw new WireException("BAD_PAYLOAD", "the host's answer has not one offset for one message");
         }

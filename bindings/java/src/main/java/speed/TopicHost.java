@@ -10,6 +10,7 @@ import speed.errors.CallWithdrawnException;
 import speed.errors.UnknownNodeException;
 import speed.errors.WireException;
 import speed.wire.Limits;
+import speed.wire.Names;
 
 /** The host of a durable topic, as its clients ask it. Thread-safe. */
 final class TopicHost {
@@ -19,15 +20,17 @@ final class TopicHost {
     static final Duration GRACE = Duration.ofSeconds(5);
     /** Before a host that is away, or too busy to wait, is asked again. */
     static final Duration PAUSE = Duration.ofMillis(50);
+    /** So long a program gets what its host said it may have; then the host is asked again. */
+    static final Duration FRESH = Duration.ofMillis(20);
+    /** Messages that a program may get before the host is asked again. */
+    static final int MOST_BEGUN = 64;
 
-    private final Caller caller;
-    private final Peers peers;
+    private final Node node;
     private final String topic;
     private final String host;
 
-    TopicHost(Caller caller, Peers peers, String topic, String host) {
-        this.caller = caller;
-        this.peers = peers;
+    TopicHost(Node node, String topic, String host) {
+        this.node = node;
         this.topic = topic;
         this.host = host;
     }
@@ -51,7 +54,7 @@ final class TopicHost {
         long ends = after(timeout.compareTo(GRACE) < 0 ? timeout : GRACE);
         while (true) {
             try {
-                return new Answer(caller.call(host, "topics." + service, asked, timeout));
+                return new Answer(node.call(host, "topics." + service, asked, timeout));
             } catch (AccessDeniedException denied) {
                 outwait(ends, denied);
             }
@@ -61,21 +64,28 @@ final class TopicHost {
     /** Until the host allows this node; throws if it goes on so: then it never did, or does no more. */
     private void outwait(long ends, AccessDeniedException denied) {
         Duration left = until(ends);
-        if (left.isZero()) {
+        if (left.isZero() || allowsOthers()) {
             throw denied;
         }
         try {
-            peers.waitFor(host, left);
+            node.waitFor(host, left);
         } catch (UnknownNodeException away) {
             throw denied;
         }
     }
 
+    /** Whether it says whom it allows, and this node is not among them: to wait would change nothing. */
+    private boolean allowsOthers() {
+        return node.nodes().stream().filter(one -> one.name().equals(host)).map(NodeInfo::allow)
+                .anyMatch(allow -> !allow.isEmpty() && allow.stream().noneMatch(one -> Names.matches(one, node.name())));
+    }
+
     /** The messages of an answer; WireException for what is none. */
     List<TopicMessage> messages(Answer answer) {
         String lane = answer.get("lane", String.class);
+        long epoch = answer.has("epoch") ? answer.get("epoch", Long.class) : 0;
         return List.of(answer.get("messages", Object[].class)).stream()
-                .map(row -> TopicMessage.of(topic, lane, row)).toList();
+                .map(row -> TopicMessage.of(topic, lane, epoch, row)).toList();
     }
 
     /** Asks; an interrupt meanwhile withdraws the call and is thrown, after what came of the call was kept. */
@@ -110,6 +120,10 @@ final class TopicHost {
 
     /** An answer of the host; WireException for a member that is missing, or something else. */
     record Answer(Object value) {
+        boolean has(String name) {
+            return value instanceof Map<?, ?> members && members.get(name) != null;
+        }
+
         <T> T get(String name, Class<T> type) {
             if (!(value instanceof Map<?, ?> members) || members.get(name) == null) {
                 throw new WireException("BAD_PAYLOAD", "the host's answer has no '" + name + "'");

@@ -19,6 +19,7 @@ import speed.wire.TopicRecord;
  * @param recordedAt when it was recorded, in milliseconds
  * @param attempts how often it was delivered to its subscription, this time included; 0 for readers
  * @param lane of its topic, as the host calls it: a topic that is made anew has another one
+ * @param epoch of its subscription: one that began anew, by a seek, has another one; 0 for readers
  * @param producer what its publisher gave for recognising repetitions; empty without
  * @param sequence likewise; 0 without
  * @param isTombstone whether it says that its key has no value any more
@@ -35,6 +36,7 @@ public record TopicMessage(
         Instant recordedAt,
         int attempts,
         String lane,
+        long epoch,
         String producer,
         long sequence,
         boolean isTombstone,
@@ -72,15 +74,20 @@ public record TopicMessage(
         return Value.as(payload, type, "BAD_PAYLOAD", "the payload");
     }
 
+    /** Whether a subscription began anew between this one and another. */
+    boolean isOfSameTime(String otherLane, long otherEpoch) {
+        return lane.equals(otherLane) && epoch == otherEpoch;
+    }
+
     /** What a row of the host's answer says. */
-    static TopicMessage of(String topic, String lane, Object answered) {
+    static TopicMessage of(String topic, String lane, long epoch, Object answered) {
         List<?> row = row(answered, 4);
         TopicRecord record = TopicRecord.read(as(row.get(3), byte[].class));
         Map<Object, Object> about = record.about();
         return new TopicMessage(topic, as(row.get(0), Long.class), record.payload(),
                 about.get("key") == null ? null : as(about.get("key"), String.class), properties(about),
                 text(about, "publisher"), Instant.ofEpochMilli(as(row.get(2), Long.class)), as(row.get(1), Integer.class),
-                lane, text(about, "producer"), record.sequence(), record.type() == TopicRecord.TOMBSTONE,
+                lane, epoch, text(about, "producer"), record.sequence(), record.type() == TopicRecord.TOMBSTONE,
                 record.type() == TopicRecord.DEAD_LETTER ? origin(about.get("origin")) : null, record.attempts());
     }
 

@@ -19,15 +19,18 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import speed.errors.AccessDeniedException;
 import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.errors.WireException;
 import speed.tool.BenchRoot;
+import speed.wire.Contract;
 import speed.wire.Values;
 
 /** Clients of durable topics beside what is published of their conversations. */
@@ -69,7 +72,7 @@ class TopicsTest {
         hosting.register("topics.publish", request -> {
             int count = request.get("messages", List.class).size();
             writes.add(count);
-            return Map.of("lane", "x", "offsets", Collections.nCopies(count, 7));
+            return Map.of("lane", "x", "offsets", Collections.nCopies(count, 7), "repeated", List.of());
         });
         List<Integer> payloads = Collections.nCopies(1001, 1);
         assertEquals(1001, billing.topic("orders").publishBatch(payloads, PublishBatchOptions.DEFAULT).size());
@@ -81,7 +84,7 @@ class TopicsTest {
         List<Integer> writes = Collections.synchronizedList(new ArrayList<>());
         hosting.register("topics.publish", request -> {
             writes.add(request.get("messages", List.class).size());
-            return Map.of("lane", "x", "offsets", List.of(7));
+            return Map.of("lane", "x", "offsets", List.of(7), "repeated", List.of());
         });
         List<byte[]> payloads = Collections.nCopies(2, new byte[3 << 20]);
         billing.topic("orders").publishBatch(payloads, PublishBatchOptions.DEFAULT);
@@ -93,7 +96,7 @@ class TopicsTest {
         CompletableFuture<Long> due = new CompletableFuture<>();
         hosting.register("topics.publish", request -> {
             due.complete((Long) ((Map<?, ?>) request.get("messages", List.class).get(0)).get("due_ms"));
-            return Map.of("lane", "x", "offsets", List.of(0));
+            return Map.of("lane", "x", "offsets", List.of(0), "repeated", List.of());
         });
         PublishOptions atATime = PublishOptions.DEFAULT.withTime(Instant.EPOCH);
         assertNull(atATime.withDelay(SOON).at());
@@ -139,6 +142,64 @@ class TopicsTest {
         asked.await();
         consumer.close();
         assertNull(waits.get(20, TimeUnit.SECONDS));
+    }
+
+    /** A subscription with four messages; who seeks gives it another epoch. */
+    private final class FourMessages {
+        private final List<List<?>> begun = Collections.synchronizedList(new ArrayList<>());
+        private volatile long epoch = 1;
+
+        FourMessages() {
+            letsConsumersJoin();
+            byte[] record = Contract.vectors("topics").cases("records_valid").get(0).bytes("hex");
+            hosting.register("topics.receive", request -> Map.of("lane", "x", "epoch", epoch, "batch", 1, "messages",
+                    LongStream.range(0, 4).mapToObj(offset -> List.of(offset, 1, 0, record)).toList()));
+            hosting.register("topics.begin", request -> {
+                List<?> offsets = request.get("offsets", List.class);
+                begun.add(offsets);
+                boolean isNow = request.get("epoch", Long.class) == epoch;
+                return Map.of("lane", "x", "epoch", epoch, "begun", isNow ? offsets : List.of());
+            });
+            hosting.register("topics.acknowledge", request -> {
+                int count = request.get("epoch", Long.class) == epoch ? 1 : 0;
+                return Map.of("acknowledged", count, "stale", 1 - count, "lane", "x", "epoch", epoch);
+            });
+        }
+    }
+
+    @Test
+    void whatWasFetchedBeforeASeekIsNotHandedOut() throws Exception {
+        FourMessages host = new FourMessages();
+        try (Consumer consumer = billing.topic("orders").consumer("billing")) {
+            TopicMessage before = consumer.receive(SOON);
+            host.epoch = 2;
+            assertEquals(0, consumer.acknowledge(before));
+            TopicMessage after = consumer.receive(SOON);
+            assertEquals(List.of(0L, 2L), List.of(after.offset(), after.epoch()));
+            assertEquals(1, consumer.acknowledge(before, after));
+        }
+    }
+
+    @Test
+    void theHostIsToldOfEachMessageBeforeTheProgramGetsIt() throws Exception {
+        FourMessages host = new FourMessages();
+        try (Consumer consumer = billing.topic("orders").consumer("billing")) {
+            for (long offset = 0; offset < 4; offset++) {
+                assertEquals(offset, consumer.receive(SOON).offset());
+                long last = offset;
+                assertTrue(offset == 0 || host.begun.stream().anyMatch(one -> one.contains(last)));
+            }
+        }
+    }
+
+    @Test
+    void whoHasNoGrantIsRefusedAtOnce() throws IOException {
+        long began = System.nanoTime();
+        try (Node nobody = root.node("nobody", Topic.HOST)) {
+            assertThrows(AccessDeniedException.class, () -> nobody.topic("orders").publish(1));
+            assertThrows(AccessDeniedException.class, () -> nobody.topic("orders").consumer("billing"));
+        }
+        assertTrue(System.nanoTime() - began < TopicHost.GRACE.toNanos(), "it waited for a host that has only just begun");
     }
 
     @Test

@@ -8,9 +8,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.OptionalLong;
 import speed.Consumer;
 import speed.ConsumerOptions;
+import speed.Kept;
 import speed.Node;
 import speed.PublishBatchOptions;
 import speed.PublishOptions;
@@ -55,15 +55,15 @@ final class AgentTopics {
         return fields.get(name) == null ? "" : fields.text(name);
     }
 
-    private static Object shown(OptionalLong offset) {
-        return offset.isPresent() ? (Object) offset.getAsLong() : null;
+    private static Object shown(Kept kept) {
+        return Map.of("offset", kept.offset(), "duplicate", kept.duplicate());
     }
 
     private Object publish(Fields fields) {
         Map<String, String> properties = new LinkedHashMap<>();
         fields.map("properties").forEach((name, text) -> properties.put(name, (String) text));
         PublishOptions options = PublishOptions.DEFAULT.withKey(fields.text("key")).withProperties(properties)
-                .withSequence(text(fields, "producer"), fields.number("sequence", 0))
+                .withSequence(text(fields, "producer"), fields.number("sequence", 0)).withOwner(text(fields, "owner"))
                 .withTimeout(fields.seconds("timeout", 30));
         if (fields.get("after") != null) {
             options = options.withDelay(fields.seconds("after", 0));
@@ -77,9 +77,9 @@ final class AgentTopics {
         if (fields.get("keys") instanceof List<?> keys) {
             options = options.withKeys(new ArrayList<>(keys.stream().map(String.class::cast).toList()));
         }
-        List<Object> offsets = new ArrayList<>();
-        topic(fields).publishBatch((List<?>) fields.get("payloads"), options).forEach(offset -> offsets.add(shown(offset)));
-        return offsets;
+        List<Object> all = new ArrayList<>();
+        topic(fields).publishBatch((List<?>) fields.get("payloads"), options).forEach(kept -> all.add(shown(kept)));
+        return all;
     }
 
     private Object consume(Fields fields) {

@@ -80,6 +80,11 @@ public final class Limits {
     public static final int MAX_TOPIC_KEY_BYTES = 1024;
     public static final int MAX_TOPIC_PROPERTIES = 64;
     public static final int MAX_TOPIC_PRODUCERS = 1024;
+    public static final int MAX_OWNER_PRODUCERS = 256;
+    public static final int MAX_TOPIC_DELAYED = 32_768;
+    public static final double MAX_TOPIC_DELAY_SECONDS = 31622400.0;
+    public static final int TOPIC_HEADROOM_BYTES = 16_777_216;
+    public static final int TOPIC_RESERVE_BYTES = 1_048_576;
     public static final double TOPIC_PRODUCER_SECONDS = 604800.0;
     public static final double TOPIC_WAIT_SECONDS = 5.0;
     public static final int MAX_SEGMENTS = 255;
