@@ -73,7 +73,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if representative.is_asked():
         items[:], others = representative.chosen(items)
         config.hook.pytest_deselected(items=others)
-    items.sort(key=lambda item: "torture" not in item.path.parts)
+    items.sort(key=lambda item: not _is_long(item))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    if "torture" in item.path.parts:
+        return True
+    file = item.nodeid.split("::", maxsplit=1)[0]
+    return item.get_closest_marker("slow") is not None and same_process(file) is None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -19,6 +19,10 @@ UMASK = 0o077
 """The strictest that people have; what a group shares must not depend on it."""
 
 
+UNUSED = tuple(f"speed.{one}" for one in ("bridges", "daemon", "gateway", "pulsar", "spark", "topics.cluster"))
+"""What neither agents nor `speed gc` use, and what takes most of the time."""
+
+
 def become(user: int, group: int) -> None:
     """This user, in this one group beside its own."""
     os.umask(UMASK)
@@ -29,7 +33,7 @@ def become(user: int, group: int) -> None:
 
 def import_all() -> None:
     for found in pkgutil.walk_packages(speed.__path__, "speed."):
-        if not found.name.endswith("__main__"):
+        if not found.name.endswith("__main__") and not found.name.startswith(UNUSED):
             with contextlib.suppress(ImportError):
                 importlib.import_module(found.name)
 

@@ -77,6 +77,11 @@ def test_where_there_is_one_language_it_speaks_to_itself() -> None:
     assert kept(items) == items
 
 
+def test_a_source_and_a_target_that_are_no_languages_are_left_alone() -> None:
+    items = functions(1, [{"source": "topics", "target": target} for target in ("redis", "python")])
+    assert kept(items) == items
+
+
 def test_values_that_take_turns_are_all_tried_by_the_tests_of_a_file() -> None:
     items = functions(3, [{"backend": name} for name in "abcdef"], pytest.mark.rotate("backend", 2))
     assert [

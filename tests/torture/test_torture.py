@@ -47,10 +47,10 @@ def test_a_failure_among_ephemeral_nodes_is_repeated_among_them() -> None:
 
 def test_rounds_that_are_shared_among_processes_are_told_as_one() -> None:
     clocks = SCENARIOS["clocks"]
-    alone, _ = play(clocks, 5, 3)
-    shared, _ = play(clocks, 5, 3, jobs=2)
+    alone, _ = play(clocks, 5, 2)
+    shared, _ = play(clocks, 5, 2, jobs=2)
     assert shared.figures == alone.figures
-    assert play(clocks, 5, 3, jobs=2, mutated=True)[0].is_caught
+    assert play(clocks, 5, 2, jobs=2, mutated=True)[0].is_caught
 
 
 def test_an_exception_is_a_failure_of_its_round() -> None:
