@@ -158,6 +158,13 @@ def rows() -> dict[str, Any]:
             bad("10^38", "decimal overflow", [None, {"decimal": "1" + "0" * 38}], failed, 1, "", "decimal"),
             bad("array", "a kind without a column", [None, [one]], failed, 1),
             bad("map, then number", "a row lost", [a_map(a=1), one], failed, 1),
-            bad("a misfit within maps", "the row of a column", [a_map(a=1), a_map(b=1), a_map(a="x")], failed, 2),
+            bad(
+                "a misfit within maps",
+                "the row of a column",
+                [a_map(a=1), a_map(b=1), a_map(a="x")],
+                failed,
+                2,
+                "the result 'a'",
+            ),
         ],
     }

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def geo(module_root: str) -> Iterator[speed.Node]:
         node.register("plain", lambda a: 2 * a)
         node.register("slow", by_row(slow))
         node.register("twice", by_row(twice))
+        node.register("several", by_row(several))
+        node.register("length", by_row(length))
         node.register("signs", by_array(lambda x, k: {"sign": np.sign(x), "size": np.abs(k)}))
         node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
         node.allow("etl.*")
@@ -54,6 +57,16 @@ def slow(a: int) -> int:
 
 def twice(amount: int) -> int:
     return 2 * amount
+
+
+def length(a: str) -> int:
+    return len(a)
+
+
+def several(a: int | None) -> dict[str, Any] | None:
+    if a is None:
+        return None
+    return {"x": Decimal(10**29 + a)} if a < 100 else {"y": "text"}
 
 
 def label(a: int, b: float | None) -> str | None:
@@ -202,10 +215,10 @@ def test_a_service_is_asked_once_however_often_its_answer_is_used(spark: Any, sp
 @pytest.mark.parametrize(
     ("returns", "service", "says"),
     [
-        ("c long", "label", "answered with utf8 for 'c', promised was int64"),
-        ("c double, d double", "hypot", r"answered with one column, promised were columns \['c', 'd'\]"),
-        ("c long", "nothing", "answered with NoneType, promised were columns"),
-        ("c long", "first_half", r"answered with \[.*\] rows, promised were"),
+        ("c long", "label", r"geo\.label, batch .*, row \d+: the answer for 'c' is text, which int64 does not hold"),
+        ("c double, d double", "hypot", r"the answer is one column, promised were columns \['c', 'd'\]"),
+        ("c long", "nothing", "the answer is NoneType, promised were columns"),
+        ("c long", "first_half", r"the answer has \[.*\] rows, promised were"),
     ],
 )
 def test_an_answer_other_than_promised_is_an_error(
@@ -225,7 +238,9 @@ def test_an_answer_other_than_promised_is_an_error(
         ({"columns": {"a": "z"}}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
         ({"columns": {"not a name": "a"}}, speed.ConfigurationError, "column 'not a name' cannot be an argument"),
         ({"returns": "b double"}, speed.ConfigurationError, "has a column 'b' already"),
+        ({"returns": "B double"}, speed.ConfigurationError, "has a column 'b' already, and 'B' is returned"),
         ({"returns": "c double, c long"}, speed.ConfigurationError, "names one column twice"),
+        ({"returns": "c double, C long"}, speed.ConfigurationError, "names one column twice"),
         ({"returns": "c double double"}, speed.ConfigurationError, "is no schema"),
         ({"paralel": 3}, speed.ConfigurationError, "there is no option 'paralel'"),
         ({"retries": 3}, speed.ConfigurationError, "idempotent=True"),
@@ -248,3 +263,21 @@ def test_a_column_that_no_service_can_take_is_named(spark: Any, sp: Speed) -> No
     dated = spark.sql("SELECT DATE'2020-01-01' AS a, 1D AS b")
     with pytest.raises(speed.ConfigurationError, match="'a' is of type date, which no service can take: cast it to a"):
         sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double")
+
+
+def test_the_promise_decides_what_comes_of_batches_that_lack_columns(spark: Any, sp: Speed) -> None:
+    """C-8: one batch of 100 rows has x alone, one y alone, one nothing."""
+    frame = spark.range(300).coalesce(1).selectExpr("IF(id < 200, id, NULL) AS a")
+    promised = "x decimal(38,0), y string"
+    made = sp.enrich(frame, node="geo", service="several", columns=["a"], returns=promised)
+    rows = [tuple(row) for row in made.collect()]
+    assert (rows[7], rows[107], rows[207]) == ((7, Decimal(10**29 + 7), None), (107, None, "text"), (None, None, None))
+
+
+def test_text_that_is_not_utf8_is_named_or_null(spark: Any, sp: Speed) -> None:
+    frame = spark.sql("SELECT CAST(a AS STRING) AS a FROM VALUES (X'61'), (X'ff') AS t(a)").coalesce(1)
+    options = {"node": "geo", "service": "length", "columns": ["a"], "returns": "n long"}
+    with pytest.raises(Exception, match=r"InvalidArgumentsError: geo\.length, .*row 1: column 'a' is text that is not"):
+        sp.enrich(frame, **options).collect()
+    rows = sp.enrich(frame, **options, on_error="null", idempotent=True).select("n").collect()
+    assert [row.n for row in rows] == [1, None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -45,7 +44,6 @@ def services(module_root: str) -> Iterator[None]:
         with speed.Node("other", root=module_root) as node:
             node.register("nothing", nothing)
             node.register("length", by_row(length))
-            node.register("several", by_row(several))
             node.allow("etl.*")
             yield
     finally:
@@ -55,12 +53,6 @@ def services(module_root: str) -> Iterator[None]:
 
 def nothing(a: speed.Column) -> speed.Column:
     return columns.from_values([None] * a.rows, "float64")
-
-
-def several(a: int | None) -> dict[str, Any] | None:
-    if a is None:
-        return None
-    return {"x": Decimal(10**29 + a)} if a < 100 else {"y": "text"}
 
 
 def length(a: str) -> int:
@@ -111,34 +103,6 @@ def test_a_promise_that_no_service_can_keep_is_refused_before_a_job_starts(
     sent = spark.sql("SELECT 'x' AS data")
     with pytest.raises(speed.ConfigurationError, match=says):
         sp.enrich(sent, node="echo.python", service="echo", columns=["data"], returns=returns, **options)
-
-
-def test_the_promise_decides_what_comes_of_batches_that_lack_columns(spark: Any, sp: Speed) -> None:
-    """C-8: one batch of 100 rows has x alone, one y alone, one nothing."""
-    frame = spark.range(300).coalesce(1).selectExpr("IF(id < 200, id, NULL) AS a")
-    promised = "x decimal(38,0), y string"
-    made = sp.enrich(frame, node="other", service="several", columns=["a"], returns=promised)
-    rows = [tuple(row) for row in made.collect()]
-    assert (rows[7], rows[107], rows[207]) == ((7, Decimal(10**29 + 7), None), (107, None, "text"), (None, None, None))
-
-
-def test_a_name_that_is_there_in_another_case_is_refused_before_a_job_starts(spark: Any, sp: Speed) -> None:
-    frame = spark.range(1).selectExpr("id AS x")
-    with pytest.raises(speed.ConfigurationError, match="has a column 'x' already, and 'X' is returned"):
-        sp.enrich(frame, node="other", service="nothing", columns=["x"], returns="X double")
-    with pytest.raises(speed.ConfigurationError, match="names one column twice"):
-        sp.enrich(frame, node="other", service="nothing", columns=["x"], returns="y double, Y double")
-
-
-def test_text_that_is_not_utf8_is_named_or_null(spark: Any, sp: Speed) -> None:
-    frame = spark.sql("SELECT CAST(a AS STRING) AS a FROM VALUES (X'61'), (X'ff') AS t(a)").coalesce(1)
-    options = {"node": "other", "service": "length", "columns": ["a"], "returns": "n long"}
-    with pytest.raises(
-        Exception, match=r"InvalidArgumentsError: other\.length, .*row 1: column 'a' is text that is not"
-    ):
-        sp.enrich(frame, **options).collect()
-    rows = sp.enrich(frame, **options, on_error="null", idempotent=True).select("n").collect()
-    assert [row.n for row in rows] == [1, None]
 
 
 def test_nulls_alone_fit_every_promise_but_not_null(spark: Any, sp: Speed) -> None:

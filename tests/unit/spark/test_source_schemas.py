@@ -7,14 +7,17 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
 from speed.message.schemas import schema_hash
 from speed.spark.declared import MisfitError, array_of
+from speed.spark.source.columns import MessageBatches
 from speed.spark.source.heads import Head, parse_message
 from speed.spark.source.options import read_options
+from speed.spark.source.scan import Payloads
 from speed.spark.source.schemas import Schemas, schemas_of
 from speed.trust.schemas import SchemaRegistry, SchemasAwayError
 from speed.wire.message import encode_message
@@ -292,3 +295,22 @@ def test_a_schema_file_that_is_none_is_named_before_the_query_runs(
 def test_a_schema_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no such file"):
         schemas_of(read_options({"root": "/r", "schemaFile": str(tmp_path / "none.avsc")}))
+
+
+# --- whole payloads ---
+
+
+def test_a_value_in_msgpack_is_no_text_where_its_bytes_look_like_one() -> None:
+    """V-5: 65 is the byte of an A."""
+    lane: Any = None
+    batches = MessageBatches(pa.schema([("payload", pa.string())]), lane, "raise")
+    number, text = head_of(65), head_of("A")
+    assert number[1] == text[1] == b"A"
+    for (head, payload), fits in ((text, True), (number, False)):
+        payloads = Payloads([head], np.zeros(1, np.int32), pa.array([payload]), np.arange(1))
+        assert batches._decoded(pa.binary(), payloads).to_pylist() == [b"A"]
+        if fits:
+            assert batches._decoded(pa.string(), payloads).to_pylist() == ["A"]
+        else:
+            with pytest.raises(MisfitError, match="is an integer, which string does not hold"):
+                batches._decoded(pa.string(), payloads)

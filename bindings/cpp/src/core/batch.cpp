@@ -1,6 +1,7 @@
 // Batches: columns among the arguments of a call (C-6, C-7).
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 #include "core/fault.hpp"
 #include "speed/service.hpp"
@@ -42,8 +43,16 @@ Map with_row(Map details, std::size_t row) {
 
 std::string at(std::size_t row) { return "row " + std::to_string(row) + ": "; }
 
-[[noreturn]] void misfit(std::size_t row, const std::string& why) {
-  throw ExecutionFailedError(at(row) + "the result" + why, with_row({}, row));
+// A result that does not fit into its column.
+struct Misfit : std::runtime_error {
+  Misfit(std::size_t which, const std::string& why) : std::runtime_error(why), row(which) {}
+  std::size_t row;
+};
+
+[[noreturn]] void misfit(std::size_t row, const std::string& why) { throw Misfit(row, why); }
+
+[[noreturn]] void fail(const Misfit& one, const std::string& name = {}) {
+  throw ExecutionFailedError(at(one.row) + "the result" + name + one.what(), with_row({}, one.row));
 }
 
 // Each result as a T, or as nothing; one of another kind is the failure of its row.
@@ -168,14 +177,24 @@ Map columns_of(const std::vector<Value>& results) {
     }
   }
   Map columns;
-  for (const std::string& name : order) columns.set(name, column_of(cells[name], std::nullopt));
+  for (const std::string& name : order) {
+    try {
+      columns.set(name, column_of(cells[name], std::nullopt));
+    } catch (const Misfit& one) {
+      fail(one, " '" + name + "'");
+    }
+  }
   return columns;
 }
 
 Value answer_of(const std::vector<Value>& results, std::optional<Kind> kind) {
-  const auto first = std::ranges::find_if(results, is_there);
-  if (first != results.end() && first->get_if<Map>() != nullptr) return columns_of(results);
-  return column_of(results, kind);
+  try {
+    const auto first = std::ranges::find_if(results, is_there);
+    if (first != results.end() && first->get_if<Map>() != nullptr) return columns_of(results);
+    return column_of(results, kind);
+  } catch (const Misfit& one) {
+    fail(one);
+  }
 }
 
 [[noreturn]] void fail(std::string_view code, const std::string& text, Map details, std::size_t row) {

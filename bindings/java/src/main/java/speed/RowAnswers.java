@@ -25,6 +25,7 @@ import speed.wire.ServiceCode;
 final class RowAnswers {
     private static final int PRECISION = 38;
     private static final int USUAL_SCALE = 18;
+    private static final String RESULT = "the result ";
     private static final Map<Class<?>, Kind> KINDS = Map.of(
             Long.class, Kind.INT64,
             Double.class, Kind.FLOAT64,
@@ -42,7 +43,7 @@ final class RowAnswers {
         for (int row = 0; row < answers.size(); row++) {
             cells.add(cell(answers.get(row), row));
         }
-        return first(cells) instanceof Map ? columnsOfMaps(cells) : column(cells, declared == null ? kindOf(cells) : declared);
+        return first(cells) instanceof Map ? columnsOfMaps(cells) : column(RESULT, cells, declared);
     }
 
     /** A column for each key of any row, in the order in which they are met; null where a row has it not. */
@@ -54,7 +55,7 @@ final class RowAnswers {
                     cells.computeIfAbsent(text(name, row), any -> nulls(rows.size())).set(row, cell(answer, row)));
         }
         Map<String, Column> columns = new LinkedHashMap<>();
-        cells.forEach((name, column) -> columns.put(name, column(column, kindOf(column))));
+        cells.forEach((name, column) -> columns.put(name, column(RESULT + "'" + name + "' ", column, null)));
         return columns;
     }
 
@@ -62,14 +63,14 @@ final class RowAnswers {
         if (answer == null || answer instanceof Map) {
             return answer == null ? Map.of() : (Map<?, ?>) answer;
         }
-        throw misfit(row, "is " + kind(answer) + " and no map, as those before are");
+        throw misfit(row, RESULT, "is " + kind(answer) + " and no map, as those before are");
     }
 
     private static String text(Object name, int row) {
         if (name instanceof String text) {
             return text;
         }
-        throw misfit(row, "has a key that is no text");
+        throw misfit(row, RESULT, "has a key that is no text");
     }
 
     private static List<Object> nulls(int rows) {
@@ -102,23 +103,25 @@ final class RowAnswers {
     }
 
     /** The kind is that of the first value; nulls alone are FLOAT64. */
-    private static Kind kindOf(List<Object> cells) {
+    private static Kind kindOf(String result, List<Object> cells) {
         Object first = first(cells);
         Kind kind = first == null ? Kind.FLOAT64 : KINDS.get(first.getClass());
         if (kind == null) {
-            throw misfit(cells.indexOf(first), "is " + kind(first) + ", of which there is no column");
+            throw misfit(cells.indexOf(first), result, "is " + kind(first) + ", of which there is no column");
         }
         return kind;
     }
 
-    private static Column column(List<Object> cells, Kind kind) {
+    /** The column of a kind, or of that of its first value where that is null; {@code result} is what errors call it. */
+    private static Column column(String result, List<Object> cells, Kind declared) {
+        Kind kind = declared == null ? kindOf(result, cells) : declared;
         cells.replaceAll(cell -> fitting(kind, cell));
         int scale = kind == Kind.DECIMAL ? scale(cells) : 0;
         try {
             return made(kind, scale, cells);
         } catch (UnserialisableException misfit) {
             int row = firstMisfit(kind, scale, cells);
-            throw misfit(row, "is " + kind(cells.get(row)) + " and does not fit into a column of " + kind);
+            throw misfit(row, result, "is " + kind(cells.get(row)) + " and does not fit into a column of " + kind);
         }
     }
 
@@ -172,8 +175,8 @@ final class RowAnswers {
         return answer.getClass().getSimpleName();
     }
 
-    private static CallException misfit(int row, String why) {
-        return failed("EXECUTION_FAILED", "the result " + why, Map.of(), row);
+    private static CallException misfit(int row, String result, String why) {
+        return failed("EXECUTION_FAILED", result + why, Map.of(), row);
     }
 
     /** The error of a row that threw; what the row did not say on purpose is its cause, for the log. */
