@@ -323,7 +323,9 @@ class _Fetched:
             raise ConfigurationError("acknowledge messages, at least one")
         other = next((one.topic for one in messages if one.topic != self._topic), None)
         if other is not None:
-            raise InvalidArgumentsError(f"this is a message of another topic, {other!r}: {self._topic!r} is consumed here")
+            raise InvalidArgumentsError(
+                f"this is a message of another topic, {other!r}: {self._topic!r} is consumed here"
+            )
         offsets: dict[tuple[str, int], list[int]] = {}
         for one in messages:
             offsets.setdefault((one.lane, one.epoch), []).append(one.offset)
