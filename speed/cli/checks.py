@@ -17,6 +17,7 @@ from speed.cli.leftovers import KINDS, find_leftovers
 from speed.cli.options import Settings
 from speed.cli.output import bytes_text, seconds_text
 from speed.cli.storage import access, copies, mounted, owned, space
+from speed.cli.topic_checks import topics
 from speed.core.trust import Trust
 from speed.errors import SpeedError, StorageError, WireError
 from speed.fs.claim import newest_of_all
@@ -49,6 +50,7 @@ def examine(settings: Settings) -> list[Finding]:
         registry = Registry(root, load_key_file(settings.key))
         for check, see in (("registry", _registry), ("copy", copies), ("leftovers", _leftovers)):
             findings += _seen(check, root, partial(see, registry))
+        findings += _seen("topics", root, partial(topics, root, settings.key))
     return findings
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from speed.cli.topic_checks import topics
 from speed.errors import JournalError
 from speed.topics.log import DamagedMessagesError
 from speed.topics.producers import Recorded
@@ -184,3 +185,22 @@ def test_a_cursor_one_bit_of_which_changed_is_told_of_until_somebody_seeks(place
     with again.changed:
         again.seek("billing", 1)
     assert receive(again) == [(1, 1)]
+
+
+@pytest.mark.parametrize("name", ["description", "settings", "end", "producers", "*.cursor", "*.segment"])
+def test_doctor_names_a_topic_one_bit_of_which_changed(place: Place, name: str) -> None:
+    topic = place.topic()
+    publish_as("shop", topic, 1)
+    receive(topic)
+    topic._save_producers()
+    root = str(place.directory.parent)
+    assert [one.state for one in topics(root, str(place.key))] == ["ok"]
+    (file,) = lane_of(place, topic).glob(name)
+    flip(file)
+    findings = list(topics(root, str(place.key)))
+    assert [one.state for one in findings] == ["broken"]
+    assert findings[0].todo
+
+
+def test_doctor_says_nothing_of_topics_where_there_are_none(tmp_path: Path) -> None:
+    assert list(topics(str(tmp_path), "no key is needed")) == []

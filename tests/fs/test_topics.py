@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from speed.errors import StorageError
 from speed.topics import log as log_module
+from speed.topics import state as state_module
 from speed.topics import topic as topic_module
 from speed.topics.group import unix_ms
 from speed.topics.producers import Producer, Recorded
+from speed.topics.space import RESERVE, Room
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.topics.topic import Keeping
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_SUBSCRIPTIONS, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
 from speed.wire.names import temporary_name
-from speed.wire.topic import cursor_name, decode
+from speed.wire.topic import Head, cursor_name, decode, encode
 from speed.wire.value import pack
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
 
@@ -281,3 +285,69 @@ def test_what_is_too_old_is_removed_and_counts_as_acknowledged(place: Place, mon
     assert topic.log.first > 3
     assert topic.group("billing").machine.cursor == topic.log.first
     assert receive(topic)[0] == (topic.log.first, 1)
+
+
+def test_delayed_messages_of_a_topic_are_bounded_and_refused_beyond(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_module, "MAX_TOPIC_DELAYED", 2)
+    topic = place.topic()
+    now = 1_700_000_000_000
+    monkeypatch.setattr(topic_module, "unix_ms", lambda: now)
+    later = (0, encode(Head(due_ms=now + 1000), {"publisher": "p"}, b""))
+    with topic.changed:
+        topic.publish(None, [later, later])
+        with pytest.raises(SubscriptionError) as refused:
+            topic.publish(None, [later])
+        assert refused.value.code == "FULL"
+        publish(topic, 1)
+        now += 1000
+        assert topic.publish(None, [later])
+
+
+def test_publishing_leaves_room_for_who_consumes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-27."""
+    topic = place.topic()
+    publish(topic, 0)
+    monkeypatch.setattr(topic_module, "room_at", lambda path: Room(100_000, 100_000))
+    with pytest.raises(StorageError, match="left for consumers"):
+        publish(topic, 1)
+    assert receive(topic) == [(0, 1)]
+    assert acknowledge(topic, 0) == 1
+
+
+def test_acknowledging_works_on_a_full_file_system(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D-27: the reserve is given up for it."""
+    topic = place.topic()
+    publish(topic, 0)
+    receive(topic)
+    reserve = place.directory / RESERVE
+    real = state_module.replace_file
+
+    def full(*arguments: Any, **options: Any) -> int:
+        if reserve.stat().st_size:
+            raise OSError(errno.ENOSPC, "no space")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(state_module, "replace_file", full)
+    assert reserve.stat().st_size > 0
+    assert acknowledge(topic, 0) == 1
+    monkeypatch.undo()
+    assert place.current is not None
+    place.current.retain()
+    assert reserve.stat().st_size > 0, "it is taken again when there is room"
+    assert receive(place.topic()) == []
+
+
+def test_an_answer_is_as_large_as_fits_and_a_message_that_does_not_is_told(place: Place) -> None:
+    """D-27."""
+    topic = place.topic()
+    publish(topic, 0, 1, 2, size=1000)
+    with topic.changed:
+        group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
+        number, messages = topic.receive(group, "c", 9, 0, most_bytes=2500)
+        assert [one[0] for one in messages] == [0, 1]
+        with pytest.raises(SubscriptionError) as refused:
+            topic.receive(group, "c", 9, number, most_bytes=500)
+        assert refused.value.code == "STORAGE"
+        assert [one[:2] for one in topic.receive(group, "c", 9, number)[1]] == [[2, 1]], "it was not delivered"

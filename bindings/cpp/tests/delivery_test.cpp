@@ -342,6 +342,35 @@ TEST_F(DeliveryTest, a_batch_whose_handler_throws_comes_again_and_is_acknowledge
   EXPECT_EQ(attempts, 3);
 }
 
+TEST_F(DeliveryTest, one_message_of_a_batch_that_cannot_be_handled_is_given_up_alone) {
+  NodeOptions three = root_.options({"sender"});
+  three.max_deliveries = 3;
+  Node receiver("receiver", three);
+  Node sender("sender", root_.options());
+  SendOptions acknowledged;
+  acknowledged.ack = true;
+  for (const int number : {1, 13, 2}) sender.send("receiver", number, acknowledged);
+  Taken taken;
+  std::atomic<int> with_poison = 0;
+  std::atomic<bool> was_alone = false;
+  receiver.on_batch({}, [&](std::vector<Message>& messages) {
+    for (const Message& message : messages) {
+      if (message.payload() != Value(13)) continue;
+      ++with_poison;
+      if (messages.size() == 1) was_alone = true;
+      throw std::runtime_error("cannot be handled");
+    }
+    taken.take(messages);
+    return Node::Refusals{};
+  });
+  sender.send("receiver", 3);
+  ASSERT_TRUE(test::eventually([&] { return taken.holds(3); }));
+  receiver.close();
+  EXPECT_EQ(taken.numbers, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(with_poison, 3);
+  EXPECT_TRUE(was_alone);
+}
+
 TEST_F(DeliveryTest, a_place_of_a_batch_that_is_refused_is_told_to_its_sender_and_no_other) {
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());

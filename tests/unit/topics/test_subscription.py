@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from speed.topics import subscription as subscription_module
 from speed.topics.subscription import ORDERED, TYPES, Subscription, SubscriptionError, Taken, Terms, back_off_ms
 from tests.thorough import examples
 
@@ -354,8 +355,8 @@ class Model(RuleBasedStateMachine):
         if hasattr(self, "one"):
             assert self.one.unacknowledged == len(self.offered) - len(self.acknowledged)
             assert self.one.in_flight == len(self.held)
-            assert self.one.unacknowledged <= 8
-            assert len(self.one.ranges) <= 9
+            assert self.one.delayed <= self.one.unacknowledged
+            assert len(self.one.ranges) <= self.one.unacknowledged + 1
 
     @invariant()
     def a_key_in_flight_has_one_holder(self) -> None:
@@ -399,3 +400,62 @@ def test_what_was_delivered_before_a_restart_is_acknowledged_up_to_an_offset() -
     assert (machine.cursor, machine.attempts) == (7, {7: 1})
     with pytest.raises(SubscriptionError):
         machine.acknowledge_until(8)
+
+
+def test_delayed_messages_take_no_room_and_hold_nobody_back() -> None:
+    one = Subscription(Terms("shared"), 0, room=4)
+    one.join("a")
+    for offset in range(100):
+        assert one.room == 4
+        one.offer(offset, 0, 1_000_000)
+    one.offer(100, 0, 0)
+    assert one.take("a", 9, 0) == [(100, 1)]
+    assert (one.delayed, one.room, one.next_event_ms(0)) == (100, 3, 1_000_000)
+    assert [offset for offset, _ in one.take("a", 9, 1_000_000)] == list(range(9)), "they come when it is time"
+
+
+def test_so_many_messages_are_delayed_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_module, "MAX_TOPIC_DELAYED", 2)
+    one = Subscription(Terms("shared"), 0)
+    for offset in range(2):
+        one.offer(offset, 0, 50)
+    assert one.room == 0
+    assert one.acknowledge([0]) == 1
+    assert one.room > 0
+
+
+def test_a_delayed_message_holds_back_what_comes_behind_it_of_its_key_alone() -> None:
+    one = Subscription(Terms("key-shared"), 0)
+    one.join("a")
+    for offset, key, due in ((0, 7, 0), (1, 7, 500), (2, 7, 0), (3, 8, 0)):
+        one.offer(offset, key, due)
+    assert one.take("a", 9, 0) == [(0, 1), (3, 1)]
+    one.acknowledge([0, 3])
+    assert one.take("a", 9, 500) == [(1, 1), (2, 1)]
+
+
+def test_a_delivery_counts_when_it_has_begun() -> None:
+    one = Subscription(Terms("shared"), 0)
+    one.join("a")
+    for offset in range(3):
+        one.offer(offset, 0, 0)
+    assert one.take("a", 9, 0, begun=1) == [(0, 1), (1, 1), (2, 1)]
+    assert one.attempts == {0: 1}
+    assert one.begin("a", [1, 9], 0) == [1]
+    assert one.attempts == {0: 1, 1: 1}
+    one.leave("a", 0)
+    one.join("b")
+    assert one.take("b", 9, 0) == [(2, 1)], "it comes at once, and as if it had never been delivered"
+    assert one.take("b", 9, 100) == [(0, 2), (1, 2)]
+
+
+def test_what_was_delivered_and_is_late_goes_to_others_begun_or_not() -> None:
+    one = Subscription(Terms("shared", ack_timeout_ms=100), 0)
+    one.join("a")
+    one.join("b")
+    for offset in range(2):
+        one.offer(offset, 0, 0)
+    one.take("a", 9, 0, begun=1)
+    one.look(100)
+    assert one.take("b", 9, 200) == [(0, 2), (1, 1)]
+    assert one.begin("a", [1], 200) == []

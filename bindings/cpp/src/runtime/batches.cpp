@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t batch_messages = 1024;
 constexpr std::size_t batch_bytes = 4 << 20;
-constexpr double again_seconds = 0.25;  // pause before a batch is handed over again
+constexpr const char* ended_too_often = "its handling ended its process too often";
 
 }  // namespace
 
@@ -56,10 +56,12 @@ std::vector<Arrival> Batches::take() {
     const std::lock_guard guard(lock_);
     std::size_t size = 0;
     while (!waiting_.empty() && batch.size() < batch_messages && size < batch_bytes) {
+      if (is_last(*waiting_.front()) && !batch.empty()) break;  // it comes alone
       Arrival arrival = std::move(waiting_.front());
       waiting_.pop_front();
       size += arrival->view.bytes().size();
       batch.push_back(std::move(arrival));
+      if (is_last(*batch.front())) break;
     }
   }
   std::erase_if(batch, [this](const Arrival& arrival) { return !opened(*arrival); });
@@ -74,27 +76,86 @@ bool Batches::opened(Message::State& message) const {
     } catch (const Unavailable&) {
       context_.stats.count("messages_waiting_for_trust");
     }
-    context_.stop.wait_for(again_seconds);
+    context_.stop.wait_for(wire::limits::retry_first_seconds);
   }
   return false;  // it waits in its lane for the next start
 }
 
+// Before this process began it, as far as is known.
+bool Batches::is_last(const Message::State& message) const {
+  return message.redelivered && message.lane->deliveries(message.sequence) + 1 >= context_.max_deliveries;
+}
+
+bool Batches::begin(Message::State& message) const {
+  message.deliveries = message.redelivered ? message.lane->deliveries(message.sequence) + 1 : 1;
+  const bool is_asked_for = message.lane->is_dead_letter();  // who asked for it stands behind this delivery
+  if (message.redelivered && !is_asked_for && message.deliveries > context_.max_deliveries) return false;
+  if (message.redelivered) message.lane->begin_again(message.sequence, message.deliveries);
+  return true;
+}
+
+// Until it is taken, or each of its messages was alone at last.
 void Batches::handle(const std::vector<Arrival>& batch) {
+  std::vector<Arrival> left;
+  for (const Arrival& arrival : batch) {
+    if (begin(*arrival)) {
+      left.push_back(arrival);
+    } else {
+      put_aside(*arrival, ended_too_often);
+    }
+  }
+  unsigned attempt = 1;
+  for (const Arrival& arrival : left) attempt = std::max(attempt, arrival->deliveries);
+  for (; !left.empty() && attempt < context_.max_deliveries; ++attempt) {
+    if (!failure(left)) return;
+    pause(attempt);
+    for (const Arrival& arrival : left) {
+      ++arrival->deliveries;
+      if (arrival->redelivered) arrival->lane->begin_again(arrival->sequence, arrival->deliveries);
+    }
+  }
+  for (const Arrival& arrival : left) {
+    if (const auto why = failure({arrival})) put_aside(*arrival, *why);
+  }
+}
+
+// None if the node leaves, too. It waits for what is away.
+std::optional<std::string> Batches::failure(const std::vector<Arrival>& batch) {
   std::vector<Message> messages;
   messages.reserve(batch.size());
   for (const Arrival& arrival : batch) messages.emplace_back(arrival);
-  while (!leaving_ && !context_.stop.requested()) {
+  for (unsigned attempt = 1; !is_over(); ++attempt) {
     try {
-      return finish(batch, handler_(messages));
-    } catch (const Unavailable& error) {  // it is tried again until it can
+      finish(batch, handler_(messages));
+      return std::nullopt;
+    } catch (const Unavailable& error) {
       context_.stats.count("batches_failed");
       context_.log.rarely(LogLevel::warning, "speed.messages", "batches_failed", std::string("a batch waits: ") + error.what());
+      pause(attempt);
+    } catch (const std::exception& error) {
+      context_.stats.count("batches_failed");
+      context_.callback_failed("the handler of a batch of '" + batch.front()->lane->source() + "'");
+      return wire::readable(error.what(), wire::limits::max_error_characters);
     } catch (...) {
       context_.stats.count("batches_failed");
       context_.callback_failed("the handler of a batch of '" + batch.front()->lane->source() + "'");
+      return "the handler threw what is no std::exception";
     }
-    context_.stop.wait_for(again_seconds);
   }
+  return std::nullopt;
+}
+
+// As soon as there is room for that.
+void Batches::put_aside(Message::State& message, const std::string& why) {
+  for (unsigned attempt = 1; !is_over(); ++attempt) {
+    if (give_up_(message, why)) return message.done();
+    pause(attempt);
+  }
+}
+
+void Batches::pause(unsigned attempt) const {
+  const double seconds = wire::limits::retry_first_seconds * static_cast<double>(1ULL << std::min(attempt - 1, 20U));
+  context_.stop.wait_for(std::min(seconds, wire::limits::retry_most_seconds));
 }
 
 void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& refused) {

@@ -83,7 +83,10 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
     if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
-    batches_ = std::make_shared<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler));
+    const auto give_up = [this](Message::State& message, const std::string& why) {
+      return is_given_up(message, "EXECUTION_FAILED", why);
+    };
+    batches_ = std::make_shared<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler), give_up);
     before_batches_ = claim();
   }
   workers_.notice();
@@ -408,13 +411,17 @@ bool Delivery::failed(const DeliveredPtr& work, std::string_view code, const std
 
 // True once it is gone for good, and its sender told; false if it is tried again.
 bool Delivery::give_up(const DeliveredPtr& work, std::string_view code, const std::string& text) {
-  Message::State& message = *work->arrival;
+  return is_given_up(*work->arrival, code, text) || retry(work);
+}
+
+// False if there is no room for dead letters: nothing is lost.
+bool Delivery::is_given_up(Message::State& message, std::string_view code, const std::string& text) {
   if (context_.on_error == OnError::drop) {
     context_.stats.count("messages_dropped");
     context_.log.rarely(LogLevel::warning, "speed.messages", "messages_dropped",
-                        "a message of '" + work->sender + "' was dropped: " + text);
+                        "a message of '" + message.source() + "' was dropped: " + text);
   } else if (!message.lane->is_dead_letter() && !dead_->add(message, code, text)) {
-    return retry(work);  // no room: nothing is lost
+    return false;
   } else {
     context_.stats.count("dead_letters");
     message.lane->failed(message.sequence);

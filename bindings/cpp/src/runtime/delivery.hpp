@@ -65,6 +65,7 @@ class Delivery {
   void log_failure(const DeliveredPtr& work, const std::string& thrown);
   bool failed(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);
+  bool is_given_up(Message::State& message, std::string_view code, const std::string& text);
   bool retry(const DeliveredPtr& work);
   DeliveredPtr next_received(std::optional<double> timeout_seconds);
   bool is_buried(const DeliveredPtr& work);

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -89,6 +90,35 @@ class MessageBatchTest extends TwoNodes {
         });
         analytics.send("billing", "kept", ACKNOWLEDGED);
         assertEquals(List.of("kept", "kept", "kept"), seen);
+    }
+
+    @Test
+    void oneMessageThatCannotBeHandledIsGivenUpAlone() throws Exception {
+        billing.close();
+        billing = root.builder("billing", "analytics").maxDeliveries(3).open();
+        for (Object payload : List.of("a", "poison", "b")) {
+            analytics.send("billing", payload, ACKNOWLEDGED);
+        }
+        List<List<Object>> seen = Collections.synchronizedList(new ArrayList<>());
+        List<Object> handled = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch last = new CountDownLatch(1);
+        billing.onBatch(messages -> {
+            List<Object> payloads = messages.stream().map(Message::payload).toList();
+            seen.add(payloads);
+            if (payloads.contains("poison")) {
+                throw new IllegalStateException("cannot be handled");
+            }
+            handled.addAll(payloads);
+            if (payloads.contains("last")) {
+                last.countDown();
+            }
+            return Map.of();
+        });
+        analytics.send("billing", "last");
+        assertTrue(last.await(SOON.toSeconds(), TimeUnit.SECONDS));
+        assertEquals(3, seen.stream().filter(one -> one.contains("poison")).count());
+        assertTrue(seen.contains(List.of("poison")));
+        assertEquals(List.of("a", "b", "last"), handled);
     }
 
     @Test

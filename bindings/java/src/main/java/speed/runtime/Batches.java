@@ -6,6 +6,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
 import speed.BatchHandler;
 import speed.Message;
 import speed.core.Log;
@@ -20,20 +22,19 @@ import speed.wire.Values;
  * Messages and events handed over many at a time: what waits is one batch, a lone message does not wait.
  *
  * <p>A batch is acknowledged and committed after its handler returned: one commit a lane. One whose handler threw is
- * handed over again, until the handler takes it or the node leaves; then it waits in its lanes for the next start.
- * Thread-safe; one batch at a time is handled.
+ * handed over again; the last time each of its messages is alone, so that one which cannot be handled takes no other one
+ * with it. What fails then is given up as any message is. When the node leaves, what was not taken waits in its lanes for
+ * the next start. Thread-safe; one batch at a time is handled.
  */
 final class Batches {
     private static final Log LOG = new Log("speed.messages");
     private static final int BATCH_MESSAGES = 1024;
     private static final long BATCH_BYTES = 4 << 20;
-    /** Pause before a batch is handed over again. */
-    private static final long AGAIN_NANOS = 250_000_000;
-
     private final Context context;
     private final WorkerPool pool;
     private final Protected messages;
     private final SomeLines lines;
+    private final Failures failures;
     private final BatchHandler handler;
     private final List<String> patterns;
     private final Queue<Arrival> waiting = new ArrayDeque<>();
@@ -43,9 +44,10 @@ final class Batches {
     /** One of a batch, as the handler may have it. */
     private record Opened(Arrival arrival, Message message) {}
 
-    Batches(Context context, WorkerPool pool, Protected messages, SomeLines lines, BatchHandler handler,
+    Batches(Context context, WorkerPool pool, Protected messages, SomeLines lines, Failures failures, BatchHandler handler,
             List<String> patterns) {
         this.context = context;
+        this.failures = failures;
         this.lines = lines;
         this.messages = messages;
         this.pool = pool;
@@ -149,31 +151,81 @@ final class Batches {
         }
     }
 
-    private void handle(List<Opened> batch) {
+    /** Until it is taken, or each of its messages was alone at last. */
+    private void handle(List<Opened> whole) {
+        int most = context.options.maxDeliveries();
+        Map<Boolean, List<Opened>> split = whole.stream().collect(Collectors.partitioningBy(one -> isTooOften(one.arrival)));
+        split.get(true).forEach(one -> putAside(one.arrival, "its handling ended its process too often"));
+        List<Opened> batch = split.get(false);
+        int begun = batch.stream().mapToInt(one -> one.arrival.deliveries()).max().orElse(most);
+        for (int attempt = begun; attempt < most; attempt++) {
+            if (failure(batch) == null) {
+                return;
+            }
+            pause(attempt);
+            batch.forEach(one -> one.arrival.begin());
+        }
+        for (Opened one : batch) {
+            String why = failure(List.of(one));
+            if (why != null) {
+                putAside(one.arrival, why);
+            }
+        }
+    }
+
+    private boolean isTooOften(Arrival arrival) {
+        return arrival.received.redelivered() && !arrival.isDeadLetter()
+                && arrival.deliveries() > context.options.maxDeliveries();
+    }
+
+    private boolean isOver() {
+        return leaving || context.isStopping();
+    }
+
+    /** Why the handler did not take a batch; null if it did, or the node leaves. It waits for what is away. */
+    private String failure(List<Opened> batch) {
         List<Message> messages = batch.stream().map(Opened::message).toList();
-        String said = "";
-        while (!leaving && !context.isStopping()) {
+        for (int attempt = 1; !isOver(); attempt++) {
             Map<Integer, String> refused;
             try {
                 refused = handler.handle(messages);
             } catch (Throwable failure) { // whatever a handler throws, nothing of the batch is lost
-                said = failed(batch.size(), Fault.textOf(failure), said);
-                continue;
+                String why = failed(batch.size(), failure);
+                if (failure instanceof WireException away && Failures.isForTheMoment(away)) {
+                    pause(attempt);
+                    continue;
+                }
+                return why;
             }
             finish(batch, refused == null ? Map.of() : refused);
-            return;
+            return null;
         }
+        return null;
     }
 
-    /** Says why, once, and pauses. */
-    private String failed(int messages, String why, String said) {
+    /** Counts it and says why. */
+    private String failed(int messages, Throwable failure) {
         context.stats.count("batches_failed");
-        if (!said.equals(why)) {
-            LOG.warn("a batch of {} messages was not taken, it is tried again: {}", messages, why);
+        String why = Fault.textOf(failure);
+        lines.warn(LOG, "a batch of {} messages failed: {}", messages, why);
+        Thread.interrupted(); // an interrupt that the handler left behind would end a pause
+        return Values.shortened(why);
+    }
+
+    private void pause(int attempt) {
+        context.awaitStop(Failures.pause(attempt));
+    }
+
+    /** Gives a message up, as soon as there is room for that. */
+    private void putAside(Arrival arrival, String why) {
+        AtomicBoolean hasNoRoom = new AtomicBoolean(true);
+        for (int attempt = 1; hasNoRoom.get() && !isOver(); attempt++) {
+            hasNoRoom.set(false);
+            failures.giveUp(arrival, why, () -> hasNoRoom.set(true));
+            if (hasNoRoom.get()) {
+                pause(attempt);
+            }
         }
-        Thread.interrupted(); // an interrupt that the handler left behind would end the pause
-        context.awaitStop(AGAIN_NANOS);
-        return why;
     }
 
     private void finish(List<Opened> batch, Map<Integer, String> refused) {

@@ -79,7 +79,7 @@ final class Delivery implements Arrival.Handler {
         if (handler != null || !subscriptions.isEmpty() || batches != null) {
             throw new ConfigurationException("this node already has a handler: one for batches is the only one");
         }
-        batches = new Batches(context, pool, messages, lines, newHandler, patterns);
+        batches = new Batches(context, pool, messages, lines, failures, newHandler, patterns);
         pool.claim(this::takes);
         return patterns;
     }
