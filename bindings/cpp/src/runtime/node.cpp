@@ -108,7 +108,7 @@ void write_together(Runtime& node, const std::string& target, const wire::Buffer
     payloads.push_back(encoded.view().subspan(start, end - start));
     start = end;
   }
-  node.links.granted(target)->send({EnvelopeType::message, 0, payloads, deadline});
+  node.links.granted(target, deadline)->send({EnvelopeType::message, 0, payloads, deadline});
 }
 
 Value copy_of(const wire::Buffer& message) { return Bytes(message.view().begin(), message.view().end()); }
@@ -203,6 +203,15 @@ void Node::deny(const std::vector<std::string>& patterns) {
 }
 
 std::vector<std::string> Node::allowed() const { return runtime_->context.policy.allowed(); }
+
+void Node::ready() {
+  Runtime& node = open();
+  const std::lock_guard guard(node.lock);
+  if (node.context.registration->entry().status != "starting") return;
+  node.context.registration->update([](wire::Entry& entry) {
+    if (entry.status == "starting") entry.status = "online";
+  });
+}
 
 // --- services ---
 
