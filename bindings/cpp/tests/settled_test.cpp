@@ -51,8 +51,8 @@ TEST(Settled, a_request_with_parity_may_have_run_once_enough_of_its_segments_are
 }
 
 TEST(Settled, a_lane_that_was_swept_tells_nothing_s_21) {
-  const test::TestRoot root;
-  EXPECT_EQ(deciding(root.path + "/gone", 1, true, wire::LaneKeys{}).kind, Decision::Kind::unknown);
+  const test::OneLane lane;
+  EXPECT_EQ(deciding(lane.place() + "/gone", 1, true, lane.lane_keys()).kind, Decision::Kind::unknown);
 }
 
 // --- what its receivers leave there ---

@@ -123,7 +123,7 @@ class Calls {
   bool is_over(const std::string& name, const core::SentRequest& request) const;
   void conclude(const Open& open, const fs::Decision& decision, bool is_replaced);
   void look_again(double now);
-  void look_for_successor(const Open& open, double now);
+  void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now);
   void send_again(const Open& open, const fs::EntryPtr& server);
   void write_again(const Open& open, const fs::EntryPtr& server, bool urgent);
   void end(const std::string& id, std::exception_ptr why);

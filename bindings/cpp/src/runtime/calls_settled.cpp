@@ -192,12 +192,16 @@ void Calls::look_again(double now) {
     });
   }
   for (const std::string& target : undecided) effects_.look_at(target);
-  for (const Open& open : waiting) look_for_successor(open, now);
+  std::map<std::string, fs::EntryPtr> entries;
+  for (const Open& open : waiting) {
+    const auto [entry, is_new] = entries.try_emplace(open.target);
+    if (is_new) entry->second = context_.registry->live(open.target);
+    look_for_successor(open, entry->second, now);
+  }
 }
 
-void Calls::look_for_successor(const Open& open, double now) {
+void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, double now) {
   core::SentRequest& request = *open.request;
-  const fs::EntryPtr entry = context_.registry->live(open.target);
   const bool is_there = entry != nullptr && entry->status != "leaving" && generation_of(entry) > request.generation;
   {
     const std::lock_guard guard(lock_);
