@@ -342,8 +342,15 @@ def _prepare(
 ) -> tuple[Bell | None, Inbox]:
     """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
     name = options.name
-    late = filesystem.late_seconds
-    inbox = Inbox(root, name, won.generation, keyring, ephemeral=options.ephemeral, late_seconds=late)
+    inbox = Inbox(
+        root,
+        name,
+        won.generation,
+        keyring,
+        ephemeral=options.ephemeral,
+        is_remote=filesystem.is_remote,
+        late_seconds=filesystem.late_seconds,
+    )
     inbox.prepare()
     if won.former:
         fence_lanes(root, name, won.generation, keyring)
