@@ -31,7 +31,7 @@ from speed.wire import names
 from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_fence, encode_cursor
 from speed.wire.limits import CLOCK_TICK_SECONDS, MAX_STARTS
 
-_WRITE_BITS = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_SEALED_BITS = 0o440
 _CLOCK_REALTIME_COARSE = 5
 """Linux stamps files by this clock, which ticks every few milliseconds."""
 _CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
@@ -211,7 +211,7 @@ class LaneFiles:
         self._sealed[generation] = fd
         status = os.fstat(fd)
         with contextlib.suppress(OSError):
-            os.fchmod(fd, stat.S_IMODE(status.st_mode) & ~_WRITE_BITS)
+            os.fchmod(fd, stat.S_IMODE(status.st_mode) & _SEALED_BITS)
         return status.st_ino
 
     def let_go_of_sealed(self) -> None:

@@ -153,6 +153,10 @@ class Registration:
         """Whether the lease ran out, noticed or not (R-12)."""
         return _now_ms() > self._lease.expires_ms
 
+    def lose(self) -> None:
+        """Another process has the name: nothing is written any more."""
+        self._lease.lose()
+
     def check_held(self) -> None:
         """LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick."""
         if time.monotonic_ns() // 1_000_000 > self._lease.expires_ms:

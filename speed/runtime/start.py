@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +40,7 @@ from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
-from speed.runtime.successors import Successors
+from speed.runtime.settling import Settling
 from speed.runtime.sweeper import Sweeper
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
@@ -71,6 +72,7 @@ class Parts:
     protocol: Protocol
     registrar: Registrar
     dispatch: Dispatch
+    settling: Settling
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order (T-13); what is in flight gets ``drain_seconds``."""
@@ -126,6 +128,7 @@ class Parts:
         context.ending.begin(reason)
         self.serving.cancel_all()
         context.pending.fail_all(reason)
+        self.settling.stop()
         self.delivery.wake_receivers()
         self.pool.stop()
         self.protocol.stop(JOIN_SECONDS)
@@ -196,11 +199,19 @@ def _begin(
     withdrawals = Withdrawals(context, links)
     calls = Calls(context, links, pool, withdrawals)
     answers = Answers(context, links)
-    serving = Serving(context, pool, answers)
-    delivery = Delivery(context, pool)
 
     def lost(error: SpeedError) -> None:
         parts.abort(error)
+
+    def lost_elsewhere(error: SpeedError) -> None:
+        """The same from a worker, which the end of the node would wait for."""
+        context.registration.lose()
+        threading.Thread(target=lost, args=(error,), name=f"speed-{context.name}-abort", daemon=True).start()
+
+    serving = Serving(context, pool, answers, lost_elsewhere)
+    delivery = Delivery(context, pool)
+    settling = Settling(context, calls.send_again)
+    calls.settling = settling
 
     def each_lease() -> None:
         links.let_go_of_gone()
@@ -220,7 +231,7 @@ def _begin(
         pool.submit,
         serving.callers,
         serving.forget_older,
-        Successors(context, calls).ask,
+        lambda name: protocol.node_replaced(name),  # noqa: PLW0108 (it is made below)
         sweeper,
     )
     introspection = Introspection(context, serving.services)
@@ -228,6 +239,7 @@ def _begin(
         context,
         links,
         calls,
+        settling,
         serving,
         delivery,
         pool,
@@ -235,7 +247,18 @@ def _begin(
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look, sweeper.gone)
+    protocol = Protocol(
+        context,
+        bell,
+        inbox,
+        dispatch,
+        answers,
+        withdrawals,
+        delivery.dead.look,
+        sweeper.gone,
+        settling.concerns,
+    )
+    calls.replaced = protocol.node_replaced
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -249,6 +272,7 @@ def _begin(
         protocol,
         registrar,
         dispatch,
+        settling,
     )
     _connect(parts)
     return parts

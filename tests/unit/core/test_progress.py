@@ -106,7 +106,7 @@ def test_the_last_of_too_many_unfinished_envelopes_stops_the_lane_and_any_that_f
 def test_a_lane_stands_still_while_its_unfinished_envelopes_hold_too_many_bytes() -> None:
     """L-19: one is always taken; a repeat counts from when it was found again."""
     progress = Progress(START, 0)
-    again = progress.redispatched(make_sequence(1, 1), 1, 1, 30)
+    again = progress.redispatched(Unfinished(make_sequence(1, 1), 1, 1, 30))
     assert not progress.is_full
     progress.found_again(again, 30 + MAX_UNFINISHED_BYTES)
     assert not progress.is_full
