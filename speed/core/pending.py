@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from speed.errors import SpeedError, fresh
@@ -69,12 +69,13 @@ class PendingCalls:
 
     __slots__ = ("_calls", "_earliest", "_end", "_kept", "_lock", "_scanned")
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[Any] | None = None) -> None:
+        """``lock`` guards the count of what is kept, where several threads use this."""
         self._calls: dict[str, dict[Hashable, PendingCall]] = {}
         self._earliest = math.inf
         self._scanned = -math.inf
         self._end: BaseException | None = None
-        self._lock = threading.Lock()
+        self._lock = nullcontext() if lock is None else lock
         self._kept = 0
 
     def add(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> PendingCall:

@@ -233,10 +233,13 @@ class LaneFiles:
         """Whether a successor sealed the own cursor that was written last."""
         return not os.fstat(self._cursor_fd).st_mode & stat.S_IWUSR
 
-    def keep_start(self, first: Cursor, kept: Sequence[int]) -> None:
-        """Keep the first cursor for callers; of what lies there already only the newest stay."""
-        data = encode_cursor(first, self._keys[0])
-        os.close(replace_file(names.start_name(first.receiver_generation), data, self._fd))
+    def keep_start(self, generation: int, first: Cursor | None, kept: Sequence[int]) -> None:
+        """Keep the first cursor for callers, or nothing where it would tell them wrong.
+
+        Of what lies there already only the newest stay.
+        """
+        data = b"" if first is None else encode_cursor(first, self._keys[0])
+        os.close(replace_file(names.start_name(generation), data, self._fd))
         for generation in sorted(kept, reverse=True)[MAX_STARTS - 1 :]:
             self.remove(names.start_name(generation))
 

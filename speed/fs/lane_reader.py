@@ -148,13 +148,19 @@ class LaneReader:
         return found
 
     def _seal_own(self) -> None:
-        """The own cursor is the only one that still changes: say so, unless it was there when the lane was opened."""
+        """The own cursor is the only one that still changes: say so, unless it was there when the lane was opened.
+
+        Where a former one is damaged, nobody knows what that life had begun, and callers must not read it from this one.
+        """
         if not self._was_open:
             self._sealed = not self._is_remote and not self._unsealed()
         if self._sealed:
             self._write_cursor(self._cursor())
         self._first = self._cursor()
         self._has_start = self._generation in self._ahead.starts
+        if self._is_doubtful:
+            self._first = None
+            self._keep_start()
 
     def _cursor(self, clean: bool = False) -> Cursor:
         return self._progress.cursor(self._generation, clean, self._sealed)
@@ -174,6 +180,7 @@ class LaneReader:
         self._sealed = is_own and cursor.sealed
         is_full = len(cursor.unfinished) >= MAX_UNFINISHED
         self._unsure = self._was_open and damaged
+        self._is_doubtful = damaged and not self._was_open
         self._unsure_behind = self._unsure or (self._was_open and is_full)
         self._repeats: Repeats | None = Repeats(until, all_types=damaged or is_own or is_full)
         self._deliveries = self._files.deliveries(self._generation, self._ahead.deliveries, self._count)
@@ -467,11 +474,15 @@ class LaneReader:
 
     def keep_start(self) -> None:
         """Before a request for another generation is finished: keep what its caller reads (L-31)."""
-        if self._has_start or self._first is None:
+        if self._first is not None:
+            self._keep_start()
+
+    def _keep_start(self) -> None:
+        if self._has_start:
             return
         self._has_start = True
         try:
-            self._files.keep_start(self._first, self._ahead.starts)
+            self._files.keep_start(self._generation, self._first, self._ahead.starts)
         except OSError:  # callers learn less
             self._count("starts_failed")
 

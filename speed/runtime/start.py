@@ -203,12 +203,7 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    def lost_elsewhere(error: SpeedError) -> None:
-        """The same from a worker, which the end of the node would wait for."""
-        context.registration.lose()
-        threading.Thread(target=lost, args=(error,), name=f"speed-{context.name}-abort", daemon=True).start()
-
-    serving = Serving(context, pool, answers, lost_elsewhere)
+    serving = Serving(context, pool, answers, partial(_lost_by_worker, context, lost))
     delivery = Delivery(context, pool)
     settling = Settling(context, calls.send_again)
     calls.settling = settling
@@ -276,6 +271,12 @@ def _begin(
     )
     _connect(parts)
     return parts
+
+
+def _lost_by_worker(context: Context, lost: Callable[[SpeedError], None], error: SpeedError) -> None:
+    """A worker found that another process has the name; the end of the node would wait for it."""
+    context.registration.lose()
+    threading.Thread(target=lost, args=(error,), name=f"speed-{context.name}-abort", daemon=True).start()
 
 
 def _connect(parts: Parts) -> None:
@@ -351,7 +352,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registry=registry,
         registration=registration,
         policy=policy,
-        pending=PendingCalls(),
+        pending=PendingCalls(locks.lock("pending")),
         alarm=Alarm(bell, names.node_id(options.name)),
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
