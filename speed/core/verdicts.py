@@ -46,7 +46,7 @@ def verdict_of(cursor: Cursor, written: Written) -> Verdict:
     is_full = len(cursor.unfinished) >= MAX_UNFINISHED
     behind = [one for one in written.sequences if one > cursor.last_sequence and one not in listed]
     waits = [one for one in written.sequences if listed.get(one) is False]
-    passed = len(written.sequences) - len(behind) - sum(one in listed for one in written.sequences)
+    passed = len(written.sequences) - len(behind) - len(waits)
     if waits or (behind and not is_full and passed < written.parts):
         return Verdict.NOT_BEGUN
     if behind and passed < written.parts:

@@ -150,7 +150,7 @@ class LaneReader:
     def _seal_own(self) -> None:
         """The own cursor is the only one that still changes: say so, unless it was there when the lane was opened.
 
-        Where a former one is damaged, nobody knows what that life had begun, and callers must not read it from this one.
+        Where a former one is damaged, nobody knows what that life had begun: callers must not read it from this one.
         """
         if not self._was_open:
             self._sealed = not self._is_remote and not self._unsealed()

@@ -117,7 +117,7 @@ class Serving:
         self._context.stats.count("requests_for_another_generation")
         lane.keep_start()
         lane.drop(token)
-        if self._deadline(head) > monotonic():
+        if self._deadline(head) > monotonic() and self._context.registry.live(lane.source) is not None:
             text = f"the call was for generation {head.generation} of {self._context.name!r}, which was replaced"
             reply = spc.encode_error(head.request_id, "REPLACED", text)
             self._answers.send_urgently(lane.source, generation_of(token.sequence), reply)

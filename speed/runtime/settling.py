@@ -13,7 +13,7 @@ from speed.core.log import logger
 from speed.core.outcomes import node_left, not_begun, perhaps_run_before
 from speed.core.pending import Asked, PendingCall
 from speed.core.verdicts import Verdict, Written, verdict_of
-from speed.errors import NodeLeftError, NodeStartingError, SpeedError, UnknownNodeError
+from speed.errors import AccessDeniedError, NodeLeftError, NodeStartingError, SpeedError, UnknownNodeError
 from speed.fs import claim
 from speed.fs.settled import deciding_cursor
 from speed.runtime import locks
@@ -36,10 +36,11 @@ Send = Callable[[PendingCall, Asked], None]
 class Settled:
     """One call that is settled here. ``since`` is in monotonic seconds."""
 
-    __slots__ = ("asked", "call", "since", "verdict")
+    __slots__ = ("asked", "call", "has_successor", "since", "verdict")
 
     def __init__(self, call: PendingCall, asked: Asked, verdict: Verdict | None) -> None:
         self.call, self.asked, self.verdict = call, asked, verdict
+        self.has_successor = False
         self.since = monotonic()
 
 
@@ -152,6 +153,8 @@ class Settling:
             if now >= one.since + SUCCESSOR_SECONDS:
                 raise self._ended(one, verdict, entry)
             return True
+        if not one.has_successor:
+            one.has_successor, one.since = True, now
         if successor.status == "starting":
             return True
         return not self._sent(one, verdict, target)
@@ -190,6 +193,10 @@ class Settling:
             self._send(call, asked)
         except (UnknownNodeError, NodeStartingError, NodeLeftError):
             return False
+        except AccessDeniedError as error:
+            if asked.is_written and monotonic() < one.since + SUCCESSOR_SECONDS:  # one that has just started may allow it yet
+                return False
+            raise (error if verdict is Verdict.NOT_BEGUN else node_left(target, verdict)) from None
         except SpeedError as error:
             raise (error if verdict is Verdict.NOT_BEGUN else node_left(target, verdict)) from None
         self._context.stats.count("calls_sent_again")

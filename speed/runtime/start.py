@@ -25,6 +25,7 @@ from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.fs.root import check_root, prepare_root
 from speed.fs.sweep import sweep
+from speed.runtime import locks
 from speed.runtime.alarm import Alarm
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
@@ -330,6 +331,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             fabrics=options.fabrics,
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
+            starting=options.starting,
             before_publish=lambda won: prepared.append(_prepare(root, options, won, keys.keyring, polling, filesystem)),
         )
     except BaseException:
