@@ -71,8 +71,8 @@ class Node:
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``).
         engine: ``"native"`` runs on the C++ core, which wheels bring; ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
-        on_error: of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`, ``"retry"`` hands
-            it over again after a pause, ``"drop"`` counts and logs it.
+        on_error: of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`, ``"retry"``
+            hands it over again after a pause, ``"drop"`` counts and logs it.
         max_deliveries: how often a message is begun at most, processes that died over it included.
         ephemeral: the name will not come back: once the node is gone, all that is left of it is removed.
         security: how messages are signed, encrypted and checked; without it none is.
