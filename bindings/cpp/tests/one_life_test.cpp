@@ -248,7 +248,7 @@ TEST_F(StartingTest, a_call_waits_until_the_node_serves_r_2) {
   server.ready();
   EXPECT_EQ(call.get(), Value(7));
   server.ready();
-  EXPECT_EQ(client.nodes().front().status, "online");
+  EXPECT_EQ(client.wait_for("server").status, "online");
 }
 
 TEST_F(StartingTest, at_its_deadline_a_call_was_not_begun_r_2) {
@@ -260,7 +260,7 @@ TEST_F(StartingTest, at_its_deadline_a_call_was_not_begun_r_2) {
   } catch (const NodeStartingError& error) {
     EXPECT_EQ(error.execution(), Execution::not_begun);
   }
-  EXPECT_THROW(client.wait_for("server", Seconds(0.05)), NodeStartingError);
+  EXPECT_THROW(client.wait_for("server", Seconds(0.05)), UnknownNodeError);
 }
 
 TEST_F(StartingTest, a_call_that_is_withdrawn_meanwhile_is_never_written_s_16) {

@@ -267,8 +267,7 @@ class Node {
   Map stats(const std::string& target, Seconds timeout = Seconds(5));
   Map stats() const;  // of this node
   std::vector<NodeInfo> nodes(const std::optional<std::string>& fabric = std::nullopt);
-  // The node once it is online and allows this one; UnknownNodeError or NodeStartingError says after the timeout which it
-  // is not.
+  // The node once it is online and allows this one; UnknownNodeError says after the timeout which it is not.
   NodeInfo wait_for(const std::string& target, Seconds timeout = Seconds(10));
   void on_join(NodeHandler handler);
   void on_leave(NodeHandler handler);

@@ -178,8 +178,9 @@ void LaneFiles::write_cursor(const wire::Cursor& cursor) {
 
 bool LaneFiles::is_replaced() const { return (status_of(cursor_.get()).st_mode & S_IWUSR) == 0; }
 
-void LaneFiles::write_start(const wire::Cursor& cursor) const {
-  replace_file(directory(), wire::start_name(cursor.receiver_generation), wire::encode_cursor(cursor, keys_.front()));
+void LaneFiles::write_start(std::uint32_t generation, const std::optional<wire::Cursor>& cursor) const {
+  const Bytes data = cursor ? wire::encode_cursor(*cursor, keys_.front()) : Bytes();
+  replace_file(directory(), wire::start_name(generation), data);
 }
 
 bool LaneFiles::seal(std::uint32_t generation) const {

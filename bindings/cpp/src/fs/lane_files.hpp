@@ -48,7 +48,8 @@ class LaneFiles {
   void write_cursor(const wire::Cursor& cursor);  // commits in place: one write, whole for every process (L-15)
   bool has_cursor() const { return has_cursor_; }  // this process published it
   bool is_replaced() const;  // a successor sealed the cursor that was written last (L-31)
-  void write_start(const wire::Cursor& cursor) const;  // kept for callers
+  // Kept for callers; empty without a cursor.
+  void write_start(std::uint32_t generation, const std::optional<wire::Cursor>& cursor) const;
 
   // Takes the write bits of an earlier cursor away; false where that is another user's.
   bool seal(std::uint32_t generation) const;

@@ -105,6 +105,8 @@ class LaneReader {
   bool can_seal();
   bool has_unsealed() const;
   void check_newest() const;
+  void keep_nothing();
+  std::uint64_t count_of(const std::string& what) const;
   void publish(wire::Cursor cursor);
   wire::Cursor cursor(bool clean = false) const;
   std::optional<wire::Cursor> newest_cursor();

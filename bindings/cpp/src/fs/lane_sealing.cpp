@@ -20,8 +20,10 @@ std::optional<wire::Cursor> LaneReader::take_over(const Surroundings& around) {
   for (int tries = 0; tries < most_takings && !is_published_; ++tries) {
     check_newest();
     seal_predecessors();
+    const std::uint64_t damaged = count_of("cursors_damaged");
     before = recover(around);
     try {
+      if (count_of("cursors_damaged") != damaged) keep_nothing();
       publish(cursor());
     } catch (const std::system_error&) {
       count("commits_failed");
@@ -31,6 +33,18 @@ std::optional<wire::Cursor> LaneReader::take_over(const Surroundings& around) {
   }
   is_published_ = true;
   return before;
+}
+
+// What a predecessor had begun is not known: an empty file decides nothing.
+void LaneReader::keep_nothing() {
+  has_start_ = true;
+  if (is_again_ || std::ranges::find(listing_.starts, generation_) != listing_.starts.end()) return;
+  files_.write_start(generation_, std::nullopt);
+}
+
+std::uint64_t LaneReader::count_of(const std::string& what) const {
+  const auto found = counts_.find(what);
+  return found == counts_.end() ? 0 : found->second;
 }
 
 // One of the own generation that a successor sealed tells the same as the successor's.
@@ -79,7 +93,7 @@ bool LaneReader::keep_start() {
   if (!is_published_) return false;
   try {
     if (std::ranges::find(listing_.starts, generation_) == listing_.starts.end()) {
-      files_.write_start(first_);
+      files_.write_start(generation_, first_);
       listing_.starts.insert(listing_.starts.begin(), generation_);
     }
   } catch (const std::system_error&) {

@@ -302,6 +302,20 @@ void Calls::forget(const std::string& key) {
 
 namespace {
 
+// Of a call that an earlier process may have run: no error says that it was not begun.
+core::Outcome perhaps_run(core::Outcome outcome) {
+  const auto* const failure = std::get_if<std::exception_ptr>(&outcome);
+  if (failure == nullptr) return outcome;
+  try {
+    std::rethrow_exception(*failure);
+  } catch (Error& error) {
+    if (error.execution() == Execution::not_begun) error.set_execution(Execution::may_have_run);
+    return std::current_exception();
+  } catch (...) {
+    return outcome;
+  }
+}
+
 // An error that names nothing somebody waits for.
 std::string_view counted_as(std::string_view code) {
   if (code == "SEGMENTS_LOST") return "payloads_reported_lost";
@@ -313,10 +327,14 @@ std::string_view counted_as(std::string_view code) {
 bool Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome,
                      std::string_view unexpected) {
   core::Completion completion;
+  bool ran_before = false;
   {
     const std::lock_guard guard(lock_);
+    const core::PendingCall* const call = table_.find(key);
+    ran_before = call != nullptr && call->request != nullptr && call->request->may_have_run;
     completion = table_.take(key, source);
   }
+  if (completion && ran_before) outcome = perhaps_run(read(std::move(outcome)));
   if (!completion) {
     context_.stats.count(unexpected);
     return false;

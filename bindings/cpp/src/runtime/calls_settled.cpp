@@ -207,7 +207,9 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
     const std::lock_guard guard(lock_);
     if (request.state != RequestState::waits) return;
     request.is_awaited = is_there && entry->status == "starting";
-    if (request.is_awaited) request.since = now;
+    const bool is_seen = request.server != nullptr && generation_of(request.server) == generation_of(entry);
+    if (is_there && !is_seen) request.server = entry;
+    if (request.is_awaited || (is_there && !is_seen)) request.since = now;
     if (request.is_awaited || now - request.since < wire::limits::successor_seconds) {
       look_by(now + successor_look_seconds);
     }
@@ -222,14 +224,16 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
 }
 
 void Calls::send_again(const Open& open, const fs::EntryPtr& server) {
+  std::vector<std::uint64_t> segments;
   {
     const std::lock_guard guard(lock_);
     if (open.request->state != RequestState::waits) return;
     open.request->state = RequestState::is_being_written;
-    open.request->segments.clear();
+    open.request->segments.swap(segments);
     open.request->needed = 1;
     open.request->server_left = false;
   }
+  for (const std::uint64_t sequence : segments) forget(open.target, sequence);  // what is said of them means nothing now
   const LinkPtr link = links_.open(open.target, generation_of(server));
   const bool is_quick = open.request->payload.size() <= inline_request_bytes && link->splitter() == nullptr && !context_.durable;
   if (is_quick) return write_again(open, server, true);
