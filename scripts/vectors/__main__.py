@@ -28,6 +28,7 @@ from scripts.vectors.payloads import payloads, values
 from scripts.vectors.rows import rows
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
+from scripts.vectors.settled import settled
 from scripts.vectors.signatures import signatures
 from scripts.vectors.slots import slots
 from scripts.vectors.topics import topics
@@ -45,6 +46,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         claims,
         cursors,
         lanes,
+        settled,
         slots,
         floors,
         values,

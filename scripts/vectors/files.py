@@ -84,6 +84,12 @@ def entries() -> dict[str, Any]:
                 changed(features=["segments", "teleport"]),
                 replace(ENTRY, features=("segments", "teleport")),
             ),
+            good(
+                "starting",
+                "a node that starts taken for junk",
+                changed(status="starting"),
+                replace(ENTRY, status="starting"),
+            ),
             good("ephemeral", "a name kept for ever", changed(ephemeral=True), replace(ENTRY, ephemeral=True)),
             good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
             good("32 levels", "too strict", entry_bytes(line[:-1] + b',"x":' + b"[" * 31 + b"]" * 31 + b"}")),
@@ -139,6 +145,7 @@ def cursors() -> dict[str, Any]:
     """Cursor and fence files of the lane analytics -> billing."""
     unfinished = (Unfinished(make_sequence(3, 5), 1, 3, 900), Unfinished(make_sequence(3, 7), 2, 3, 0))
     base = Cursor(12, 3, 2, 4096, make_sequence(3, 9), unfinished)
+    begun_one = base._replace(unfinished=(unfinished[0]._replace(begun=True), unfinished[1]))
     full = base._replace(unfinished=tuple(Unfinished(make_sequence(3, n), 1, 3, n * 200) for n in range(1, 65)))
     data, fence = encode_cursor(base, LANE_KEY), Fence(3, 2, 5, 8_388_700)
     begun = {make_sequence(3, 5): 2, make_sequence(3, 1 << 33): 70_000}
@@ -169,7 +176,14 @@ def cursors() -> dict[str, Any]:
             good("fresh", "no position yet", Cursor(1, 0, 0, 0, 0)),
             good("position", "field order", Cursor(12, 3, 2, 4096, make_sequence(3, 9))),
             good("closed", "clean flag lost", Cursor(12, 3, 2, 4096, make_sequence(3, 9), (), clean=True)),
+            good("sealed", "one flag taken for the other", Cursor(12, 3, 2, 4096, make_sequence(3, 9), sealed=True)),
+            good(
+                "closed and sealed",
+                "flags compared instead of tested",
+                Cursor(12, 3, 2, 4096, make_sequence(3, 9), clean=True, sealed=True),
+            ),
             good("unfinished", "segment and generation swapped", base),
+            good("begun", "an offset beyond the end of the file", begun_one),
             good("64 unfinished", "fixed buffer too small", full),
             good(
                 "tail",

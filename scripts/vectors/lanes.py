@@ -10,7 +10,7 @@ from scripts.vectors.fixed import KEY, LANE_KEY, OTHER, RING, SOURCE, TARGET, TI
 from scripts.vectors.slots import head, pattern, slot
 from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_fence
 from speed.wire.envelope import FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, make_sequence
-from speed.wire.names import cursor_name, fence_name, lane_file_name, node_id, slot_name
+from speed.wire.names import cursor_name, fence_name, lane_file_name, node_id, slot_name, start_name
 from speed.wire.seal import LinkSealer
 
 SIZE = 105
@@ -34,10 +34,25 @@ def segment(content: bytes, number: int = 1, generation: int = 1) -> Files:
     return {lane_file_name(generation, number): content}
 
 
-def cursor(*finished: int, unfinished: tuple[int, ...] = (), receiver: int = 1, clean: bool = False) -> Files:
+def cursor(
+    *finished: int,
+    unfinished: tuple[int, ...] = (),
+    receiver: int = 1,
+    clean: bool = False,
+    sealed: bool = False,
+) -> Files:
     """The cursor behind the envelope that is named first, in the first segment of generation 1."""
     (last,) = finished
-    return {cursor_name(receiver): encode_cursor(at(last, receiver=receiver, listed=unfinished, clean=clean), LANE_KEY)}
+    return {
+        cursor_name(receiver): encode_cursor(
+            at(last, receiver=receiver, listed=unfinished, clean=clean, sealed=sealed), LANE_KEY
+        )
+    }
+
+
+def starts(*receivers: int) -> Files:
+    """First cursors that were kept for callers."""
+    return {start_name(one): encode_cursor(at(1, receiver=one), LANE_KEY) for one in receivers}
 
 
 def at(
@@ -49,11 +64,14 @@ def at(
     offset: int | None = None,
     listed: tuple[int, ...] = (),
     clean: bool = False,
+    sealed: bool = True,
 ) -> Cursor:
     """A position behind envelope ``last`` of a generation, 0 for none; ``listed`` counters are unfinished."""
     entries = tuple(Unfinished(make_sequence(1, one), 1, 1, SIZE * (one - 1)) for one in listed)
     sequence = make_sequence(generation, last) if last else 0
-    return Cursor(receiver, generation, number, SIZE * last if offset is None else offset, sequence, entries, clean)
+    return Cursor(
+        receiver, generation, number, SIZE * last if offset is None else offset, sequence, entries, clean, sealed
+    )
 
 
 def given(*counters: int, generation: int = 1, again: tuple[int, ...] = ()) -> list[dict[str, Any]]:
@@ -108,7 +126,8 @@ def lanes() -> dict[str, Any]:
         "about": "L-12 to L-18, L-30. `files` lie in the lane analytics -> billing, and `claims` in the registry, when "
         "a receiver of `generation` begins. It reads to the end, finishes what `finished` names, and scans twice. "
         "`dispatched` is what it hands out, in order; `cursor` what its cursor file says then, `left` which files of "
-        "the lane are there, `quarantine` the reasons (codes.json) of what was put aside.",
+        "the lane are there, `quarantine` the reasons (codes.json) of what was put aside. No cursor was sealed by "
+        "others before it begins.",
         "source": SOURCE,
         "target": TARGET,
         "key": KEY.hex(),
@@ -240,15 +259,31 @@ def crashes() -> list[dict[str, Any]]:
             damaged,
             given(2, 3, again=(2, 3)),
             at(3, receiver=3),
-            [ONE],
+            [ONE, start_name(3)],
         ),
         case(
             "a cursor of the own generation",
             "a lane that failed and is opened again counted as new",
             {**segment(several(range(1, 4))), **cursor(1, receiver=2)},
             given(2, 3, again=(2, 3)),
+            at(3, receiver=2, sealed=False),
+            [ONE],
+        ),
+        case(
+            "a sealed cursor of the own generation",
+            "a lane that is opened again forgets what its process sealed",
+            {**segment(several(range(1, 4))), **cursor(1, receiver=2, sealed=True)},
+            given(2, 3, again=(2, 3)),
             at(3, receiver=2),
             [ONE],
+        ),
+        case(
+            "what an earlier life kept for callers",
+            "its start put aside, or removed too early",
+            {**segment(several(range(1, 3))), **cursor(2, receiver=6, clean=True), **starts(2, 3, 4, 5)},
+            [],
+            at(2, receiver=7),
+            [ONE, *starts(2, 3, 4, 5)],
         ),
         case(
             "the segment of the position is gone",

@@ -119,7 +119,7 @@ def raw(**fields: Any) -> bytes:
     return bytes(msgpack.packb({key: value for key, value in fields.items() if value is not ...}))
 
 
-_FILL = 4004
+_FILL = 3992
 """So long a text fills the head of the request below to 4,096 bytes."""
 
 
@@ -127,7 +127,7 @@ def _twice(ask: dict[str, Any]) -> bytes:
     """A request that names its service twice."""
     whole = raw(**ask)
     end_of_id = 1 + len(raw(requestId=ask["requestId"])[1:])
-    return bytes([0x86]) + whole[1:end_of_id] + raw(service="other")[1:] + whole[end_of_id:]
+    return bytes([0x87]) + whole[1:end_of_id] + raw(service="other")[1:] + whole[end_of_id:]
 
 
 def payloads() -> dict[str, Any]:
@@ -137,6 +137,7 @@ def payloads() -> dict[str, Any]:
         "requestId": "7.1",
         "service": "calculateTax",
         "caller": SOURCE,
+        "generation": 7,
         "deadline": TIME,
         "arguments": {"amount": 1000},
     }
@@ -185,16 +186,24 @@ def payloads() -> dict[str, Any]:
                 "request",
                 "request",
                 "basic form",
-                spc.encode_request("7.1", "calculateTax", {"amount": 1000}, SOURCE, TIME),
+                spc.encode_request("7.1", "calculateTax", {"amount": 1000}, SOURCE, 7, TIME),
             ),
-            good("request", "no arguments", "empty map refused", spc.encode_request("7.1", "now", {}, SOURCE, TIME)),
-            good("request", "trace", "traceparent lost", spc.encode_request("7.1", "now", {}, SOURCE, TIME, trace)),
+            good("request", "no arguments", "empty map refused", spc.encode_request("7.1", "now", {}, SOURCE, 7, TIME)),
+            good("request", "trace", "traceparent lost", spc.encode_request("7.1", "now", {}, SOURCE, 7, TIME, trace)),
             good(
                 "request",
                 "boot deadline",
                 "keys in another order",
-                spc.encode_request("7.1", "now", {}, SOURCE, TIME, trace, boot),
+                spc.encode_request("7.1", "now", {}, SOURCE, 7, TIME, trace, boot),
             ),
+            good(
+                "request",
+                "sent again",
+                "repeated lost, or at another place",
+                spc.encode_again(spc.encode_request("7.1", "now", {"n": 1}, SOURCE, 6, TIME, trace), 7, repeated=True),
+            ),
+            good("request", "not repeated", "false refused", asked(repeated=False)),
+            good("request", "highest generation", "24 bits off by one", asked(generation=(1 << 24) - 1)),
             good("request", "unknown key", "new keys refused", asked(priority=3)),
             good("request", "longest id", "64 bytes off by one", asked(requestId="i" * 64)),
             good("response", "result", "basic form", spc.encode_success("7.1", {"tax": 180.0})),
@@ -244,12 +253,6 @@ def payloads() -> dict[str, Any]:
             ),
             good(
                 "control",
-                "which requests a node has",
-                "basic form",
-                control.encode({"op": "REQUESTS", "requestId": "7.9", "requestIds": ["7.1", "7.4"]}),
-            ),
-            good(
-                "control",
                 "ack of a message that nothing takes yet",
                 "unknown keys refused",
                 control.encode({"sequence": make_sequence(7, 2), "waiting": True}),
@@ -268,7 +271,7 @@ def payloads() -> dict[str, Any]:
             ),
         ],
         "also_read": [
-            also("request", "integer key", "refused", bytes([0x86, 1, 2]) + raw(**ask)[1:], ask),
+            also("request", "integer key", "refused", bytes([0x87, 1, 2]) + raw(**ask)[1:], ask),
             also("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL), ask),
             also("request", "nil trace", "nil taken for a value", asked(traceparent=None), ask),
             also("request", "boot id alone", "half a deadline believed", asked(bootId=boot[0]), ask),
@@ -297,6 +300,13 @@ def payloads() -> dict[str, Any]:
             request("float deadline", "types converted", deadline=1.5),
             request("negative deadline", "sign unchecked", deadline=-1),
             request("deadline 2^63", "overflow", deadline=2**63),
+            request("no generation", "a request for any life of its server", generation=...),
+            request("nil generation", "a request for any life of its server", generation=None),
+            request("generation 0", "range unchecked", generation=0),
+            request("generation 2^24", "range unchecked", generation=1 << 24),
+            request("text generation", "types converted", generation="7"),
+            request("true as generation", "true is 1", generation=True),
+            request("number repeated", "types converted", repeated=1),
             request("number trace", "types unchecked", traceparent=1),
             request("number boot id", "types unchecked", bootId=1, bootDeadline=1),
             request("float boot time", "types converted", bootId=boot[0], bootDeadline=1.5),

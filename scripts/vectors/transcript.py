@@ -32,7 +32,7 @@ MADE = Claimant(
     MAKER["made_monotonic_ms"],
     above=0,
 )
-REQUEST = encode_request("1.1", "double", {"x": 21}, SOURCE, TIME + 30_000)
+REQUEST = encode_request("1.1", "double", {"x": 21}, SOURCE, 1, TIME + 30_000)
 RESPONSE = encode_success("1.1", 42)
 FIRST = make_sequence(1, 1)
 
@@ -121,7 +121,7 @@ def bell_step(by: str, to: str, node: bytes) -> Step:
 
 def cursor_step(by: str, source: str, end: int, key: bytes, said: str) -> Step:
     where = path(f"{names.lane_dir(ROOT, by, source)}/{names.cursor_name(1)}")
-    return Step(f"cursor of {by}", by, where, encode_cursor(Cursor(1, 1, 1, end, FIRST), key), said)
+    return Step(f"cursor of {by}", by, where, encode_cursor(Cursor(1, 1, 1, end, FIRST, sealed=True), key), said)
 
 
 def computed() -> dict[str, str]:

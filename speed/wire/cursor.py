@@ -22,7 +22,8 @@ _FENCE = Struct(">4sB3xIIIIQ")
 _DELIVERIES = Struct(">4sBxH")
 _DELIVERED = Struct(">QI")
 _MAC_BYTES = 16
-_CLEAN = 1
+_CLEAN, _SEALED = 1, 2
+_BEGUN = 1 << 63
 MAX_CURSOR_BYTES = _CURSOR.size + MAX_UNFINISHED * _UNFINISHED.size + _MAC_BYTES
 FENCE_BYTES = _FENCE.size + _MAC_BYTES
 MAX_DELIVERIES_BYTES = _DELIVERIES.size + MAX_DELIVERIES_LISTED * _DELIVERED.size + _MAC_BYTES
@@ -30,16 +31,23 @@ assert _CURSOR.size == 64
 
 
 class Unfinished(NamedTuple):
-    """One dispatched but unfinished envelope: its sequence and where it begins."""
+    """One dispatched but unfinished envelope: its sequence and where it begins.
+
+    ``begun``: a request of an idempotent service, which runs or ran.
+    """
 
     sequence: int
     file: int
     generation: int
     offset: int
+    begun: bool = False
 
 
 class Cursor(NamedTuple):
-    """A receiver's committed position in one lane; ``clean`` says that it was closed in order."""
+    """A receiver's committed position in one lane.
+
+    ``clean``: it was closed in order. ``sealed``: no earlier generation begins more than this one read (L-31).
+    """
 
     receiver_generation: int
     sender_generation: int
@@ -48,6 +56,7 @@ class Cursor(NamedTuple):
     last_sequence: int
     unfinished: tuple[Unfinished, ...] = ()
     clean: bool = False
+    sealed: bool = False
 
 
 class Fence(NamedTuple):
@@ -87,7 +96,7 @@ def encode_cursor(cursor: Cursor, lane_key: bytes) -> bytes:
     body = _CURSOR.pack(
         b"SPDC",
         1,
-        _CLEAN if cursor.clean else 0,
+        _CLEAN * cursor.clean | _SEALED * cursor.sealed,
         len(cursor.unfinished),
         cursor.receiver_generation,
         0,
@@ -97,7 +106,7 @@ def encode_cursor(cursor: Cursor, lane_key: bytes) -> bytes:
         cursor.last_sequence,
     )
     if cursor.unfinished:
-        body += b"".join([_UNFINISHED.pack(*entry) for entry in cursor.unfinished])
+        body += b"".join([_packed(entry) for entry in cursor.unfinished])
     return body + _mac(lane_key, body)
 
 
@@ -110,10 +119,18 @@ def decode_cursor(data: bytes, lane_keys: Sequence[bytes]) -> Cursor:
     if magic != b"SPDC" or version != 1 or count > MAX_UNFINISHED or len(data) < length:
         raise WireError("BAD_CURSOR", "no cursor of version 1")
     body = _authentic(bytes(data[:length]), lane_keys, "BAD_CURSOR")
-    unfinished = tuple(
-        Unfinished(*_UNFINISHED.unpack_from(body, _CURSOR.size + index * _UNFINISHED.size)) for index in range(count)
-    )
-    return Cursor(receiver, sender, file, offset, last, unfinished, bool(flags & _CLEAN))
+    unfinished = tuple(_unfinished(body, _CURSOR.size + index * _UNFINISHED.size) for index in range(count))
+    return Cursor(receiver, sender, file, offset, last, unfinished, bool(flags & _CLEAN), bool(flags & _SEALED))
+
+
+def _packed(entry: Unfinished) -> bytes:
+    sequence, file, generation, offset, begun = entry
+    return _UNFINISHED.pack(sequence, file, generation, offset | _BEGUN if begun else offset)
+
+
+def _unfinished(body: bytes, at: int) -> Unfinished:
+    sequence, file, generation, offset = _UNFINISHED.unpack_from(body, at)
+    return Unfinished(sequence, file, generation, offset & ~_BEGUN, bool(offset & _BEGUN))
 
 
 def encode_fence(fence: Fence, lane_key: bytes) -> bytes:

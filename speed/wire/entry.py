@@ -14,7 +14,7 @@ from speed.wire.json_text import read_json
 from speed.wire.limits import GENERATION_BITS, KEY_ID_BYTES, MAX_ENTRY_BYTES, MAX_KEYS, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
 from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
 
-STATUSES = ("online", "leaving")
+STATUSES = ("starting", "online", "leaving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Entry:
         startup_timestamp, last_heartbeat: Unix milliseconds.
         heartbeat_monotonic_ms: the last heartbeat by a clock that does not jump; of one boot only.
         lease, heartbeat_interval: milliseconds.
-        status: ``online`` or ``leaving``.
+        status: ``starting``, ``online`` or ``leaving``.
         fabrics: its labels.
         allow: names and families of nodes that may write to it.
         subscriptions: topics and families of topics that it subscribes to.

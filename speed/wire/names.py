@@ -27,6 +27,7 @@ SEGMENT_INDEX = "index.sqlite"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
+_START = re.compile(r"start\.(\d{6,8})", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
 _SLOT = re.compile(r"(\d{6,8})-(\d{2,3})\.slot", re.ASCII)
@@ -277,6 +278,15 @@ def cursor_name(generation: int) -> str:
 
 def parse_cursor(filename: str) -> int | None:
     match = _CURSOR.fullmatch(filename)
+    return _generation(match[1]) if match else None
+
+
+def start_name(generation: int) -> str:
+    return f"start.{generation:06d}"
+
+
+def parse_start(filename: str) -> int | None:
+    match = _START.fullmatch(filename)
     return _generation(match[1]) if match else None
 
 

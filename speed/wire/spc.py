@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import msgpack
 
 from speed.errors import InvalidNameError, UnserialisableError, WireError
-from speed.wire.limits import MAX_DETAILS_BYTES, MAX_ERROR_CHARACTERS, MAX_HEAD_BYTES, MAX_REQUEST_ID_BYTES
+from speed.wire.limits import (
+    GENERATION_BITS,
+    MAX_DETAILS_BYTES,
+    MAX_ERROR_CHARACTERS,
+    MAX_HEAD_BYTES,
+    MAX_REQUEST_ID_BYTES,
+)
 from speed.wire.names import check_node_name, check_service_name
 from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_unchecked_map
 
@@ -25,6 +31,7 @@ _MAX_TIME = 1 << 63
 class RequestHead(NamedTuple):
     """What stands before the arguments of a request.
 
+    ``generation`` is that of the receiver that it is for. ``repeated``: an earlier one may have run this call.
     ``deadline_ms`` is Unix time; ``boot_deadline_ms`` is the same moment by the boot clock of the boot ``boot_id``,
     empty where the caller did not say. The arguments begin at byte ``arguments_at`` of the payload.
     """
@@ -32,10 +39,12 @@ class RequestHead(NamedTuple):
     request_id: str
     service: str
     caller: str
+    generation: int
     deadline_ms: int
     boot_id: str
     boot_deadline_ms: int
     traceparent: str | None
+    repeated: bool
     arguments_at: int
 
 
@@ -55,6 +64,7 @@ def encode_request(
     service: str,
     arguments: dict[str, Any],
     caller: str,
+    generation: int,
     deadline_ms: int,
     traceparent: str | None = None,
     boot_deadline: tuple[str, int] | None = None,
@@ -70,6 +80,7 @@ def encode_request(
         "requestId": request_id,
         "service": service,
         "caller": caller,
+        "generation": generation,
         "deadline": deadline_ms,
     }
     if boot_deadline is not None:
@@ -83,6 +94,16 @@ def encode_request(
         raise UnserialisableError(str(error).removeprefix("request.")) from None
 
 
+def encode_again(payload: bytes | memoryview, generation: int, *, repeated: bool) -> bytes:
+    """The same request for another generation of its receiver; ``repeated``: an earlier one may have run it."""
+    values, arguments_at = _head_values(payload)
+    values["generation"] = generation
+    if repeated:
+        values["repeated"] = True
+    head: bytes = pack({**values, "arguments": None})
+    return head[:-1] + bytes(payload[arguments_at:])  # nil is one byte
+
+
 def decode_head(payload: bytes | memoryview) -> RequestHead:
     """Check and read all of an SPC_REQUEST but its arguments; WireError BAD_PAYLOAD names the field."""
     values, arguments_at = _head_values(payload)
@@ -92,6 +113,11 @@ def decode_head(payload: bytes | memoryview) -> RequestHead:
         check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
+    generation, repeated = values.get("generation"), values.get("repeated")
+    if type(generation) is not int or not 1 <= generation < 1 << GENERATION_BITS:
+        raise WireError("BAD_PAYLOAD", "generation is none")
+    if type(repeated) not in (bool, type(None)):
+        raise WireError("BAD_PAYLOAD", "repeated is neither true nor false")
     boot_id, boot_deadline, traceparent = values.get("bootId"), values.get("bootDeadline"), values.get("traceparent")
     if not _MAYBE_TEXT.issuperset((type(boot_id), type(traceparent))):
         raise WireError("BAD_PAYLOAD", "bootId or traceparent is no text")
@@ -101,10 +127,12 @@ def decode_head(payload: bytes | memoryview) -> RequestHead:
         _checked_id(values.get("requestId")),
         str(service),
         str(caller),
+        generation,
         _checked_time(values.get("deadline"), "deadline"),
         str(boot_id) if is_on_boot else "",
         boot_ms if is_on_boot else 0,
         traceparent,
+        bool(repeated),
         arguments_at,
     )
 

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -226,13 +225,11 @@ class Person {
 
   // How a call ended: its answer, or an error and whether the call may have begun.
   void ended(const std::string& id, const std::function<Value()>& result) {
-    static const std::set<std::string_view> never = {"ACCESS_DENIED",     "UNKNOWN_NODE", "SERVICE_NOT_FOUND",
-                                                     "INVALID_ARGUMENTS", "INBOX_FULL",   "LEAVING"};
     try {
       journal_.tell((result().as<std::string>() == id ? "answered " : "failed ") + id + " RELAY maybe");
     } catch (const speed::Error& error) {
-      const std::string code(error.code());
-      journal_.tell("failed " + id + " " + code + (never.contains(code) ? " never" : " maybe"));
+      const bool never = error.execution() == speed::Execution::not_begun;
+      journal_.tell("failed " + id + " " + std::string(error.code()) + (never ? " never" : " maybe"));
     }
   }
 

@@ -111,6 +111,20 @@ TEST(Progress, one_slow_envelope_is_listed_and_blocks_nothing_l_14) {
   EXPECT_EQ(cursor.unfinished[0].sequence, 1U);
 }
 
+TEST(Progress, what_is_begun_and_may_run_again_is_listed_as_such_and_lies_before_the_position_l_14) {
+  Progress progress({1, 1, 0}, 0);
+  progress.dispatched(1, {1, 1, 0}, 10);
+  progress.dispatched(2, {1, 1, 10}, 20);
+  progress.begin(2);
+  const wire::Cursor cursor = progress.cursor(1);
+  EXPECT_EQ(cursor.position, (wire::Position{1, 1, 20}));
+  ASSERT_EQ(cursor.unfinished.size(), 2U);
+  EXPECT_FALSE(cursor.unfinished[0].begun);
+  EXPECT_TRUE(cursor.unfinished[1].begun);
+  progress.finish(2);
+  EXPECT_EQ(progress.cursor(1).unfinished.size(), 1U);
+}
+
 TEST(Progress, a_65th_unfinished_envelope_moves_the_position_back_to_its_start_l_14) {
   Progress progress({1, 1, 0}, 0);
   for (std::uint64_t n = 1; n <= 66; ++n) progress.dispatched(n, {1, 1, (n - 1) * 10}, n * 10);
@@ -181,16 +195,25 @@ TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
   EXPECT_EQ(calls.next_deadline(), 9);
 }
 
-TEST(PendingCalls, a_call_that_is_entered_after_its_node_was_found_gone_waits_for_the_successor_s_7) {
+TEST(PendingCalls, calls_are_numbered_as_they_are_entered_s_7) {
   PendingCalls calls;
   calls.add("1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
-  calls.add("2", {"other", 10, PendingCall::Kind::call, [](const Outcome&) {}});
-  const std::uint64_t found_gone = calls.entered();
-  calls.add("3", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
-  EXPECT_EQ(calls.take_to("billing", found_gone).size(), 1U);
-  EXPECT_FALSE(calls.holds("1"));
-  EXPECT_TRUE(calls.holds("2"));
-  EXPECT_TRUE(calls.holds("3"));
+  EXPECT_EQ(calls.entered(), 1U);
+  calls.add("2", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  EXPECT_EQ(calls.find("2")->number, 2U);
+}
+
+TEST(PendingCalls, what_is_kept_of_requests_is_bounded_and_freed_with_the_call_s_21) {
+  const auto keeper = std::make_shared<KeptRequests>(wire::Buffers());
+  {
+    SentRequest request;
+    request.payload.reserve(wire::limits::max_kept_request_bytes);
+    ASSERT_TRUE(keeper->take(request.payload.capacity()));
+    request.keeper = keeper;
+    EXPECT_FALSE(keeper->take(1));
+  }
+  EXPECT_EQ(keeper->bytes(), 0U);
+  EXPECT_TRUE(keeper->take(1));
 }
 
 // A lane of envelopes, to be damaged.

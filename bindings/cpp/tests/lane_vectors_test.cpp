@@ -81,9 +81,10 @@ class LaneVectors : public testing::Test {
     cursor.last_sequence = test::number_of(item.at("last_sequence"));
     for (const Json& one : item.at("unfinished")) {
       const wire::Position start{one.at("generation"), one.at("segment"), one.at("offset")};
-      cursor.unfinished.push_back({test::number_of(one.at("sequence")), start});
+      cursor.unfinished.push_back({test::number_of(one.at("sequence")), start, one.at("begun").get<bool>()});
     }
     cursor.clean = item.at("clean");
+    cursor.sealed = item.at("sealed");
     return cursor;
   }
 

@@ -1,7 +1,6 @@
-// Calls run at most once, within their deadlines, whatever becomes of processes and clocks (S-4, S-8).
+// Calls run at most once, within their deadlines, whatever becomes of clocks, and each is answered (S-3, S-4, S-8).
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <latch>
 
 #include "fabric.hpp"
@@ -20,88 +19,8 @@ using test::TestRoot;
 
 class OnceTest : public testing::Test {
  protected:
-  // A process with a node `server`, whose service `charge` writes one byte and ends the process.
-  pid_t dying_server(bool idempotent) {
-    const pid_t pid = fork();
-    if (pid != 0) return pid;
-    Node server("server", root_.options({"client"}));
-    server.serve(
-        "charge",
-        [&](const Request&) -> Response {
-          std::ofstream(root_.path + "/charged", std::ios::app) << 'x';
-          _exit(1);
-        },
-        {.idempotent = idempotent});
-    while (true) pause();
-  }
-
-  std::string charged() const {
-    std::ifstream file(root_.path + "/charged");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  // One charge that ends the server; then how often it ran in the server's next life.
-  int runs_again(bool idempotent, bool& redelivered) {
-    const pid_t pid = dying_server(idempotent);
-    Node client("client", root_.options());
-    client.wait_for("server");
-    std::future<Value> call = client.submit("server", "charge", {}, {.timeout = Seconds(300)});
-    waitpid(pid, nullptr, 0);
-    try {
-      call.get();
-    } catch (const NodeLeftError& error) {
-      EXPECT_EQ(error.execution(), Execution::may_have_run);
-    }
-    std::atomic<int> runs = 0;
-    Node successor("server", root_.options());
-    successor.serve(
-        "charge",
-        [&](const Request& request) -> Response {
-          redelivered = request.redelivered();
-          return Value(++runs);
-        },
-        {.idempotent = idempotent});
-    successor.allow({"client"});
-    client.ping("server");
-    if (idempotent) {
-      EXPECT_TRUE(eventually([&] { return runs > 0; }));
-    }
-    return runs;
-  }
-
   TestRoot root_;
 };
-
-TEST_F(OnceTest, what_a_dead_process_had_begun_is_not_begun_again_s_8) {
-  bool redelivered = false;
-  EXPECT_EQ(runs_again(false, redelivered), 0);
-  EXPECT_EQ(charged(), "x");
-}
-
-TEST_F(OnceTest, an_idempotent_service_runs_again_and_is_told_s_8) {
-  bool redelivered = false;
-  EXPECT_EQ(runs_again(true, redelivered), 1);
-  EXPECT_TRUE(redelivered);
-}
-
-TEST_F(OnceTest, what_was_not_begun_runs_in_the_next_life_s_8) {
-  std::atomic<bool> redelivered = false;
-  const auto first = Runtime::make("server", root_.options({"client"}));  // which never reads
-  Node client("client", root_.options());
-  std::future<Value> call = client.submit("server", "note", {}, {.timeout = Seconds(300)});
-  first->context.registration->remove();
-  Node successor("server", root_.options({"client"}));
-  successor.serve("note", [&](const Request& request) -> Response {
-    redelivered = request.redelivered();
-    return Value(1);
-  });
-  try {
-    call.get();
-  } catch (const NodeLeftError&) {  // its caller may have been told before
-  } catch (const ServiceNotFoundError&) {  // or its service was not there yet
-  }
-  EXPECT_FALSE(redelivered);
-}
 
 TEST_F(OnceTest, a_service_sees_an_id_that_is_unique_among_callers_s_3) {
   Node server("server", root_.options({"one", "two"}));
@@ -116,7 +35,7 @@ TEST_F(OnceTest, a_service_sees_an_id_that_is_unique_among_callers_s_3) {
 // run when the second arrives.
 void send_request(Runtime& client, const std::string& id, const wire::Deadline& deadline) {
   wire::Buffer payload;
-  wire::encode_request(id, "note", {}, "client", deadline, {}, payload);
+  wire::encode_request({.request_id = id, .service = "note", .caller = "client", .generation = 1, .deadline = deadline}, {}, payload);
   const ByteView one = payload.view();
   client.links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, 0});
 }

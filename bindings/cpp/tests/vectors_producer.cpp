@@ -122,11 +122,15 @@ T field(const Map& fields, std::string_view name) {
 void request(const Map& fields, wire::Buffer& out) {
   std::optional<std::string> trace;
   if (fields.find("traceparent") != nullptr) trace = field<std::string>(fields, "traceparent");
-  wire::encode_request(field<std::string>(fields, "requestId"), field<std::string>(fields, "service"),
-                       field<Map>(fields, "arguments"), field<std::string>(fields, "caller"),
-                       {field<std::int64_t>(fields, "deadline"), field<std::string>(fields, "bootId"),
-                        field<std::int64_t>(fields, "bootDeadline")},
-                       trace, out);
+  wire::encode_request({.request_id = field<std::string>(fields, "requestId"),
+                        .service = field<std::string>(fields, "service"),
+                        .caller = field<std::string>(fields, "caller"),
+                        .generation = field<std::uint32_t>(fields, "generation"),
+                        .deadline = {field<std::int64_t>(fields, "deadline"), field<std::string>(fields, "bootId"),
+                                     field<std::int64_t>(fields, "bootDeadline")},
+                        .traceparent = trace,
+                        .repeated = field<bool>(fields, "repeated")},
+                       field<Map>(fields, "arguments"), out);
 }
 
 void response(const Map& fields, wire::Buffer& out) {

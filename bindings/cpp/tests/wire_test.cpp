@@ -99,7 +99,7 @@ Json parsed(const std::string& kind, const std::string& file) {
     const auto found = parse_entry_file(file);
     return found ? Json(*found) : Json(nullptr);
   }
-  const auto found = kind == "cursor" ? parse_cursor(file) : parse_fence(file);
+  const auto found = kind == "cursor" ? parse_cursor(file) : kind == "start" ? parse_start(file) : parse_fence(file);
   return found ? Json(*found) : Json(nullptr);
 }
 
@@ -195,10 +195,12 @@ Cursor cursor_of(const Json& fields) {
                      fields["offset"].get<std::uint64_t>()};
   cursor.last_sequence = number_of(fields["last_sequence"]);
   cursor.clean = fields["clean"].get<bool>();
+  cursor.sealed = fields["sealed"].get<bool>();
   for (const Json& one : fields["unfinished"]) {
     cursor.unfinished.push_back({number_of(one["sequence"]),
                                  {one["generation"].get<std::uint32_t>(), one["segment"].get<std::uint32_t>(),
-                                  one["offset"].get<std::uint64_t>()}});
+                                  one["offset"].get<std::uint64_t>()},
+                                 one["begun"].get<bool>()});
   }
   return cursor;
 }

@@ -327,6 +327,11 @@ Engine::Names Engine::remove_stale() {
   return node_->remove_stale();
 }
 
+void Engine::ready() {
+  const Released released;
+  node_->ready();
+}
+
 // Who comes second does not wait, and the services may be needed yet.
 void Engine::close(const std::function<void()>& leave) {
   const bool is_first = !std::exchange(is_closing_, true);

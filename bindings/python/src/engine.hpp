@@ -70,6 +70,7 @@ class Engine {
   void on_lost(nb::handle handle);
   Names remove_stale();
 
+  void ready();  // it serves from now on
   std::uint32_t generation() const { return node_->generation(); }
   const std::string& root() const { return node_->root(); }
   bool polling() const { return node_->polling(); }

@@ -21,7 +21,8 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
                  const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
                  double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
                  const Engine::Names& accept_namespaces, std::uint64_t max_lane_bytes, std::size_t max_open_files,
-                 double spin_seconds, const nb::dict& limits, const std::string& on_error, unsigned max_deliveries, bool ephemeral, nb::handle settle) {
+                 double spin_seconds, const nb::dict& limits, const std::string& on_error, unsigned max_deliveries, bool ephemeral, bool starting,
+                 nb::handle settle) {
   NodeOptions options;
   options.root = root;
   options.key = key;
@@ -42,6 +43,7 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.on_error = on_error == "retry" ? OnError::retry : on_error == "drop" ? OnError::drop : OnError::dead_letter;
   options.max_deliveries = max_deliveries;
   options.ephemeral = ephemeral;
+  options.starting = starting;
   options.security.reset();  // the Python node opens its messages
   new (self) Engine(name, std::move(options), settle);
 }
@@ -136,7 +138,8 @@ NB_MODULE(_native, module) {
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
            arg("namespace"), arg("accept_namespaces"), arg("max_lane_bytes"), arg("max_open_files"),
-           arg("spin_seconds"), arg("segment_limits"), arg("on_error"), arg("max_deliveries"), arg("ephemeral"), arg("settle"))
+           arg("spin_seconds"), arg("segment_limits"), arg("on_error"), arg("max_deliveries"), arg("ephemeral"), arg("starting"),
+           arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
@@ -169,6 +172,7 @@ NB_MODULE(_native, module) {
       .def("on_lost", &Engine::on_lost)
       .def("remove_stale", &Engine::remove_stale)
       .def("check", &Engine::check)
+      .def("ready", &Engine::ready)
       .def("close", [](Engine& engine, double drain_seconds) { engine.close(drain_seconds); })
       .def_prop_ro("generation", &Engine::generation)
       .def_prop_ro("polling", &Engine::polling)

@@ -37,5 +37,8 @@ def test_a_client_of_pulsar_takes_no_odd_time(odd: Any) -> None:
     pytest.importorskip("websockets")
     from speed.pulsar.client import Pulsar
 
-    with Pulsar("ws://127.0.0.1:9", None, None, 1 << 20) as pulsar, pytest.raises(ConfigurationError, match="key_seconds is "):
+    with (
+        Pulsar("ws://127.0.0.1:9", None, None, 1 << 20) as pulsar,
+        pytest.raises(ConfigurationError, match="key_seconds is "),
+    ):
         pulsar.producer("orders", key_seconds=odd)

@@ -54,6 +54,9 @@ struct NodeOptions {
   // The name will not come back: once the node is gone and what it wrote is read, nothing of it stays. For programs that
   // run once under a name made for that.
   bool ephemeral = false;
+  // Not at once open for calls: who calls it, or is not granted to write yet, waits until `ready`, at most its timeout. For
+  // programs that set up services and grants first.
+  bool starting = false;
   bool polling = false;                   // never ring, as where there are no FIFOs
   std::string name_space = "default";     // in the metadata of messages; those of others are not handed out here
   Names accept_name_spaces = {};  // further ones whose messages are; "*" for all
@@ -206,7 +209,9 @@ class Node {
 
   // --- calls. Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
   // PayloadTooLargeError; not written: InboxFullError, StorageError, NodeLeftError. `submit` throws these as well.
-  // Then `call` and the future throw NodeLeftError, CallTimeoutError, or the CallError that the other side reports ---
+  // Then `call` and the future throw NodeStartingError, NodeLeftError, CallTimeoutError, or the CallError that the other
+  // side reports. What a server that died had not begun goes to its next process, if that comes within a second or is
+  // starting; else Error::execution says whether it may have run ---
   Value call(const std::string& target, const std::string& service, const Map& arguments = {},
              const CallOptions& options = {});
   std::future<Value> submit(const std::string& target, const std::string& service, const Map& arguments = {},
@@ -263,7 +268,7 @@ class Node {
   Map stats(const std::string& target, Seconds timeout = Seconds(5));
   Map stats() const;  // of this node
   std::vector<NodeInfo> nodes(const std::optional<std::string>& fabric = std::nullopt);
-  // The node once it is live and allows this one; UnknownNodeError says after the timeout which it is not.
+  // The node once it is online and allows this one; UnknownNodeError says after the timeout which it is not.
   NodeInfo wait_for(const std::string& target, Seconds timeout = Seconds(10));
   void on_join(NodeHandler handler);
   void on_leave(NodeHandler handler);
@@ -272,6 +277,7 @@ class Node {
   std::vector<std::string> remove_stale();  // entries of the dead; the names of those removed
 
   // --- life ---
+  void ready();  // of a node made with `starting`: it serves from now on; else nothing. StorageError
   const std::string& name() const;
   const std::string& root() const;
   std::uint32_t generation() const;

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +19,8 @@
 #include <vector>
 
 #include "speed/value.hpp"
-#include "wire/bytes.hpp"
+#include "wire/buffers.hpp"
+#include "wire/entry.hpp"
 
 namespace speed::core {
 
@@ -29,14 +33,64 @@ struct Unread {
 using Outcome = std::variant<Value, std::exception_ptr, Unread>;
 using Completion = std::function<void(Outcome)>;
 
+// The bytes of open calls, which may be sent again; bounded.
+// Threads: all methods may be called from any thread.
+class KeptRequests {
+ public:
+  explicit KeptRequests(wire::Buffers buffers) : buffers_(std::move(buffers)) {}
+
+  bool take(std::size_t bytes) {
+    if (bytes_.fetch_add(bytes) + bytes <= wire::limits::max_kept_request_bytes) return true;
+    bytes_ -= bytes;
+    return false;
+  }
+  void give(wire::Buffer buffer) {
+    bytes_ -= buffer.capacity();
+    buffers_.give(std::move(buffer));
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  wire::Buffers buffers_;
+  std::atomic<std::size_t> bytes_ = 0;
+};
+
+// The request of a call, for who settles it when its server is gone, and may send it again (S-21).
+struct SentRequest {
+  SentRequest() = default;
+  SentRequest(const SentRequest&) = delete;
+  SentRequest& operator=(const SentRequest&) = delete;
+  ~SentRequest() {
+    if (keeper != nullptr) keeper->give(std::move(payload));
+  }
+
+  double until = 0;                                // the deadline of its program, monotonic seconds
+  std::uint32_t generation = 0;                    // of the server that it was written to; 0: to none yet
+  std::shared_ptr<const wire::Entry> server = {};  // the entry of that generation
+  std::vector<std::uint64_t> segments = {};        // sequences, where it went in several envelopes
+  std::uint64_t sequence = 0;                      // where it went in one
+  std::size_t needed = 1;                          // so many envelopes make it whole
+  wire::Buffer payload = {};
+  std::shared_ptr<KeptRequests> keeper = {};       // of the payload; null: it is not kept
+  enum class State { written, waits, is_being_written } state = State::is_being_written;
+  bool may_have_run = false;       // in the generation that it was written to last
+  bool server_left = false;        // that generation said so: it begins nothing more
+  bool is_withdrawn = false;
+  bool is_awaited = false;         // of one that waits: its server is starting
+  double since = 0;                // it waits for a successor, or for what decides; monotonic seconds
+
+  std::span<const std::uint64_t> sequences() const {
+    return segments.empty() ? std::span(&sequence, 1) : std::span(segments);
+  }
+};
+
 struct PendingCall {
   std::string target;
   double deadline = 0;  // monotonic seconds
   enum class Kind { call, question, acknowledgement } kind = Kind::call;
   Completion completion;
+  std::shared_ptr<SentRequest> request = {};  // of a call
   std::uint64_t number = 0;  // of its entering, from 1; the table gives it
-  std::uint32_t life = 0;       // the newest generation of the target that has the request; 0 until it is written
-  std::uint32_t missed_by = 0;  // the generation that did not know of it when asked
 };
 
 class PendingCalls {
@@ -58,28 +112,34 @@ class PendingCalls {
 
   std::uint64_t entered() const { return entered_; }  // the number of the call that came last
 
-  // Takes those to `target` that were entered up to a number: later ones may be for a successor of that node (S-7).
-  std::vector<PendingCall> take_to(const std::string& target, std::uint64_t number) {
-    return take_if([&](const PendingCall& call) { return call.target == target && call.number <= number; });
-  }
-
-  void written(const std::string& key, std::uint32_t generation) {
-    if (const auto found = calls_.find(key); found != calls_.end()) found->second.life = generation;
-  }
-
-  // Those that were written to an earlier life of `target` (S-21).
-  std::vector<std::string> older(const std::string& target, std::uint32_t generation) const {
-    std::vector<std::string> keys;
-    for (const auto& [key, call] : calls_) {
-      if (call.target == target && call.life > 0 && call.life < generation) keys.push_back(key);
-    }
-    return keys;
-  }
-
-  // That life of their target does not know a call. True the second time: before, its answer may have been on its way.
-  bool is_gone(const std::string& key, std::uint32_t generation) {
+  // A call that waits; null if it ended.
+  PendingCall* find(const std::string& key) {
     const auto found = calls_.find(key);
-    return found != calls_.end() && std::exchange(found->second.missed_by, generation) == generation;
+    return found == calls_.end() ? nullptr : &found->second;
+  }
+
+  // What is known of the deadlines follows.
+  void set_deadline(PendingCall& call, double deadline) {
+    call.deadline = deadline;
+    earliest_ = std::min(earliest_, deadline);
+  }
+
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto& [key, call] : calls_) visit(key, call);
+  }
+
+  template <class Match>
+  bool any(Match match) const {
+    return std::ranges::any_of(calls_, [&](const auto& row) { return match(row.second); });
+  }
+
+  std::optional<PendingCall> take(const std::string& key) {
+    const auto found = calls_.find(key);
+    if (found == calls_.end()) return std::nullopt;
+    PendingCall call = std::move(found->second);
+    calls_.erase(found);
+    return call;
   }
 
   // Takes those that match; their caller completes them.
@@ -109,7 +169,7 @@ class PendingCalls {
   std::size_t size() const { return calls_.size(); }
 
   bool waits_for(const std::string& target) const {
-    return std::ranges::any_of(calls_, [&](const auto& row) { return row.second.target == target; });
+    return any([&](const PendingCall& call) { return call.target == target; });
   }
 
   std::set<std::string> targets() const {

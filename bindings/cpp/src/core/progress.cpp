@@ -5,7 +5,7 @@
 namespace speed::core {
 
 void Progress::redispatched(const wire::Unfinished& entry) {
-  pending_.push_back({entry.sequence, entry.start, entry.start.offset, 0, 0});
+  pending_.push_back({entry.sequence, entry.start, entry.start.offset, 0, 0, entry.begun});
 }
 
 // Most are finished in order: the first place is looked at first.
@@ -29,7 +29,7 @@ void Progress::found_again(std::uint64_t sequence, std::uint64_t end, std::uint6
 
 void Progress::dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end,
                           std::uint64_t in_slot) {
-  pending_.push_back({sequence, start, end, tail_sequence_, in_slot});
+  pending_.push_back({sequence, start, end, tail_sequence_, in_slot, false});
   bytes_ += pending_.back().bytes();
   tail_ = start;
   tail_.offset = end;
@@ -41,13 +41,23 @@ std::uint64_t Progress::finish(std::uint64_t sequence) {
   if (found == pending_.end()) return 0;
   const Pending done = *found;
   pending_.erase(found);
-  if (sequence > done_sequence_) {
-    done_sequence_ = sequence;
-    done_ = done.start;
-    done_.offset = done.end;
-  }
+  pass(done);
   bytes_ -= done.bytes();
   return done.bytes();
+}
+
+void Progress::begin(std::uint64_t sequence) {
+  const auto found = find(sequence);
+  if (found == pending_.end()) return;
+  found->begun = true;
+  pass(*found);
+}
+
+void Progress::pass(const Pending& one) {
+  if (one.sequence <= done_sequence_) return;
+  done_sequence_ = one.sequence;
+  done_ = one.start;
+  done_.offset = one.end;
 }
 
 wire::Cursor Progress::cursor(std::uint32_t receiver_generation, bool clean) const {
@@ -60,7 +70,7 @@ wire::Cursor Progress::cursor(std::uint32_t receiver_generation, bool clean) con
       cursor.last_sequence = one.previous;
       break;
     }
-    cursor.unfinished.push_back({one.sequence, one.start});
+    cursor.unfinished.push_back({one.sequence, one.start, one.begun});
   }
   return cursor;
 }

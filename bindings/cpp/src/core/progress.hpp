@@ -29,6 +29,8 @@ class Progress {
 
   // Marks one envelope as done; returns its bytes, 0 when it was already.
   std::uint64_t finish(std::uint64_t sequence);
+  // Marks one as begun: the position passes it, and it is listed as such until it is done.
+  void begin(std::uint64_t sequence);
 
   // The cursor to commit; a 65th unfinished envelope moves the position back to its start.
   wire::Cursor cursor(std::uint32_t receiver_generation, bool clean = false) const;
@@ -46,17 +48,19 @@ class Progress {
     std::uint64_t end = 0;
     std::uint64_t previous = 0;  // sequence of the envelope before it
     std::uint64_t in_slot = 0;   // bytes of its payload
+    bool begun = false;
 
     std::uint64_t bytes() const { return end - start.offset + in_slot; }
   };
 
   std::deque<Pending>::iterator find(std::uint64_t sequence);
+  void pass(const Pending& one);
 
   std::deque<Pending> pending_;  // their sequences rise; one taken from within moves the shorter side
   std::uint64_t bytes_ = 0;      // of those
   wire::Position tail_;          // end of everything dispatched or skipped
   std::uint64_t tail_sequence_;
-  wire::Position done_;  // end of the last finished envelope
+  wire::Position done_;  // end of the last envelope that is finished or begun
   std::uint64_t done_sequence_;
 };
 

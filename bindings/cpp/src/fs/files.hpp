@@ -41,6 +41,7 @@ class UntrustedFileError : public std::system_error {
 
 inline constexpr mode_t private_directory = 0700;
 inline constexpr mode_t private_file = 0600;
+inline constexpr mode_t sealed_file = 0440;  // what is left of the bits of a file that nobody writes any more
 inline constexpr mode_t shared_directory = 02770;
 inline constexpr mode_t shared_file = 0660;
 

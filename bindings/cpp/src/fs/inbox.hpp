@@ -20,6 +20,7 @@ class Inbox {
   // Whether a node has a live entry of a generation, as its lanes ask.
   std::function<bool(const std::string& name, std::uint32_t generation)> is_live = [](const auto&, auto) { return false; };
 
+  bool is_remote = false;  // the filesystem is another host's
   double late_seconds = 0;  // how old a listing may be that the filesystem gives
 
   // Makes the node's directories; RootError if something else is in their place.

@@ -21,6 +21,8 @@ void sort_in(Listing& listing, const std::string& filename) {
     listing.files.push_back(*file);
   } else if (const auto cursor = wire::parse_cursor(filename)) {
     listing.cursors.push_back(*cursor);
+  } else if (const auto start = wire::parse_start(filename)) {
+    listing.starts.push_back(*start);
   } else if (const auto fence = wire::parse_fence(filename)) {
     listing.fences.push_back(*fence);
   } else if (const auto deliveries = wire::parse_deliveries(filename)) {
@@ -89,6 +91,7 @@ Listing LaneFiles::list() {
   std::ranges::sort(listing.files);
   std::ranges::sort(listing.fences, std::greater<>());
   std::ranges::sort(listing.cursors, std::greater<>());
+  std::ranges::sort(listing.starts, std::greater<>());
   std::ranges::sort(listing.deliveries, std::greater<>());
   return listing;
 }
@@ -178,6 +181,29 @@ void LaneFiles::write_cursor(const wire::Cursor& cursor) {
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(data.size()), block.end(), std::byte{0});
   cursor_ = replace_file(directory(), wire::cursor_name(cursor.receiver_generation), block);  // full size (L-15)
   has_cursor_ = true;
+}
+
+bool LaneFiles::is_replaced() const { return (status_of(cursor_.get()).st_mode & S_IWUSR) == 0; }
+
+void LaneFiles::write_start(std::uint32_t generation, const std::optional<wire::Cursor>& cursor) const {
+  const Bytes data = cursor ? wire::encode_cursor(*cursor, keys_.front()) : Bytes();
+  replace_file(directory(), wire::start_name(generation), data);
+}
+
+bool LaneFiles::seal(std::uint32_t generation) const {
+  const Fd fd(openat(directory(), wire::cursor_name(generation).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return errno == ENOENT;
+  const mode_t mode = status_of(fd.get()).st_mode;
+  if ((mode & S_IWUSR) == 0) return true;
+  return S_ISREG(mode) && fchmod(fd.get(), mode & sealed_file) == 0;
+}
+
+bool LaneFiles::is_writable(std::uint32_t generation) const {
+  struct stat status {};
+  const std::string name = wire::cursor_name(generation);
+  if (fstatat(directory(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return (status.st_mode & S_IWUSR) != 0;
+  if (errno != ENOENT) throw_errno(name);
+  return false;
 }
 
 void LaneFiles::rewrite_unclean(wire::Cursor cursor) const {

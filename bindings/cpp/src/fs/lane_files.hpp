@@ -9,11 +9,12 @@
 
 namespace speed::fs {
 
-// What lies in a lane directory: files in order, fences and cursors by generation, the newest first.
+// What lies in a lane directory: files in order, fences, cursors and starts by generation, the newest first.
 struct Listing {
   std::vector<wire::LaneFileName> files;
   std::vector<std::uint32_t> fences;
   std::vector<std::uint32_t> cursors;
+  std::vector<std::uint32_t> starts;
   std::vector<std::uint32_t> deliveries;
   std::vector<wire::LaneFileName> slots;
   std::vector<std::string> foreign;
@@ -45,6 +46,14 @@ class LaneFiles {
   void write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const;
   std::optional<wire::Cursor> read_cursor(std::uint32_t generation) const;  // likewise
   void write_cursor(const wire::Cursor& cursor);  // commits in place: one write, whole for every process (L-15)
+  bool has_cursor() const { return has_cursor_; }  // this process published it
+  bool is_replaced() const;  // a successor sealed the cursor that was written last (L-31)
+  // Kept for callers; empty without a cursor.
+  void write_start(std::uint32_t generation, const std::optional<wire::Cursor>& cursor) const;
+
+  // Takes the write bits of an earlier cursor away; false where that is another user's.
+  bool seal(std::uint32_t generation) const;
+  bool is_writable(std::uint32_t generation) const;  // a cursor that is there has its owner's write bit
   bool has_new_key() const { return keys_.front() != cursor_key_; }  // since the cursor was written (W-20)
   // The same bytes again where they lie, which needs no space, but for the mark of a clean end (L-15).
   void rewrite_unclean(wire::Cursor cursor) const;

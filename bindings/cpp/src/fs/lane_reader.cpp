@@ -56,6 +56,7 @@ const char* name_of(core::SequenceVerdict verdict) {
 LaneReader::LaneReader(const Surroundings& around, const std::string& source)
     : source_(source),
       generation_(around.generation),
+      is_remote_(around.remote),
       quarantine_(around.quarantine),
       buffer_(around.buffer),
       buffers_(around.buffers),
@@ -67,9 +68,9 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
              around.keyring.lane_keys(wire::node_id(source), wire::node_id(around.target)), around.quarantine),
       listing_(files_.list()),
       progress_({}, 0) {
-  const std::optional<wire::Cursor> before = recover(around);
+  const std::optional<wire::Cursor> before = take_over(around);
   read_deliveries();
-  if (!write_cursor(progress_.cursor(generation_))) {
+  if (!is_published_) {
     if (before && before->clean) files_.rewrite_unclean(*before);
     return;
   }
@@ -81,11 +82,11 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
 // --- where a former process stopped (L-15) ---
 
 std::optional<wire::Cursor> LaneReader::recover(const Surroundings& around) {
-  const auto is_newer = [&](std::uint32_t generation) { return generation > generation_; };
-  if (std::ranges::any_of(listing_.cursors, is_newer)) {
-    throw LeaseLostError("a newer process reads the lane of '" + source_ + "': this one was replaced");
-  }
+  suspect_all_ = false;
+  suspect_until_ = {};
+  again_.clear();
   std::optional<wire::Cursor> found = newest_cursor();
+  sealed_ = is_again_ && found && found->receiver_generation == generation_ && found->sealed;
   wire::Cursor cursor = found.value_or(wire::Cursor{});
   if (!found) {
     cursor.position = {forgotten_up_to(around.root, source_, around.keyring) + 1, 0, 0};
@@ -110,6 +111,7 @@ std::optional<wire::Cursor> LaneReader::recover(const Surroundings& around) {
 
 std::optional<wire::Cursor> LaneReader::newest_cursor() {
   for (const std::uint32_t generation : listing_.cursors) {
+    if (generation == generation_ && !is_again_) continue;
     if (auto cursor = files_.read_cursor(generation)) return cursor;
     count("cursors_damaged");
     suspect_all_ = true;
@@ -359,15 +361,28 @@ void LaneReader::finish(std::uint64_t sequence, bool lazy) {
   commit();
 }
 
-bool LaneReader::begin(std::uint64_t sequence) {
-  in_slots_.erase(sequence);
-  progress_.finish(sequence);
-  return commit();
+LaneReader::Begun LaneReader::begin(std::uint64_t sequence, bool may_run_again) {
+  if (may_run_again) {
+    progress_.begin(sequence);
+  } else {
+    in_slots_.erase(sequence);
+    progress_.finish(sequence);
+  }
+  const bool written = commit();
+  if (written && !files_.is_replaced()) return Begun::written;
+  const bool is_replaced = is_published_ && (written || !files_.is_writable(generation_));
+  return is_replaced ? Begun::replaced : Begun::unwritten;
+}
+
+wire::Cursor LaneReader::cursor(bool clean) const {
+  wire::Cursor cursor = progress_.cursor(generation_, clean);
+  cursor.sealed = sealed_;
+  return cursor;
 }
 
 // Writes the cursor, then removes files that nothing needs any more (L-14, L-17). False: it could not be written.
 bool LaneReader::commit() {
-  const wire::Cursor cursor = progress_.cursor(generation_);
+  const wire::Cursor cursor = this->cursor();
   const bool written = write_cursor(cursor);
   if (written) remove_passed_slots(cursor);
   if (listing_.files.empty() || listing_.files.front() >= cursor.position.file()) return written;
@@ -386,7 +401,13 @@ void LaneReader::rewrite() {
 // A failure is counted and tried again by the next scan: until then a crash redelivers.
 bool LaneReader::write_cursor(const wire::Cursor& cursor) {
   try {
+    if (!is_published_) {
+      publish(cursor);
+      return true;
+    }
     files_.write_cursor(cursor);
+  } catch (const LeaseLostError&) {
+    return false;
   } catch (const std::system_error&) {
     count("commits_failed");
     dirty_ = std::max<std::uint64_t>(1, dirty_);
@@ -416,7 +437,7 @@ void LaneReader::rest() {
 // A payload that is waited for is in nobody's hands.
 void LaneReader::close_cleanly() {
   const std::size_t awaited = awaited_ ? 1 : 0;
-  write_cursor(progress_.cursor(generation_, unfinished() == awaited));
+  write_cursor(cursor(unfinished() == awaited));
 }
 
 }  // namespace speed::fs

@@ -42,6 +42,7 @@ struct Surroundings {
   const wire::Keyring& keyring;
   Quarantine& quarantine;
   bool ephemeral;        // the node says that its name will not come back
+  bool remote;           // the filesystem is another host's: what others do may be seen late
   wire::Buffer& buffer;  // one for all lanes of a node: fresh memory would page-fault at each read
   wire::Buffers& buffers;  // for what is large, which is kept where it was read
   // Whether a node has a live entry of a generation.
@@ -62,8 +63,13 @@ class LaneReader {
 
   // Marks an envelope as done and commits, unless `lazy`: then with the next commit or scan.
   void finish(std::uint64_t sequence, bool lazy);
-  // Marks an envelope as done and commits, before what it asks for is begun; false if that could not be written.
-  bool begin(std::uint64_t sequence);
+  enum class Begun { written, unwritten, replaced };  // `replaced`: a successor reads this lane, and nothing begins
+  // Commits that a request is begun, before its service is. One that may run again is listed until it is finished, any
+  // other is done with.
+  Begun begin(std::uint64_t sequence, bool may_run_again);
+  // Keeps for callers what was committed when this process opened the lane, before a request for another generation is
+  // finished; false if that could not be written (L-31).
+  bool keep_start();
   bool commit();
 
   // How often a message that came again was begun before (L-25), and that it is begun once more.
@@ -93,7 +99,16 @@ class LaneReader {
     bool at_end = false;
   };
 
+  std::optional<wire::Cursor> take_over(const Surroundings& around);
   std::optional<wire::Cursor> recover(const Surroundings& around);
+  void seal_predecessors();
+  bool can_seal();
+  bool has_unsealed() const;
+  void check_newest() const;
+  void keep_nothing();
+  std::uint64_t count_of(const std::string& what) const;
+  void publish(wire::Cursor cursor);
+  wire::Cursor cursor(bool clean = false) const;
   std::optional<wire::Cursor> newest_cursor();
   wire::Position lane_end() const;
   void read_again(std::vector<Received>& received);
@@ -139,6 +154,12 @@ class LaneReader {
 
   std::string source_;
   std::uint32_t generation_;
+  bool is_remote_;
+  bool is_again_ = false;  // this process opened the lane before
+  bool is_published_ = false;  // its first cursor is in place
+  bool sealed_ = false;    // the mark of its cursors
+  bool has_start_ = false;
+  wire::Cursor first_;     // as this process published it
   Quarantine& quarantine_;
   wire::Buffer& buffer_;
   wire::Buffers& buffers_;

@@ -35,6 +35,7 @@ wire::Entry first_entry(const Registration::Wish& wish, const Won& won) {
   entry.features = wish.features;
   entry.allow = wish.allow;
   entry.ephemeral = wish.ephemeral;
+  if (wish.starting) entry.status = "starting";
   return entry;
 }
 
@@ -170,6 +171,7 @@ void Registration::check_claim() {
 }
 
 void Registration::check_lease(std::int64_t now) {
+  if (!replaced_.empty()) lose(replaced_);
   if (lease_.is_lost(now)) lose("its lease ran out before it could be renewed");
 }
 
@@ -238,6 +240,13 @@ void Registration::expire() {
   }
   claims_.release(generation_);
   close();
+}
+
+void Registration::replaced(const std::string& why) {
+  const std::lock_guard guard(lock_);
+  lease_.lose();
+  expires_ms_ = INT64_MIN;
+  replaced_ = why;
 }
 
 void Registration::close() {

@@ -25,6 +25,7 @@ class Registration {
     std::vector<std::string> features = {};
     std::function<void(const std::string&)> tell = {};  // takes what somebody should know while the name is waited for
     bool ephemeral = false;                             // the name will not come back
+    bool starting = false;                              // it does not serve yet
   };
 
   // Claims the name and publishes its entry; `before_publish(won)` runs in between.
@@ -53,6 +54,7 @@ class Registration {
   void remove();           // leaves: removes the entry if it is still this one, releases the claim
   // Leaves as one whose name will not come back: the entry stays, stale for everybody, until it is swept.
   void expire();
+  void replaced(const std::string& why);  // it was seen elsewhere that the name is another's: the lease counts as lost
   void close();            // the name is another's: nothing is written any more, or removed
   wire::Entry entry();     // as last published
   std::uint32_t generation() const { return generation_; }
@@ -79,6 +81,7 @@ class Registration {
   wire::Entry entry_;
   std::uint64_t key_changes_ = 0;  // of the ring when the entry was written
   core::OwnLease lease_;
+  std::string replaced_;  // why the lease is lost, if that was seen elsewhere
   std::atomic<std::int64_t> expires_ms_;
   Fd fd_;
   std::size_t capacity_ = 0;

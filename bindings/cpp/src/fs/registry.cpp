@@ -219,7 +219,7 @@ std::vector<wire::Entry> Registry::live_entries() {
   return entries;
 }
 
-std::optional<std::uint32_t> Registry::granted_lately(const std::string& name, const std::string& sender) {
+EntryPtr Registry::granted_lately(const std::string& name, const std::string& sender) {
   const double now = monotonic_seconds();
   std::shared_ptr<const Known> known;
   {
@@ -228,17 +228,17 @@ std::optional<std::uint32_t> Registry::granted_lately(const std::string& name, c
     if (found != known_.end() && now < found->second->fresh_until) known = found->second;
   }
   if (known == nullptr) {
-    if (live(name) == nullptr) return std::nullopt;
+    if (live(name) == nullptr) return nullptr;
     const std::lock_guard guard(lock_);
     const auto found = known_.find(name);
-    if (found == known_.end()) return std::nullopt;
+    if (found == known_.end()) return nullptr;
     auto fresh = std::make_shared<Known>(*found->second);
     fresh->fresh_until = now + fresh_seconds;
     found->second = fresh;
     known = fresh;
   }
-  if (known->entry == nullptr || known->entry->status == "leaving" || !grants(*known->entry, sender)) return std::nullopt;
-  return static_cast<std::uint32_t>(known->entry->generation);
+  if (known->entry == nullptr || known->entry->status != "online" || !grants(*known->entry, sender)) return nullptr;
+  return known->entry;
 }
 
 bool Registry::is_gone(const wire::Entry& entry) const {

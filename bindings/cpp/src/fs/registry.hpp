@@ -48,9 +48,9 @@ class Registry {
   EntryPtr surely_live(const std::string& name);  // looks at its process, however young its heartbeat is
   std::vector<wire::Entry> live_entries();  // sorted by name; StorageError where they cannot be listed
 
-  // The generation of `name` if it was live and allowed `sender` at most 1 ms ago. Null says only that
+  // The entry of `name` if it was live, online and allowed `sender` at most 1 ms ago. Null says only that
   // somebody must look more closely before refusing.
-  std::optional<std::uint32_t> granted_lately(const std::string& name, const std::string& sender);
+  EntryPtr granted_lately(const std::string& name, const std::string& sender);
 
   bool is_gone(const wire::Entry& entry) const;        // its process
   // Entries of nodes that are gone, never their claims; not those of names that do not come back: all that is

@@ -34,7 +34,7 @@ wire::Block<5> name_of(unsigned slot, std::size_t block) {
   throw SegmentStoreError(std::string(what) + ": " + std::generic_category().message(error));
 }
 
-void write_at(int fd, ByteView data, std::uint64_t offset) {
+void write_shard_at(int fd, ByteView data, std::uint64_t offset) {
   while (!data.empty()) {
     const ssize_t written = pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
@@ -55,7 +55,7 @@ void seal_at(int fd, const wire::Key& key, unsigned slot, std::size_t first, Byt
     const std::span<std::byte> whole = std::span(sealed).first(plain.size() + seal_bytes);
     wire::copy_to(whole.data(), nonce);
     aead.seal(nonce, name_of(slot, block), plain, whole.subspan(nonce.size()));
-    write_at(fd, whole, offset);
+    write_shard_at(fd, whole, offset);
     offset += whole.size();
     data = data.subspan(plain.size());
   }

@@ -16,11 +16,12 @@ class AssembledLane : public Lane {
     lane_->finish(sequences);
   }
   // The commit is what begins a request; a crash behind it leaves a payload that nobody asks for.
-  bool begin(std::uint64_t sequence) override {
-    if (!lane_->begin(sequence)) return false;
-    completed_();
-    return true;
+  Begun begin(std::uint64_t sequence, bool may_run_again) override {
+    const Begun begun = lane_->begin(sequence, may_run_again);
+    if (begun == Begun::written && !may_run_again) completed_();
+    return begun;
   }
+  bool keep_start() override { return lane_->keep_start(); }
   unsigned deliveries(std::uint64_t sequence) const override { return lane_->deliveries(sequence); }
   void begin_again(std::uint64_t sequence, unsigned count) override { lane_->begin_again(sequence, count); }
   bool is_closed() const override { return lane_->is_closed(); }

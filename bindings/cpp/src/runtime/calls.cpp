@@ -16,8 +16,6 @@ namespace speed::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds interruption_period{50};
-constexpr double successor_seconds = 1.0;     // how long a question about calls waits for its answer
-constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
 
 std::string hex(std::uint64_t number) {
   std::array<char, 16> digits{};
@@ -44,12 +42,6 @@ Execution by_phase(const Map& details) {
   return phase != nullptr && *phase == Value("queued") ? Execution::not_begun : Execution::may_have_run;
 }
 
-std::exception_ptr call_left(const std::string& name) {
-  return failure_of<NodeLeftError>(
-      "'" + name + "' left or died before it answered: the call may have run, look before you repeat it", {},
-      Execution::may_have_run);
-}
-
 // What the deadline of a call, question or acknowledgement means for its caller.
 std::exception_ptr overdue(const core::PendingCall& call) {
   if (call.kind == core::PendingCall::Kind::acknowledgement) {
@@ -60,11 +52,27 @@ std::exception_ptr overdue(const core::PendingCall& call) {
     return std::make_exception_ptr(
         CallTimeoutError("'" + call.target + "' did not answer in time", {{"phase", "unanswered"}}));
   }
+  if (call.request != nullptr && call.request->state == core::SentRequest::State::waits) {
+    if (!call.request->is_awaited) return call_left(call.target, call.request->may_have_run);
+    NodeStartingError error = still_starting(call.target);
+    error.set_execution(call.request->may_have_run ? Execution::may_have_run : Execution::not_begun);
+    return std::make_exception_ptr(error);
+  }
   return failure_of<CallTimeoutError>("'" + call.target + "' did not answer in time: it may have run, look before you repeat it",
                                       {{"phase", "unanswered"}}, Execution::may_have_run);
 }
 
 }  // namespace
+
+std::exception_ptr call_left(const std::string& name, bool may_have_run) {
+  if (may_have_run) {
+    return failure_of<NodeLeftError>(
+        "'" + name + "' left, died or was replaced before it answered; it may have run: look before you repeat it", {},
+        Execution::may_have_run);
+  }
+  return failure_of<NodeLeftError>("'" + name + "' left, died or was replaced before the call began; nothing ran: call again",
+                                   {}, Execution::not_begun);
+}
 
 std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
   using enum Execution;
@@ -77,6 +85,7 @@ std::exception_ptr call_error(const std::string& code, const std::string& said, 
   if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
   if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
   if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
+  if (code == "REPLACED") return failure_of<NodeReplacedError>(message, details, may_have_run);
   if (const std::optional<std::string> own = wire::application_code(code)) {
     ApplicationError error(*own, message, details);
     error.set_execution(ran);
@@ -132,13 +141,16 @@ core::Completion answered_once(core::Completion completion) {
   };
 }
 
-Calls::Calls(Context& context, Links& links, std::function<void(double)> wake_by)
-    : context_(context), links_(links), wake_by_(std::move(wake_by)) {}
+Calls::Calls(Context& context, Links& links, Effects effects)
+    : context_(context),
+      links_(links),
+      effects_(std::move(effects)),
+      kept_(std::make_shared<core::KeptRequests>(context.buffers)) {}
 
 // What fails here was not written, unless it says so: nothing ran.
 std::string Calls::start(const Call& call, core::Completion completion) {
   try {
-    return write(links_.granted(call.target), call, std::move(completion));
+    return write(call, std::move(completion));
   } catch (StorageError& error) {
     if (!error.execution()) {
       error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
@@ -150,32 +162,63 @@ std::string Calls::start(const Call& call, core::Completion completion) {
   }
 }
 
-std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion completion) {
+std::string Calls::write(const Call& call, core::Completion completion) {
+  const auto [link, entry] = links_.granted_call(call.target);
   std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
-  const wire::Deadline until{fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
-                             fs::boot_ms() + timeout_ms};
-  wire::encode_request(id, call.service, call.arguments, context_.name, until,
-                       call.traceparent ? call.traceparent : current_traceparent, payload);
+  wire::encode_request({.request_id = id,
+                        .service = call.service,
+                        .caller = context_.name,
+                        .generation = static_cast<std::uint32_t>(entry->generation),
+                        .deadline = {fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
+                                     fs::boot_ms() + timeout_ms},
+                        .traceparent = call.traceparent ? call.traceparent : current_traceparent},
+                       call.arguments, payload);
   links_.check_size(call.target, payload.size());
-  const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
-  track(id, {call.target, deadline + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion)});
-  const std::uint32_t life = link->generation();  // before it is written: by then another may be there
+  const auto request = std::make_shared<core::SentRequest>();
+  request->until = fs::monotonic_seconds() + call.timeout_seconds;
+  track(id, {call.target, request->until + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion), request});
   try {
-    const ByteView one = payload.view();
-    Outgoing request{wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline};
-    const bool is_cut = link->splitter() != nullptr || payload.size() > wire::limits::max_payload_bytes;
-    if (is_cut) request.track = losses(link, id, deadline + answer_grace_seconds);
-    link->send(request);
+    if (link == nullptr) {
+      wait_for_start(call, id, *request, std::move(payload));
+      return id;
+    }
+    send(link, id, *request, payload.view(), false);
   } catch (...) {
     forget(id);
     throw;
   }
-  context_.buffers.give(std::move(payload));
-  const std::lock_guard guard(lock_);
-  table_.written(id, life);
+  written(id, *request, entry, std::move(payload));
   return id;
+}
+
+void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent) {
+  Outgoing outgoing{wire::EnvelopeType::spc_request, 0, {&payload, 1}, request.until, urgent};
+  const auto splitter = link->splitter();
+  if (splitter == nullptr && payload.size() <= wire::limits::max_payload_bytes) {
+    request.sequence = link->send(outgoing);
+    return;
+  }
+  outgoing.track = [&, lost = losses(link, id, request.until + answer_grace_seconds)](std::uint64_t sequence) {
+    request.segments.push_back(sequence);
+    lost(sequence);
+  };
+  link->send(outgoing);
+  const segment::Splitter cutting = splitter == nullptr ? fitting_splitter(payload.size()) : *splitter;
+  request.needed = std::min<std::size_t>(cutting.shape(payload.size()).data_count, request.segments.size());
+}
+
+// Its answer may have come already.
+void Calls::written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload) {
+  const bool is_kept = keep(request, payload);
+  const std::lock_guard guard(lock_);
+  request.generation = static_cast<std::uint32_t>(server->generation);
+  request.server = server;
+  request.state = core::SentRequest::State::written;
+  request.since = 0;
+  if (core::PendingCall* const call = table_.find(id)) table_.set_deadline(*call, request.until + answer_grace_seconds);
+  if (!is_kept) context_.buffers.give(std::move(payload));
 }
 
 // An ERROR under any sequence of a request in segments ends its call (G-19).
@@ -196,11 +239,11 @@ std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std:
 
 void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
                 core::Completion completion, bool urgent) {
-  const LinkPtr link = links_.granted(target);
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const LinkPtr link = links_.granted(target, urgent ? 0 : deadline);
   const std::string id = next_id();
   body.set("requestId", id);
   const Bytes payload = wire::pack(body);
-  const double deadline = fs::monotonic_seconds() + timeout_seconds;
   track(id, {target, deadline, core::PendingCall::Kind::question, std::move(completion)});
   try {
     const ByteView one(payload);
@@ -212,9 +255,10 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
 }
 
 void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
-                              double timeout_seconds, bool unordered, core::Completion completion) {
-  const LinkPtr link = links_.granted(target);
+                              double timeout_seconds, bool unordered, core::Completion completion,
+                              const IsInterrupted& interrupted) {
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const LinkPtr link = links_.granted(target, deadline, interrupted);
   if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
   std::vector<std::uint64_t> entered;  // several on a link with a segment size
   const auto enter = [&](std::uint64_t sequence) {
@@ -250,7 +294,7 @@ void Calls::track(std::string key, core::PendingCall call) {
     if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
     table_.add(std::move(key), std::move(call));
   }
-  wake_by_(deadline);
+  effects_.wake_by(deadline);
 }
 
 void Calls::forget(const std::string& key) {
@@ -259,6 +303,20 @@ void Calls::forget(const std::string& key) {
 }
 
 namespace {
+
+// Of a call that an earlier process may have run: no error says that it was not begun.
+core::Outcome perhaps_run(core::Outcome outcome) {
+  const auto* const failure = std::get_if<std::exception_ptr>(&outcome);
+  if (failure == nullptr) return outcome;
+  try {
+    std::rethrow_exception(*failure);
+  } catch (Error& error) {
+    if (error.execution() == Execution::not_begun) error.set_execution(Execution::may_have_run);
+    return std::current_exception();
+  } catch (...) {
+    return outcome;
+  }
+}
 
 // An error that names nothing somebody waits for.
 std::string_view counted_as(std::string_view code) {
@@ -271,10 +329,14 @@ std::string_view counted_as(std::string_view code) {
 bool Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome,
                      std::string_view unexpected) {
   core::Completion completion;
+  bool ran_before = false;
   {
     const std::lock_guard guard(lock_);
+    const core::PendingCall* const call = table_.find(key);
+    ran_before = call != nullptr && call->request != nullptr && call->request->may_have_run;
     completion = table_.take(key, source);
   }
+  if (completion && ran_before) outcome = perhaps_run(read(std::move(outcome)));
   if (!completion) {
     context_.stats.count(unexpected);
     return false;
@@ -290,6 +352,7 @@ void Calls::answered(const std::string& source, const fs::Received& received) {
     const std::lock_guard guard(lock_);
     if (!table_.holds(*id)) return context_.stats.count("answers_unexpected");
   }
+  if (wire::is_replaced(received.payload)) return effects_.look_at(source);
   complete(*id, source, core::Unread{source, fs::kept(received)});
 }
 
@@ -298,10 +361,16 @@ void Calls::answered(const std::string& source, const fs::Received& received) {
 void Calls::withdraw(const std::string& target, const std::string& id) {
   {
     const std::lock_guard guard(lock_);
-    if (!table_.holds(id)) return;
-    withdrawn_[target].push_back(id);
+    core::PendingCall* const call = table_.find(id);
+    if (call == nullptr) return;
+    if (call->request != nullptr) call->request->is_withdrawn = true;
+    if (call->request != nullptr && call->request->state == core::SentRequest::State::waits) {
+      look_at_ = 0;  // nobody is to be told
+    } else {
+      withdrawn_[target].push_back(id);
+    }
   }
-  wake_by_(0);  // whoever reads tells
+  effects_.wake_by(0);  // whoever reads tells
 }
 
 void Calls::tell_withdrawn() {
@@ -332,69 +401,6 @@ void Calls::tell_withdrawn(const std::string& target, std::span<const std::strin
   }
 }
 
-// --- servers that were replaced ---
-
-void Calls::ask_successor(const std::string& target, std::uint32_t generation) {
-  std::vector<std::string> ids;
-  {
-    const std::lock_guard guard(lock_);
-    ids = table_.older(target, generation);
-  }
-  for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
-    const auto some = std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first));
-    ask_for(target, generation, {some.begin(), some.end()});
-  }
-}
-
-void Calls::ask_for(const std::string& target, std::uint32_t generation, std::vector<std::string> ids) {
-  Map body{{"op", "REQUESTS"}, {"requestIds", Array(ids.begin(), ids.end())}};
-  const auto answered = [this, target, generation, ids = std::move(ids)](const core::Outcome& outcome) {
-    told(target, generation, ids, outcome);
-  };
-  try {
-    ask(target, wire::EnvelopeType::discovery, std::move(body), successor_seconds, answered, true);
-  } catch (const std::exception&) {
-    context_.stats.count("questions_unasked");  // asked again with the next look
-  }
-}
-
-namespace {
-
-// Null if it was not answered. A node that does not know the question has all of them, for all that anybody knows.
-std::optional<Array> named(const core::Outcome& outcome, const std::vector<std::string>& asked) {
-  if (const auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
-    try {
-      std::rethrow_exception(*error);
-    } catch (const InvalidArgumentsError&) {
-      return Array(asked.begin(), asked.end());
-    } catch (...) {
-      return std::nullopt;
-    }
-  }
-  const auto* const result = std::get_if<Value>(&outcome);
-  const auto* const members = result == nullptr ? nullptr : result->get_if<Map>();
-  const Value* const ids = members == nullptr ? nullptr : members->find("requestIds");
-  const auto* const listed = ids == nullptr ? nullptr : ids->get_if<Array>();
-  return listed == nullptr ? std::nullopt : std::optional(*listed);
-}
-
-}  // namespace
-
-void Calls::told(const std::string& target, std::uint32_t generation, const std::vector<std::string>& asked,
-                 const core::Outcome& outcome) {
-  const std::optional<Array> known = named(outcome, asked);
-  if (!known) return;
-  for (const std::string& id : asked) {
-    core::Completion completion;
-    {
-      const std::lock_guard guard(lock_);
-      if (std::ranges::find(*known, Value(id)) != known->end()) table_.written(id, generation);
-      else if (table_.is_gone(id, generation)) completion = table_.take(id, target);
-    }
-    if (completion) completion(call_left(target));
-  }
-}
-
 void Calls::replied(const std::string& source, const std::string& request_id, Value result) {
   complete(request_id, source, std::move(result));
 }
@@ -416,6 +422,7 @@ void Calls::refused(const std::string& source, const Map& body) {
 
 void Calls::expire(double now) {
   tell_withdrawn();
+  look_again(now);
   std::vector<core::PendingCall> late;
   {
     const std::lock_guard guard(lock_);
@@ -429,21 +436,6 @@ std::uint64_t Calls::entered() const {
   return table_.entered();
 }
 
-void Calls::node_left(const std::string& name, std::uint64_t entered) {
-  std::vector<core::PendingCall> lost;
-  {
-    const std::lock_guard guard(lock_);
-    lost = table_.take_to(name, entered);
-  }
-  for (const core::PendingCall& call : lost) {
-    if (call.kind != core::PendingCall::Kind::call) {
-      call.completion(std::make_exception_ptr(NodeLeftError("'" + name + "' left or died before it answered")));
-      continue;
-    }
-    call.completion(call_left(name));
-  }
-}
-
 void Calls::fail_all(const std::exception_ptr& why) {
   std::vector<core::PendingCall> all;
   {
@@ -452,14 +444,19 @@ void Calls::fail_all(const std::exception_ptr& why) {
     all = table_.take_if([](const core::PendingCall&) { return true; });
   }
   for (const core::PendingCall& call : all) {
-    const bool is_call = call.kind == core::PendingCall::Kind::call;  // it was written: nobody here knows what became of it
-    call.completion(is_call ? afresh(why, Execution::may_have_run) : afresh(why));
+    if (call.request == nullptr) {
+      call.completion(afresh(why));
+      continue;
+    }
+    // What was written may run: nobody here knows what becomes of it.
+    const bool waits = call.request->state == core::SentRequest::State::waits && !call.request->may_have_run;
+    call.completion(afresh(why, waits ? Execution::not_begun : Execution::may_have_run));
   }
 }
 
 double Calls::next_deadline() const {
   const std::lock_guard guard(lock_);
-  return table_.next_deadline();
+  return std::min(table_.next_deadline(), look_at_.load());
 }
 
 std::size_t Calls::pending() const {

@@ -1,13 +1,16 @@
 // The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-4 to S-10).
 // A request is entered before it is written, so no answer can come too early. It ends exactly once: by the answer, by
-// its deadline, because the other node left, or because this node stops.
+// its deadline, because the other node left, or because this node stops. What a server that is gone had not begun is sent
+// to its successor (S-21).
 // Threads: all methods may be called from any thread; completions run on the thread that reads and must not block.
 #pragma once
 
+#include <limits>
 #include <map>
 
 #include "core/pending_calls.hpp"
 #include "fs/lane_reader.hpp"
+#include "fs/settled.hpp"
 #include "runtime/outgoing.hpp"
 #include "runtime/workers.hpp"
 #include "speed/embedding.hpp"
@@ -42,13 +45,21 @@ core::Outcome read(core::Outcome outcome, bool in_place = false);
 // The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
 std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details);
 
+// What a server that is gone means for a call.
+std::exception_ptr call_left(const std::string& name, bool may_have_run);
+
 // What many sequences lead to: the first outcome counts.
 core::Completion answered_once(core::Completion completion);
 
 class Calls {
  public:
-  // `wake_by(deadline)` has whoever reads notice a new deadline (monotonic seconds) in time.
-  Calls(Context& context, Links& links, std::function<void(double)> wake_by);
+  struct Effects {
+    std::function<void(double)> wake_by;  // whoever reads notices a new deadline (monotonic seconds) in time
+    // The lane of a node is read to its end, and then `settle` called, if it is gone or was replaced.
+    std::function<void(const std::string& name)> look_at;
+    std::function<void(Task)> run;  // on a worker
+  };
+  Calls(Context& context, Links& links, Effects effects);
 
   struct Call {
     std::string target;
@@ -64,10 +75,8 @@ class Calls {
   void withdraw(const std::string& target, const std::string& id);
   void ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
            core::Completion completion, bool urgent = false);
-  // Asks the present life of `target` for the calls that were written to an earlier one; waits for nothing (S-21).
-  void ask_successor(const std::string& target, std::uint32_t generation);
   void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
-                         bool unordered, core::Completion completion);
+                         bool unordered, core::Completion completion, const IsInterrupted& interrupted = {});
 
   // An acknowledgement under one of several sequences; `forget` is for those that are not awaited any more.
   void track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);
@@ -81,7 +90,13 @@ class Calls {
   void refused(const std::string& source, const Map& body);                              // ERROR
   void expire(double now);  // and tells who is to be told of withdrawn calls
   std::uint64_t entered() const;  // how many calls were entered so far
-  void node_left(const std::string& name, std::uint64_t entered);  // ends those that were entered before
+
+  // --- servers that are gone, or were replaced; for the holder of the reader's role ---
+  void said_leave(const std::string& name, std::uint32_t generation);  // that life of a node begins nothing more
+  // A call is open that was written to an earlier life of that node.
+  bool has_older(const std::string& name, std::uint32_t generation) const;
+  // What `name` answered was read: settles what was entered before. `live`: its entry, if it is there.
+  void settle(const std::string& name, std::uint64_t entered, const fs::EntryPtr& live);
 
   void fail_all(const std::exception_ptr& why);  // what comes later throws `why`, before it is written
   double next_deadline() const;
@@ -90,12 +105,28 @@ class Calls {
 
  private:
   std::string next_id();
-  std::string write(const LinkPtr& link, const Call& call, core::Completion completion);
+  using RequestPtr = std::shared_ptr<core::SentRequest>;
+  struct Open {
+    std::string id;
+    std::string target;
+    RequestPtr request;
+  };
+  std::string write(const Call& call, core::Completion completion);
+  void send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent);
+  void written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload);
+  bool keep(core::SentRequest& request, wire::Buffer& payload) const;
+  void wait_for_start(const Call& call, const std::string& id, core::SentRequest& request, wire::Buffer payload);
+  void look_by(double at);
   void tell_withdrawn();
   void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
-  void ask_for(const std::string& target, std::uint32_t generation, std::vector<std::string> ids);
-  void told(const std::string& target, std::uint32_t generation, const std::vector<std::string>& asked,
-            const core::Outcome& outcome);
+  void fail_others(const std::string& name, std::uint64_t entered);
+  bool is_over(const std::string& name, const core::SentRequest& request) const;
+  void conclude(const Open& open, const fs::Decision& decision, bool is_replaced);
+  void look_again(double now);
+  void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now);
+  void send_again(const Open& open, const fs::EntryPtr& server);
+  void write_again(const Open& open, const fs::EntryPtr& server, bool urgent);
+  void end(const std::string& id, std::exception_ptr why);
   void track(std::string key, core::PendingCall call);
   void forget(const std::string& key);
   // False if nobody waits for it: it is counted as `unexpected`.
@@ -105,12 +136,17 @@ class Calls {
 
   Context& context_;
   Links& links_;
-  std::function<void(double)> wake_by_;
+  Effects effects_;
+  const std::shared_ptr<core::KeptRequests> kept_;
   mutable std::mutex lock_;
   core::PendingCalls table_;
   std::map<std::string, std::vector<std::string>> withdrawn_;  // by target: ids that it is to be told
+  std::atomic<double> look_at_ = never;  // when those are looked at that wait for a successor, or for what decides; monotonic seconds
   std::exception_ptr ended_;  // why nothing is entered any more
   std::atomic<std::uint64_t> number_ = 0;
+
+  static constexpr double never = std::numeric_limits<double>::infinity();
+  static constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
 };
 
 }  // namespace speed::runtime

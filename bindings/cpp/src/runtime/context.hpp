@@ -96,6 +96,7 @@ struct Context {
   std::uint32_t generation = 0;
   bool durable = false;
   bool polling = false;
+  bool remote = false;  // the root lies on another host
   std::uint64_t window_bytes = 0;
   double spin_seconds = 0;
   std::size_t max_open_files = 512;  // of lanes and links together (L-26)
@@ -110,6 +111,7 @@ struct Context {
   wire::Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
+  std::function<void(const std::string& why)> replaced;  // told when another process is seen to have the name
   // Told of a sender that will not come back, and of which this node has no lane any more.
   std::function<void(const std::string& source)> lane_removed = [](const std::string&) {};
 

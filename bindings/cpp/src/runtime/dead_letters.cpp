@@ -17,7 +17,7 @@ class DeadLetters::Lane : public runtime::Lane {
   void finish(std::span<const std::uint64_t>) override { end(true); }
   void drop(std::uint64_t) override { end(true); }
   void failed(std::uint64_t) override { end(false); }
-  bool begin(std::uint64_t) override { return true; }
+  Begun begin(std::uint64_t, bool) override { return Begun::written; }
   bool is_closed() const override { return false; }
   bool is_dead_letter() const override { return true; }
   unsigned deliveries(std::uint64_t) const override { return 0; }

@@ -57,11 +57,12 @@ bool Departures::suspect(const std::string& name) {
   return true;
 }
 
-std::vector<std::string> Departures::look(fs::Registry& registry, double now) {
+std::vector<std::string> Departures::look(fs::Registry& registry, double now, const IsReplaced& is_replaced) {
   if (now < next_look_) return {};
   std::vector<std::string> gone;
   for (const auto& [name, look] : take_due(now)) {
-    if (registry.surely_live(name) == nullptr) {
+    const fs::EntryPtr entry = registry.surely_live(name);
+    if (entry == nullptr || is_replaced(name, static_cast<std::uint32_t>(entry->generation))) {
       gone.push_back(name);
     } else if (look.pause <= longest_look_seconds) {
       look_later(name, {now + look.pause, 2 * look.pause});

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -23,8 +24,10 @@ class Departures {
   bool suspect(const std::string& name);
 
   // Looks at the processes that are due. One that is alive may be about to end: it is looked at again for a while, with
-  // growing pauses. Returns those that are gone.
-  std::vector<std::string> look(fs::Registry& registry, double now);
+  // growing pauses. Returns those that are gone, or were replaced.
+  // `is_replaced(name, generation)`: calls are open to an earlier life of a node that is there.
+  using IsReplaced = std::function<bool(const std::string& name, std::uint32_t generation)>;
+  std::vector<std::string> look(fs::Registry& registry, double now, const IsReplaced& is_replaced);
   double next_look() const { return next_look_; }  // monotonic seconds
 
   // A scan begins: returns those that are gone, whose lanes it is to read.

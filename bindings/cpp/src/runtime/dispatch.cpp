@@ -78,8 +78,7 @@ void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.log.rarely(LogLevel::warning, "speed.protocol", "unauthorised",
                          "an envelope of '" + lane->source() + "' is refused: it has no grant");
   if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);
-  lane->finish({&received.header.sequence, 1});  // before its caller is told that it was not begun (S-8)
-  to_.serving.refuse(lane->source(), received);
+  to_.serving.refuse(lane, received);
 }
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
@@ -156,15 +155,14 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
     return;
   }
   const std::string operation = wire::text_of(body, "op");
-  if (operation == "LEAVE") return left_(lane->source());
+  if (operation == "LEAVE") {
+    to_.calls.said_leave(lane->source(), wire::generation_of(received.header.sequence));
+    return left_(lane->source());
+  }
   const std::string& source = lane->source();
   const std::uint64_t sequence = received.header.sequence;
   if (operation == "WITHDRAW") {
     segments_->after_requests(source, [this, source, ids = wire::request_ids(body)] { to_.serving.withdraw(source, ids); });
-  } else if (operation == "REQUESTS") {
-    segments_->after_requests(source, [this, source, sequence, body, ids = wire::request_ids(body)] {
-      answer(source, sequence, body, Map{{"requestIds", to_.serving.among(source, ids)}});
-    });
   } else {
     answer(source, sequence, body, to_.introspection.answer(operation, source));
   }
@@ -182,9 +180,10 @@ void Dispatch::answer(const std::string& source, std::uint64_t sequence, const M
         wire::pack(Map{{"op", wire::text_of(question, "op")}, {"requestId", id}, {"result", *result}}));
 }
 
-void Dispatch::node_died(const std::string& name, std::uint64_t entered) {
-  to_.serving.forget(name);  // at once: what a successor asks comes after the look
-  to_.calls.node_left(name, entered);
+void Dispatch::departed(const std::string& name, std::uint64_t entered) {
+  const fs::EntryPtr live = to_.context.registry->surely_live(name);
+  if (live == nullptr) to_.serving.forget(name);  // at once: what a successor asks comes after the look
+  to_.calls.settle(name, entered, live);
 }
 
 void Dispatch::expire(double now) {

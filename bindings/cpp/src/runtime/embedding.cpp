@@ -122,13 +122,13 @@ void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> 
   auto left = messages.first(messages.size() - (acknowledged ? 1 : 0));
   while (!left.empty()) {
     const auto batch = runtime::first_write(left);
-    node.links.granted(target)->send({type, 0, batch, deadline});
+    node.links.granted(target, deadline, interrupted)->send({type, 0, batch, deadline});
     left = left.subspan(batch.size());
   }
   if (!acknowledged) return;
   Waiter waiter;
   const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
-  node.calls.send_acknowledged(target, type, messages.back(), seconds, false, waiter.completion());
+  node.calls.send_acknowledged(target, type, messages.back(), seconds, false, waiter.completion(), interrupted);
   waiter.result(node.workers, interrupted);
 }
 

@@ -45,18 +45,26 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
   if (resume) resume_(id_);
 }
 
-bool InboundLane::begin(std::uint64_t sequence) {
+Lane::Begun InboundLane::begin(std::uint64_t sequence, bool may_run_again) {
   bool resume = false;
-  bool written = false;
+  Begun begun = Begun::unwritten;
   {
     const std::lock_guard guard(lock_);
-    if (reader_ == nullptr) return false;
-    written = reader_->begin(sequence);
+    if (reader_ == nullptr) return begun;
+    begun = reader_->begin(sequence, may_run_again);
     stay_at_rest();
     resume = paused_ && !reader_->is_full();
   }
   if (resume) resume_(id_);
-  return written;
+  return begun;
+}
+
+bool InboundLane::keep_start() {
+  const std::lock_guard guard(lock_);
+  if (reader_ == nullptr) return false;
+  const bool kept = reader_->keep_start();
+  stay_at_rest();
+  return kept;
 }
 
 bool InboundLane::is_closed() const {

@@ -20,8 +20,11 @@ class Lane {
 
   // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
   virtual void finish(std::span<const std::uint64_t> sequences) = 0;
-  // Commits that this request is begun; false if that could not be written: then it must not be (S-16).
-  virtual bool begin(std::uint64_t sequence) = 0;
+  using Begun = fs::LaneReader::Begun;
+  // Commits that this request is begun; only where that is `written` it is (S-8).
+  virtual Begun begin(std::uint64_t sequence, bool may_run_again) = 0;
+  // Before a request for another generation is finished; false: that it is cannot be told to its caller (L-31).
+  virtual bool keep_start() { return true; }
   virtual bool is_closed() const = 0;  // nothing of it can be committed any more: it is read again elsewhere
   // How often a message that came again was begun before, and that it is begun once more (L-25).
   virtual unsigned deliveries(std::uint64_t) const { return 1; }
@@ -47,7 +50,8 @@ class InboundLane : public Lane {
   bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
 
   void finish(std::span<const std::uint64_t> sequences) override;
-  bool begin(std::uint64_t sequence) override;
+  Begun begin(std::uint64_t sequence, bool may_run_again) override;
+  bool keep_start() override;
   bool is_closed() const override;
   unsigned deliveries(std::uint64_t sequence) const override;
   void begin_again(std::uint64_t sequence, unsigned count) override;

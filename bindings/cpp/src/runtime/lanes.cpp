@@ -1,5 +1,7 @@
 #include "runtime/lanes.hpp"
 
+#include "speed/error.hpp"
+
 namespace speed::runtime {
 
 InboundLanes::InboundLanes(Context& context, fs::Inbox& inbox, MayRead may_read, Resume resume)
@@ -131,6 +133,9 @@ InboundLanePtr InboundLanes::open(const wire::NodeId& id, double now) {
     const std::lock_guard guard(lock_);
     lanes_.emplace(id, lane);
     return lane;
+  } catch (const LeaseLostError& error) {
+    context_.replaced(error.what());
+    return nullptr;
   } catch (const std::exception&) {
     context_.stats.count("lanes_unreadable");
     failed_.insert(id);

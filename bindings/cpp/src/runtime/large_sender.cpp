@@ -31,7 +31,7 @@ void report(const Progress& progress, const segment::Segment& one, std::size_t& 
 
 void LargeSender::send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
                        double timeout_seconds, const Progress& progress, bool unordered) const {
-  const LinkPtr link = link_to(target, payload.size());
+  const LinkPtr link = link_to(target, payload.size(), timeout_seconds);
   std::size_t written = 0;
   splitter_for(*link, payload.size()).split(payload, [&](const segment::Segment& one) {
     link->send_segment(one, {type, 0, {}, fs::monotonic_seconds() + timeout_seconds, false, {}, unordered});
@@ -42,7 +42,7 @@ void LargeSender::send(const std::string& target, wire::EnvelopeType type, const
 bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
                                     double timeout_seconds, const Progress& progress,
                                     const std::function<bool()>& interrupted, bool unordered) const {
-  const LinkPtr link = link_to(target, payload.size());
+  const LinkPtr link = link_to(target, payload.size(), timeout_seconds, interrupted);
   Waiter waiter;
   const core::Completion answered = answered_once(waiter.completion());
   std::vector<std::uint64_t> tracked;
@@ -81,8 +81,9 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   return waiting == Value(true);
 }
 
-LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes) const {
-  LinkPtr link = links_.granted(target);
+LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds,
+                             const IsInterrupted& interrupted) const {
+  LinkPtr link = links_.granted(target, fs::monotonic_seconds() + timeout_seconds, interrupted);
   if (payload_bytes <= wire::limits::max_payload_bytes || links_.takes_segments(target)) return link;
   throw PayloadTooLargeError(std::to_string(payload_bytes) + " bytes for '" + target +
                              "', which takes no payloads in segments: send less or in parts");

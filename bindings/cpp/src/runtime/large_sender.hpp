@@ -23,7 +23,8 @@ class LargeSender {
                          const IsInterrupted& interrupted = {}, bool unordered = false) const;
 
  private:
-  LinkPtr link_to(const std::string& target, std::size_t payload_bytes) const;
+  LinkPtr link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds,
+                  const IsInterrupted& interrupted = {}) const;
 
   Context& context_;
   Links& links_;

@@ -108,7 +108,7 @@ void write_together(Runtime& node, const std::string& target, const wire::Buffer
     payloads.push_back(encoded.view().subspan(start, end - start));
     start = end;
   }
-  node.links.granted(target)->send({EnvelopeType::message, 0, payloads, deadline});
+  node.links.granted(target, deadline)->send({EnvelopeType::message, 0, payloads, deadline});
 }
 
 Value copy_of(const wire::Buffer& message) { return Bytes(message.view().begin(), message.view().end()); }
@@ -203,6 +203,15 @@ void Node::deny(const Names& patterns) {
 }
 
 std::vector<std::string> Node::allowed() const { return runtime_->context.policy.allowed(); }
+
+void Node::ready() {
+  Runtime& node = open();
+  const std::lock_guard guard(node.lock);
+  if (node.context.registration->entry().status != "starting") return;
+  node.context.registration->update([](wire::Entry& entry) {
+    if (entry.status == "starting") entry.status = "online";
+  });
+}
 
 // --- services ---
 
@@ -441,7 +450,7 @@ Map Node::stats() const { return *runtime_->introspection.answer("STATS", runtim
 std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
   std::vector<NodeInfo> found;
   for (const wire::Entry& entry : open().context.registry->live_entries()) {
-    if (entry.status == "leaving") continue;
+    if (entry.status != "online") continue;
     if (!fabric || std::ranges::find(entry.fabrics, *fabric) != entry.fabrics.end()) {
       found.push_back(runtime::info_of(entry));
     }

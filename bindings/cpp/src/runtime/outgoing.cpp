@@ -17,6 +17,7 @@ namespace {
 constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 256 << 10;  // by each link
 constexpr std::size_t least_in_slot = 128 << 10;  // less is sooner written into the lane than into a file of its own
+constexpr double starting_look_seconds = 0.01;  // between two looks at a node that is starting
 constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)
 
 // Says why the node ended: it may have lost its name.
@@ -384,9 +385,28 @@ int OutgoingLink::bell_fd() {
   return rests_ ? -1 : ringer_.fd();
 }
 
-LinkPtr Links::granted(const std::string& target) {
-  if (const auto generation = context_.registry->granted_lately(target, context_.name)) {
-    return open(target, *generation);
+LinkPtr Links::granted(const std::string& target, double deadline, const IsInterrupted& interrupted) {
+  if (LinkPtr link = look(target, true).link) return link;
+  const Workers::Away away;
+  while (true) {
+    if (interrupted && interrupted()) throw Interrupted{};
+    if (LinkPtr link = look(target, true).link) return link;
+    if (fs::monotonic_seconds() >= deadline) throw still_starting(target);
+    if (context_.stop.wait_for(starting_look_seconds)) context_.stop.check();
+  }
+}
+
+Links::Granted Links::granted_call(const std::string& target) { return look(target, false); }
+
+NodeStartingError still_starting(const std::string& target) {
+  return NodeStartingError("'" + target + "' is starting and does not serve yet: nothing was sent, allow it more time or try again");
+}
+
+// `may_start`: a node that is starting gets what it allows already.
+Links::Granted Links::look(const std::string& target, bool may_start) {
+  if (fs::EntryPtr entry = context_.registry->granted_lately(target, context_.name)) {
+    LinkPtr link = open(target, static_cast<std::uint32_t>(entry->generation));
+    return {std::move(link), std::move(entry)};
   }
   wire::check_node_name(target);
   const fs::EntryPtr entry = context_.registry->live(target);
@@ -395,12 +415,14 @@ LinkPtr Links::granted(const std::string& target) {
     throw UnknownNodeError(context_.registry->absence(target));
   }
   if (entry->status == "leaving") throw NodeLeftError("'" + target + "' is leaving: nothing was sent, use another node");
-  if (!fs::grants(*entry, context_.name)) {
+  const bool grants = fs::grants(*entry, context_.name);
+  if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
+  if (!grants) {
     context_.stats.count("sends_denied");
     throw AccessDeniedError("'" + target + "' does not allow '" + context_.name + "'; its owner must allow '" +
                             context_.name + "'");
   }
-  return open(target, static_cast<std::uint32_t>(entry->generation));
+  return {open(target, static_cast<std::uint32_t>(entry->generation)), entry};
 }
 
 LinkPtr Links::open(const std::string& target, std::uint32_t generation) {

@@ -13,6 +13,8 @@
 #include "fs/lane_writer.hpp"
 #include "runtime/context.hpp"
 #include "runtime/group_flush.hpp"
+#include "speed/embedding.hpp"
+#include "speed/error.hpp"
 #include "wire/seal.hpp"
 
 namespace speed::runtime {
@@ -125,6 +127,9 @@ segment::Splitter fitting_splitter(std::size_t payload_bytes);
 
 using LinkPtr = std::shared_ptr<OutgoingLink>;
 
+// That a node did not come to serve in time.
+NodeStartingError still_starting(const std::string& target);
+
 // All outgoing links of a node, made on first use.
 class Links {
  public:
@@ -133,9 +138,17 @@ class Links {
   // Called with each link that is about to open its files.
   void on_open(std::function<void(OutgoingLink&)> opened) { opened_ = std::move(opened); }
 
-  // The link to a live node that allows this one; nothing is written before this returns.
-  // UnknownNodeError, AccessDeniedError.
-  LinkPtr granted(const std::string& target);
+  // A link, and the entry of the life of its target that was looked at.
+  struct Granted {
+    LinkPtr link;  // null: that node is starting, and does not serve yet
+    fs::EntryPtr entry;
+  };
+  // The link to a live node that allows this one; nothing is written before this returns. One that is starting is
+  // waited for, up to a deadline in monotonic seconds, if it does not allow that yet; Interrupted.
+  // UnknownNodeError, AccessDeniedError, NodeLeftError, NodeStartingError.
+  LinkPtr granted(const std::string& target, double deadline = 0, const IsInterrupted& interrupted = {});
+  // The same for a call: waits for nothing.
+  Granted granted_call(const std::string& target);
 
   // The link to `target` whatever it grants: for replies, to which the request gave the right (S-10).
   // A new generation of the target gets a new lane file: another lane may lie there.
@@ -158,6 +171,7 @@ class Links {
   void shut();  // for good
 
  private:
+  Granted look(const std::string& target, bool may_start);
   LinkPtr make(const std::string& target);
   std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
   void woken(OutgoingLink& link);

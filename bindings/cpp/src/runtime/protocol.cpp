@@ -129,17 +129,20 @@ void Protocol::read_rung(const wire::NodeId& id, double now) {
   }
 }
 
-// Tells those who wait for nodes that left before the last scan, once their lanes are read to the end; a successor
-// answers what waits (S-7).
+// Settles what waits for nodes that were gone, or replaced, before the last scan, once their lanes are read to the end
+// (S-7, S-21).
 void Protocol::tell_departed(double now) {
-  for (const std::string& name : departures_.look(*context_.registry, now)) note_departed(name);
+  const auto is_replaced = [this](const auto& name, std::uint32_t generation) {
+    return dispatch_->has_older_calls(name, generation);
+  };
+  for (const std::string& name : departures_.look(*context_.registry, now, is_replaced)) note_departed(name);
   if (!listed_) return;  // what one of them answered may lie in a lane that is not known
   for (const auto& [name, entered] : departures_.take()) {
     const InboundLanePtr lane = lanes_.opened(wire::node_id(name));
     if (lane != nullptr && lane->has_more()) {
       departures_.put_back(name, entered);
-    } else if (context_.registry->surely_live(name) == nullptr) {
-      dispatch_->node_died(name, entered);
+    } else {
+      dispatch_->departed(name, entered);
     }
   }
 }

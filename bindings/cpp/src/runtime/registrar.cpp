@@ -58,6 +58,8 @@ void Registrar::stop() {
   }
 }
 
+void Registrar::look_at_lease() { watch_.wake(); }
+
 void Registrar::let_go() {
   std::vector<HandlerPtr> joins;  // destroyed outside of the lock
   std::vector<HandlerPtr> leaves;
@@ -89,7 +91,8 @@ void Registrar::run() {
     const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
     watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
     if (context_.stop.requested()) return;
-    if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_keys()) {
+    if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_keys() ||
+        context_.registration->is_over()) {
       next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
       if (!renew()) return;
     }
@@ -160,7 +163,11 @@ void Registrar::look() {
 void Registrar::tell(const core::RegistryChange& change) {
   const bool left = change.kind == core::RegistryChange::Kind::left;
   // Who calls a successor already must not hear of its predecessor's end.
-  if (left && context_.registry->live(change.entry.name) == nullptr) effects_.left(change.entry.name);
+  if (left) {
+    const fs::EntryPtr successor = context_.registry->live(change.entry.name);
+    if (successor == nullptr) effects_.left(change.entry.name);
+    else effects_.there(change.entry.name, static_cast<std::uint32_t>(successor->generation));
+  }
   std::vector<HandlerPtr> handlers;
   {
     const std::lock_guard guard(lock_);

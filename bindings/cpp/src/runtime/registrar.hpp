@@ -31,6 +31,7 @@ class Registrar {
 
   void start(Effects effects, const std::shared_ptr<void>& owner);
   void stop();
+  void look_at_lease();  // now
   void let_go();  // of all handlers
   void on_join(Node::NodeHandler handler);
   void on_leave(Node::NodeHandler handler);

@@ -66,12 +66,19 @@ Runtime::Runtime(std::size_t size)
     : links(context),
       workers(size),
       answers(context, links),
-      calls(context, links, [this](double deadline) { protocol->wake_by(deadline); }),
+      calls(context, links,
+            {[this](double deadline) { protocol->wake_by(deadline); },
+             [this](const std::string& name) { protocol->node_left(name); },
+             [this](Task task) { workers.submit(std::move(task)); }}),
       large(context, links, calls, workers),
       serving(context, links, workers, answers),
       delivery(context, workers),
       introspection(
           context, serving.services, [this] { return calls.pending(); }, [this] { return protocol->facts(); }) {
+  context.replaced = [this](const std::string& why) {
+    context.registration->replaced(why);
+    registrar->look_at_lease();
+  };
   context.unheard = [this](const std::string& target) { protocol->nobody_hears(target); };
 }
 
@@ -111,6 +118,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
     throw DurabilityError(context.root + " lies in memory: it cannot survive a power cut; use a root on a disk");
   }
   context.durable = options.durable;
+  context.remote = filesystem.is_remote;
   context.polling = options.polling || filesystem.is_remote || !filesystem.supports_fifo;
 }
 
@@ -126,6 +134,7 @@ void Runtime::claim(const NodeOptions& options) {
       const fs::EntryPtr entry = context.registry->surely_live(name);
       return entry != nullptr && static_cast<std::uint32_t>(entry->generation) == generation;
     };
+    inbox->is_remote = context.remote;
     inbox->late_seconds = static_cast<double>(context.registry->late_ms) / 1000;
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
@@ -134,7 +143,7 @@ void Runtime::claim(const NodeOptions& options) {
                                     options.fabrics, context.policy.allowed(), options.language,
                                     {"segments", "withdraw", "slots"},
                                     [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
-                                    options.ephemeral};
+                                    options.ephemeral, options.starting};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);
   context.generation = context.registration->generation();
   try {
@@ -183,7 +192,7 @@ void Runtime::begin() {
     return names;
   };
   const auto there = [this](const std::string& name, std::uint32_t life) {
-    calls.ask_successor(name, life);
+    if (calls.has_older(name, life)) protocol->node_left(name);
     serving.forget(name, life);
   };
   registrar->start(
@@ -343,11 +352,11 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
   const Workers::Away away;
   while (true) {
     const fs::EntryPtr entry = context.registry->live(target);
-    const bool is_leaving = entry != nullptr && entry->status == "leaving";
-    if (entry != nullptr && !is_leaving && fs::grants(*entry, context.name)) return info_of(*entry);
+    if (entry != nullptr && entry->status == "online" && fs::grants(*entry, context.name)) return info_of(*entry);
     if (interrupted && interrupted()) throw Interrupted{};
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
-    const std::string why = entry == nullptr ? "is not live" : is_leaving ? "is leaving" : "does not allow '" + context.name + "'";
+    const bool serves = entry != nullptr && entry->status == "online";
+    const std::string why = entry == nullptr ? "is not live" : !serves ? "is " + entry->status : "does not allow '" + context.name + "'";
     registry.check_there();
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
@@ -402,10 +411,11 @@ bool Runtime::send_message(const std::string& target, const segment::Source& mes
   bool waiting = false;
   if (options.ack) {
     Waiter waiter;
-    calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion());
+    calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion(), interrupted);
     waiting = waiter.result(workers, interrupted) == Value(true);
   } else {
-    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + timeout, false, {}, options.unordered});
+    const double deadline = fs::monotonic_seconds() + timeout;
+    links.granted(target, deadline, interrupted)->send({type, 0, {&one, 1}, deadline, false, {}, options.unordered});
   }
   if (progress) progress(message.size(), message.size());
   return waiting;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
 constexpr std::size_t large_payload_bytes = 1 << 20;
+constexpr std::int64_t fresh_ms = 100;  // who asked so shortly ago counts as there
 const wire::Owner nowhere;
 
 Response never_begun(std::string_view code, const std::string& text) {
@@ -34,8 +35,8 @@ struct Serving::Asked : Job {
   std::uint64_t sequence = 0;
   wire::RequestHead head;
   wire::KeptBytes payload;  // nobody's where it was not kept: its service was not there
-  bool redelivered = false;
-  bool doubtful = false;  // an earlier process may have begun it
+  bool doubtful = false;  // this process may have begun it, before its lane failed
+  std::int64_t asked_ms = 0;  // Unix time
   bool entered = false;   // its service is about to be invoked; guarded likewise
   bool begun = false;     // and committed before
   std::stop_source cancellation;
@@ -52,8 +53,8 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
   asked->lane = lane;
   asked->sequence = received.header.sequence;
   asked->generation = wire::generation_of(received.header.sequence);
-  asked->redelivered = received.redelivered;
   asked->doubtful = received.doubtful;
+  asked->asked_ms = static_cast<std::int64_t>(received.header.timestamp_ms);
   try {
     asked->head = wire::decode_head(received.payload);
     if (asked->head.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
@@ -61,6 +62,7 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
     reject(lane->source(), received, "INVALID_ARGUMENTS", error.what());
     throw;
   }
+  if (asked->head.generation != context_.generation) return refuse_replaced(lane, received, asked->head.generation);
   asked->sender = lane->source();
   asked->key = asked->head.request_id;
   asked->deadline = deadline_of(asked->head.deadline);
@@ -93,8 +95,26 @@ void Serving::take_over(const AskedPtr& asked) {
   asked->lane->drop(asked->sequence);
 }
 
-void Serving::refuse(const std::string& source, const fs::Received& received) {
+void Serving::refuse(const LanePtr& lane, const fs::Received& received) {
+  const std::string& source = lane->source();
+  try {
+    const std::uint32_t generation = wire::decode_head(received.payload).generation;
+    if (generation != context_.generation) return refuse_replaced(lane, received, generation);
+  } catch (const WireError&) {  // it is refused all the same
+  }
+  lane->finish({&received.header.sequence, 1});  // before its caller is told that it was not begun (S-8)
   reject(source, received, "ACCESS_DENIED", "'" + context_.name + "' does not allow '" + source + "'");
+}
+
+// It is for another life of this node. Its caller reads from the lane whether that one had begun it (S-21).
+void Serving::refuse_replaced(const LanePtr& lane, const fs::Received& received, std::uint32_t generation) {
+  context_.stats.count("requests_replaced");
+  if (!lane->keep_start()) return;  // it stays in the lane as it is
+  lane->finish({&received.header.sequence, 1});
+  if (context_.registry->live(lane->source()) == nullptr) return;
+  reject(lane->source(), received, "REPLACED",
+         "it was for generation " + std::to_string(generation) + " of '" + context_.name + "'; this is generation " +
+             std::to_string(context_.generation));
 }
 
 // When it is over on the clock of this process; a clock that people set decides only between hosts (S-4).
@@ -163,13 +183,24 @@ wire::Buffer Serving::answer(const AskedPtr& asked, std::string& error) {
 }
 
 // It was withdrawn, or its deadline passed, since it was taken: it never begins (T-10).
-std::optional<Response> Serving::unwanted(const Asked& asked) const {
-  if (asked.withdrawn || asked.forgotten) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
+std::optional<Response> Serving::unwanted(Asked& asked) const {
+  if (asked.withdrawn || asked.forgotten || is_abandoned(asked)) {
+    return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
+  }
   if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
   return never_begun("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time");
 }
 
-// A request is begun by its commit, so that none is begun twice; one that may run twice is committed when it was
+// Its caller is gone: nothing runs for it. What was asked just now is not looked at: that would cost each call.
+bool Serving::is_abandoned(Asked& asked) const {
+  if (fs::unix_ms() - asked.asked_ms < fresh_ms) return false;
+  const fs::EntryPtr entry = context_.registry->surely_live(asked.sender);
+  if (entry != nullptr && static_cast<std::uint32_t>(entry->generation) <= asked.generation) return false;
+  if (!asked.forgotten.exchange(true)) context_.stats.count("requests_forgotten");
+  return true;
+}
+
+// A request is begun by its commit, so that none is begun twice; one that may run twice is listed as begun until it was
 // answered (S-8).
 Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found& found) {
   const wire::RequestHead& head = asked->head;
@@ -178,12 +209,12 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
     return *found.refusal;
   }
   if (asked->payload.owner == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
-  if (asked->doubtful && !found.idempotent) {
+  if ((asked->doubtful || head.repeated) && !found.idempotent) {
     context_.stats.count("requests_in_doubt");
     return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
   }
   Request request{head.service,     {}, asked->sender, asked->sender + "/" + asked->key, head.deadline.unix_ms,
-                  head.traceparent, found.idempotent && asked->redelivered, asked->cancellation.get_token()};
+                  head.traceparent, found.idempotent && (head.repeated || asked->doubtful), asked->cancellation.get_token()};
   if (asked->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
     const wire::Owner& owner = found.views ? asked->payload.owner : nowhere;
@@ -219,10 +250,16 @@ std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
     return asked->lane;
   });
   if (!asked->entered) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
-  if (idempotent || lane->begin(asked->sequence)) return std::nullopt;
+  const Lane::Begun begun = lane->begin(asked->sequence, idempotent);
+  if (begun == Lane::Begun::written) return std::nullopt;
   context_.stats.count("requests_not_begun");
-  return Response::error("INTERNAL_ERROR", "that it begins cannot be written: it may run when that node starts again",
-                         {{"phase", "running"}});  // its envelope is still in the lane
+  workers_.scheduling([&](core::Scheduler&) { asked->begun = true; });  // its envelope stays in the lane
+  if (begun == Lane::Begun::replaced) {
+    context_.replaced("another process reads its lanes");
+    return Response::error("REPLACED", "'" + context_.name + "' was replaced: nothing ran here");  // which nobody reads
+  }
+  return Response::error("INTERNAL_ERROR", "that it begins cannot be written: whether it ran cannot be told later",
+                         {{"phase", "running"}});
 }
 
 wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string& error) {
@@ -297,16 +334,6 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
     ++count;
   }
   if (count > 0) context_.stats.count("requests_forgotten", count);
-}
-
-Array Serving::among(const std::string& source, const std::vector<std::string>& ids) const {
-  Array found;
-  workers_.scheduling([&](const core::Scheduler& scheduler) {
-    for (const std::string& id : ids) {
-      if (scheduler.find(source, id) != nullptr) found.emplace_back(id);
-    }
-  });
-  return found;
 }
 
 void Serving::overdue(const core::Overdue& found) {

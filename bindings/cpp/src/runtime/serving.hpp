@@ -21,13 +21,12 @@ class Serving {
 
   // Takes one authenticated, authorised request. WireError BAD_PAYLOAD.
   void accept(const LanePtr& lane, const fs::Received& received);
-  // Step 2 failed: answers ACCESS_DENIED without looking at services.
-  void refuse(const std::string& source, const fs::Received& received);
+  // Step 2 failed: finishes it and answers ACCESS_DENIED without looking at services.
+  void refuse(const LanePtr& lane, const fs::Received& received);
   // The caller takes these back: what waits never begins, what runs is told (S-16).
   void withdraw(const std::string& source, const std::vector<std::string>& ids);
   // It left or died, or has been replaced by that life: nobody waits for what it asked before (T-8).
   void forget(const std::string& source, std::uint32_t successor = std::numeric_limits<std::uint32_t>::max());
-  Array among(const std::string& source, const std::vector<std::string>& ids) const;  // those that wait or run (S-21)
   // Answers TIMEOUT for what is over its deadline; a running service is told and goes on, its result is dropped.
   void overdue(const core::Overdue& found);
   void leave(const std::vector<core::WorkPtr>& waiting);  // they never begin, since the node leaves
@@ -39,9 +38,11 @@ class Serving {
   double deadline_of(const wire::Deadline& deadline) const;
   void admit(const AskedPtr& asked, const fs::Received& received);
   void take_over(const AskedPtr& asked);
+  void refuse_replaced(const LanePtr& lane, const fs::Received& received, std::uint32_t generation);
   void reject(const std::string& source, const fs::Received& received, std::string_view code, const std::string& text);
   void serve(const AskedPtr& asked);
-  std::optional<Response> unwanted(const Asked& asked) const;
+  std::optional<Response> unwanted(Asked& asked) const;
+  bool is_abandoned(Asked& asked) const;
   Response respond(const AskedPtr& asked, const core::ServiceTable::Found& found);
   LanePtr lane_of(const AskedPtr& asked);
   std::optional<Response> begin(const AskedPtr& asked, bool idempotent);

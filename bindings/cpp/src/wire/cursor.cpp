@@ -15,6 +15,8 @@ constexpr std::size_t deliveries_head_bytes = 8;
 constexpr std::size_t delivered_bytes = 12;
 constexpr std::uint8_t version = 1;
 constexpr std::uint8_t clean_flag = 1;
+constexpr std::uint8_t sealed_flag = 2;
+constexpr std::uint64_t begun_bit = std::uint64_t{1} << 63;  // of an offset
 
 void put_magic(std::span<std::byte> data, std::string_view magic) {
   std::ranges::copy(view(magic), data.begin());
@@ -44,7 +46,7 @@ ByteView encode_cursor(const Cursor& cursor, MacKey& lane_key, Block<max_cursor_
   std::byte* at = to.data();
   std::fill_n(at, cursor_head_bytes, std::byte{0});
   put_magic(to, cursor_magic);
-  store(at + 5, static_cast<std::uint8_t>(cursor.clean ? clean_flag : 0));
+  store(at + 5, static_cast<std::uint8_t>((cursor.clean ? clean_flag : 0) | (cursor.sealed ? sealed_flag : 0)));
   store(at + 6, static_cast<std::uint16_t>(cursor.unfinished.size()));
   store(at + 8, cursor.receiver_generation);
   store(at + 16, cursor.position.generation);
@@ -56,7 +58,7 @@ ByteView encode_cursor(const Cursor& cursor, MacKey& lane_key, Block<max_cursor_
     store(at, one.sequence);
     store(at + 8, one.start.number);
     store(at + 12, one.start.generation);
-    store(at + 16, one.start.offset);
+    store(at + 16, one.begun ? one.start.offset | begun_bit : one.start.offset);
     at += unfinished_bytes;
   }
   const Mac mac = lane_key.of(ByteView(to).first(body));
@@ -81,15 +83,18 @@ Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys) {
   }
   if (!is_authentic(data.first(length), lane_keys)) throw WireError("BAD_CURSOR", "the MAC does not fit");
   Cursor cursor;
-  cursor.clean = (load<std::uint8_t>(at + 5) & clean_flag) != 0;
+  const auto flags = load<std::uint8_t>(at + 5);
+  cursor.clean = (flags & clean_flag) != 0;
+  cursor.sealed = (flags & sealed_flag) != 0;
   cursor.receiver_generation = load<std::uint32_t>(at + 8);
   cursor.position = {load<std::uint32_t>(at + 16), load<std::uint32_t>(at + 20), load<std::uint64_t>(at + 24)};
   cursor.last_sequence = load<std::uint64_t>(at + 32);
   at += cursor_head_bytes;
   for (std::size_t index = 0; index < count; ++index, at += unfinished_bytes) {
-    cursor.unfinished.push_back(
-        {load<std::uint64_t>(at),
-         {load<std::uint32_t>(at + 12), load<std::uint32_t>(at + 8), load<std::uint64_t>(at + 16)}});
+    const auto offset = load<std::uint64_t>(at + 16);
+    cursor.unfinished.push_back({load<std::uint64_t>(at),
+                                 {load<std::uint32_t>(at + 12), load<std::uint32_t>(at + 8), offset & ~begun_bit},
+                                 (offset & begun_bit) != 0});
   }
   return cursor;
 }

@@ -22,6 +22,7 @@ struct Position {
 struct Unfinished {
   std::uint64_t sequence = 0;
   Position start;
+  bool begun = false;  // a request of an idempotent service, which runs or ran
   bool operator==(const Unfinished&) const = default;
 };
 
@@ -32,6 +33,7 @@ struct Cursor {
   std::uint64_t last_sequence = 0;
   std::vector<Unfinished> unfinished;
   bool clean = false;
+  bool sealed = false;  // no earlier generation begins more than this one read (L-31)
   bool operator==(const Cursor&) const = default;
 };
 

@@ -68,7 +68,7 @@ void check_meaning(const Entry& entry, const Json& values) {
   if (!std::ranges::all_of(entry.allow, is_grant)) refuse("a grant is not allowed");
   if (!std::ranges::all_of(entry.subscriptions, is_topic_pattern)) refuse("a subscription is not allowed");
   if (entry.generation < 1 || entry.generation > max_generation) refuse("generation is out of range");
-  if (entry.status != "online" && entry.status != "leaving") refuse("status is unknown");
+  if (entry.status != "starting" && entry.status != "online" && entry.status != "leaving") refuse("status is unknown");
   if (entry.lease == 0 || entry.heartbeat_interval == 0) refuse("lease and heartbeatInterval must be positive");
   const auto id = values.find("nodeId");
   if (id == values.end() || *id != to_hex(node_id(entry.name))) refuse("nodeId is not that of the name");

@@ -110,6 +110,7 @@ inline constexpr double lease_seconds = 30.0;
 inline constexpr double heartbeat_seconds = 5.0;
 inline constexpr double call_timeout_seconds = 30.0;
 inline constexpr double call_grace_seconds = 0.25;
+inline constexpr double successor_seconds = 2.0;
 inline constexpr double full_scan_seconds = 0.5;
 inline constexpr double listing_seconds = 0.1;
 inline constexpr double lane_check_seconds = 0.25;

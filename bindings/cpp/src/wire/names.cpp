@@ -205,6 +205,8 @@ std::optional<LetterName> parse_letter(std::string_view filename) {
 }
 
 std::string cursor_name(std::uint32_t generation) { return "cursor." + padded(generation, 6); }
+
+std::string start_name(std::uint32_t generation) { return "start." + padded(generation, 6); }
 std::string fence_name(std::uint32_t generation) { return padded(generation, 6) + ".fence"; }
 std::string slot_name(LaneFileName slot) { return padded(slot.generation, 6) + "-" + padded(slot.number, 2) + ".slot"; }
 
@@ -249,6 +251,10 @@ std::optional<LaneFileName> parse_slot(std::string_view filename) {
 
 std::optional<std::uint32_t> parse_cursor(std::string_view filename) {
   return filename.starts_with("cursor.") ? parse_generation(filename.substr(7)) : std::nullopt;
+}
+
+std::optional<std::uint32_t> parse_start(std::string_view filename) {
+  return filename.starts_with("start.") ? parse_generation(filename.substr(6)) : std::nullopt;
 }
 
 std::optional<std::uint32_t> parse_fence(std::string_view filename) {

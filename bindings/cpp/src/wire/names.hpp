@@ -70,6 +70,7 @@ std::string child_path(std::string_view directory, std::string_view filename);
 std::string temporary_name(std::string_view token);
 std::string lane_file_name(LaneFileName file);
 std::string cursor_name(std::uint32_t generation);
+std::string start_name(std::uint32_t generation);
 std::string fence_name(std::uint32_t generation);
 std::string slot_name(LaneFileName slot);
 std::string deliveries_name(std::uint32_t generation);
@@ -94,6 +95,7 @@ std::optional<std::string> parse_entry_file(std::string_view filename);
 std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_view filename);
 std::optional<LaneFileName> parse_lane_file(std::string_view filename);
 std::optional<std::uint32_t> parse_cursor(std::string_view filename);
+std::optional<std::uint32_t> parse_start(std::string_view filename);
 std::optional<std::uint32_t> parse_fence(std::string_view filename);
 std::optional<LaneFileName> parse_slot(std::string_view filename);
 

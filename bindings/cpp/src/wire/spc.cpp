@@ -37,19 +37,21 @@ std::string request_id_in(const Map& members) {
   return *id;
 }
 
-void encode_request(const std::string& request_id, const std::string& service, const Map& arguments,
-                    const std::string& caller, const Deadline& deadline, const std::optional<std::string>& traceparent,
-                    Buffer& out) {
-  if (!has_text_keys(arguments)) throw UnserialisableError("arguments has a name that is no text");
-  check_service_name(service);
+namespace {
+
+// Up to where the arguments follow.
+void encode_head(const RequestHead& head, Buffer& out) {
+  const Deadline& deadline = head.deadline;
   const bool knows_boot = !deadline.boot_id.empty();
-  pack_map_header(5 + (knows_boot ? 2 : 0) + (traceparent ? 1 : 0), out);
+  pack_map_header(6 + (knows_boot ? 2 : 0) + (head.traceparent ? 1 : 0) + (head.repeated ? 1 : 0), out);
   pack_text("requestId", out);
-  pack_text(request_id, out);
+  pack_text(head.request_id, out);
   pack_text("service", out);
-  pack_text(service, out);
+  pack_text(head.service, out);
   pack_text("caller", out);
-  pack_text(caller, out);
+  pack_text(head.caller, out);
+  pack_text("generation", out);
+  pack_integer(std::uint64_t{head.generation}, out);
   pack_text("deadline", out);
   pack_integer(static_cast<std::uint64_t>(deadline.unix_ms), out);
   if (knows_boot) {
@@ -58,12 +60,32 @@ void encode_request(const std::string& request_id, const std::string& service, c
     pack_text("bootDeadline", out);
     pack_integer(static_cast<std::uint64_t>(deadline.boot_ms), out);
   }
-  if (traceparent) {
+  if (head.traceparent) {
     pack_text("traceparent", out);
-    pack(*traceparent, out, "traceparent");
+    pack(*head.traceparent, out, "traceparent");
+  }
+  if (head.repeated) {
+    pack_text("repeated", out);
+    pack(Value(true), out, "repeated");
   }
   pack_text("arguments", out);
+}
+
+}  // namespace
+
+void encode_request(const RequestHead& head, const Map& arguments, Buffer& out) {
+  if (!has_text_keys(arguments)) throw UnserialisableError("arguments has a name that is no text");
+  check_service_name(head.service);
+  encode_head(head, out);
   pack(arguments, out, "arguments");
+}
+
+void encode_again(ByteView request, std::uint32_t generation, bool repeated, Buffer& out) {
+  RequestHead head = decode_head(request);
+  head.generation = generation;
+  head.repeated = head.repeated || repeated;
+  encode_head(head, out);
+  out.append(request.subspan(head.arguments_at));
 }
 
 Map decode_arguments(ByteView payload, const RequestHead& head, const Owner& owner) {
@@ -102,9 +124,9 @@ Bytes written(const Map& details, std::string& why) {
 }  // namespace
 
 bool is_call_code(std::string_view code) {
-  static constexpr std::array<std::string_view, 9> known = {
-      "SERVICE_NOT_FOUND", "ACCESS_DENIED",  "INVALID_ARGUMENTS", "EXECUTION_FAILED", "TIMEOUT",
-      "INTERNAL_ERROR",    "SEGMENTS_LOST", "WITHDRAWN",         "LEAVING"};
+  static constexpr std::array<std::string_view, 10> known = {
+      "SERVICE_NOT_FOUND", "ACCESS_DENIED", "INVALID_ARGUMENTS", "EXECUTION_FAILED", "TIMEOUT",
+      "INTERNAL_ERROR",    "SEGMENTS_LOST", "WITHDRAWN",         "LEAVING",          "REPLACED"};
   return std::ranges::find(known, code) != known.end();
 }
 
@@ -153,6 +175,17 @@ void encode_error(const std::string& request_id, std::string_view code, std::str
   if (detailed.empty()) return;
   pack_text("details", out);
   out.append(detailed);
+}
+
+// Asked for each answer by the thread that reads: nothing is decoded of most.
+bool is_replaced(ByteView response) {
+  constexpr std::size_t most_bytes = 4096;
+  if (response.size() > most_bytes || text(response).find("REPLACED") == std::string_view::npos) return false;
+  try {
+    return decode_response(response).error_code == "REPLACED";
+  } catch (const WireError&) {
+    return false;
+  }
 }
 
 WireResponse decode_response(ByteView payload, const Owner& owner) {

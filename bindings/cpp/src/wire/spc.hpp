@@ -22,8 +22,10 @@ struct RequestHead {
   std::string request_id;
   std::string service;
   std::string caller;
+  std::uint32_t generation = 0;  // of the receiver that it is for
   Deadline deadline;
-  std::optional<std::string> traceparent;
+  std::optional<std::string> traceparent = {};
+  bool repeated = false;  // an earlier generation may have run it (S-21)
   std::size_t arguments_at = 0;
 };
 
@@ -38,9 +40,9 @@ struct WireResponse {
 };
 
 // These append to `out`; UnserialisableError names the argument or part without a representation.
-void encode_request(const std::string& request_id, const std::string& service, const Map& arguments,
-                    const std::string& caller, const Deadline& deadline, const std::optional<std::string>& traceparent,
-                    Buffer& out);
+void encode_request(const RequestHead& head, const Map& arguments, Buffer& out);
+// The same request for another generation of its receiver; `repeated`: an earlier one may have run it.
+void encode_again(ByteView request, std::uint32_t generation, bool repeated, Buffer& out);
 void encode_success(const std::string& request_id, const Value& result, Buffer& out);
 // Whether a code is one that callers know (S-8).
 bool is_call_code(std::string_view code);
@@ -61,6 +63,8 @@ RequestHead decode_head(ByteView payload);
 Map decode_arguments(ByteView payload, const RequestHead& head, const Owner& owner = nullptr);
 WireResponse decode_response(ByteView payload, const Owner& owner = nullptr);
 
+// Whether a response says that its request was for another generation.
+bool is_replaced(ByteView response);
 // The id that a request or response begins with; null if it begins with anything else.
 std::optional<std::string> id_at_front(ByteView payload);
 // The request id in the members of a control payload; WireError BAD_PAYLOAD when it breaks its rule (S-1).

@@ -75,8 +75,8 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-constexpr std::array<std::string_view, 7> known_keys{"requestId", "service",  "caller",      "bootId",
-                                                     "traceparent", "deadline", "bootDeadline"};
+constexpr std::array<std::string_view, 9> known_keys{"requestId",   "service",  "caller",       "bootId",    "generation",
+                                                     "traceparent", "deadline", "bootDeadline", "repeated"};
 
 // The keys that a head may have.
 struct Fields {
@@ -87,6 +87,8 @@ struct Fields {
   std::optional<std::string> traceparent;
   std::optional<std::int64_t> deadline;
   std::optional<std::int64_t> boot_deadline;
+  std::optional<std::int64_t> generation;
+  bool repeated = false;
 
   std::optional<std::string>* text_field(std::string_view key) {
     if (key == "requestId") return &request_id;
@@ -95,8 +97,9 @@ struct Fields {
     if (key == "bootId") return &boot_id;
     return key == "traceparent" ? &traceparent : nullptr;
   }
-  std::optional<std::int64_t>* time_field(std::string_view key) {
+  std::optional<std::int64_t>* number_field(std::string_view key) {
     if (key == "deadline") return &deadline;
+    if (key == "generation") return &generation;
     return key == "bootDeadline" ? &boot_deadline : nullptr;
   }
 };
@@ -111,11 +114,16 @@ void take(Fields& fields, std::string_view key, Walk& walk) {
     return;
   }
   const Value value = walk.value_here();
-  auto* const place = fields.time_field(key);
+  if (key == "repeated" && !value.is_nil()) {
+    const auto* const said = value.get_if<bool>();
+    if (said == nullptr) refuse("repeated is neither true nor false");
+    fields.repeated = *said;
+  }
+  auto* const place = fields.number_field(key);
   if (place == nullptr || value.is_nil()) return;
-  const auto* const time = value.get_if<std::int64_t>();
-  if (time == nullptr || *time < 0) refuse("deadline or bootDeadline is no time in ms");
-  *place = *time;
+  const auto* const number = value.get_if<std::int64_t>();
+  if (number == nullptr || *number < 0) refuse("deadline or bootDeadline is no time in ms, or generation is none");
+  *place = *number;
 }
 
 // The spelling under which a key that is no text is compared with others.
@@ -180,11 +188,14 @@ RequestHead decode_head(ByteView payload) {
     refuse("service or caller is no name");
   }
   if (!fields.deadline) refuse("deadline is no time in ms");
+  if (!fields.generation || *fields.generation < 1 || *fields.generation > max_generation) refuse("generation is none");
   RequestHead head{.request_id = std::move(*fields.request_id),
                    .service = std::move(*fields.service),
                    .caller = std::move(*fields.caller),
+                   .generation = static_cast<std::uint32_t>(*fields.generation),
                    .deadline = {.unix_ms = *fields.deadline},
                    .traceparent = std::move(fields.traceparent),
+                   .repeated = fields.repeated,
                    .arguments_at = walk.at()};
   if (fields.boot_id && fields.boot_deadline) {
     head.deadline.boot_id = std::move(*fields.boot_id);
