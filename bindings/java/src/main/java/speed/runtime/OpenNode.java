@@ -212,13 +212,13 @@ final class OpenNode implements Node {
         long deadline = System.nanoTime() + timeout.toNanos();
         while (true) {
             Entry entry = runtime.context().registry.live(target);
-            if (entry != null && !entry.isLeaving() && entry.grants(name())) {
+            if (entry != null && !entry.isLeaving() && !entry.isStarting() && entry.grants(name())) {
                 return info(entry);
             }
             if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
                 checkOpen();
                 String why = entry == null ? "is not live"
-                        : entry.isLeaving() ? "is leaving" : "does not allow '" + name() + "'";
+                        : entry.isLeaving() ? "is leaving" : entry.isStarting() ? "is starting" : "does not allow '" + name() + "'";
                 throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
             }
         }
@@ -280,6 +280,12 @@ final class OpenNode implements Node {
     }
 
     // --- life ---
+
+    @Override
+    public void ready() {
+        checkOpen();
+        runtime.context().registration.ready();
+    }
 
     @Override
     public boolean isClosed() {
