@@ -178,6 +178,10 @@ class AsyncNode:
         """Like ``Node.allow``."""
         await self._wait(self._node.allow, *patterns)
 
+    async def ready(self) -> None:
+        """Like ``Node.ready``."""
+        await self._wait(self._node.ready)
+
     async def deny(self, *patterns: str) -> None:
         """Like ``Node.deny``."""
         await self._wait(self._node.deny, *patterns)

@@ -190,7 +190,7 @@ class NodeLeavingError(CallError, NodeLeftError):
     code = "LEAVING"
 
 
-class NodeReplacedError(NodeLeftError):
+class NodeReplacedError(CallError, NodeLeftError):
     """The call was for a process that another one has replaced, which does not begin it."""
 
     code = "REPLACED"

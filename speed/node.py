@@ -61,6 +61,8 @@ class Node:
         durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (refused on tmpfs).
         allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
             ``wait_for`` then ends when they can be called.
+        starting: others wait, within their timeouts, until the program says ``ready()``: for the time in which it sets
+            up its services.
         namespace: written into the metadata of messages; those of others are not handed out here.
         accept_namespaces: further ones whose messages are; ``"*"`` for all.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does.
@@ -108,6 +110,7 @@ class Node:
         on_error: str = "dead-letter",
         max_deliveries: int = 5,
         ephemeral: bool = False,
+        starting: bool = False,
     ) -> None:
         self._forked = False
         self._closed = True  # until it runs
@@ -132,6 +135,7 @@ class Node:
             on_error=on_error,
             max_deliveries=max_deliveries,
             ephemeral=ephemeral,
+            starting=starting,
         )
         if security is not None:
             from speed.trust.security import check_security
@@ -170,6 +174,10 @@ class Node:
     def allow(self, *patterns: str) -> None:
         """Let nodes write here: names, families ``"etl.*"``, or ``"etl.*@hosta"``; published before this returns."""
         self._engine.allow(local_grants(each("allow", patterns)))
+
+    def ready(self) -> None:
+        """Say that a node made with ``starting=True`` serves now: who waits for it goes on. Again does nothing."""
+        self._engine.ready()
 
     def deny(self, *patterns: str) -> None:
         """Take grants back; envelopes not yet dispatched are discarded."""

@@ -28,7 +28,7 @@ ALSO = {
 """Bases beside that of ``codes.json``."""
 ELSEWHERE = ("Message", "Pulsar", "Backend")
 """Those that have a file of their own, with all below them."""
-BASES = {"NodeLeaving": ("CallError", "NodeLeftError")}
+BASES = dict.fromkeys(("NodeLeaving", "NodeReplaced"), ("CallError", "NodeLeftError"))
 """Bases instead of that of ``codes.json``."""
 OWN_CODE = """
     def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:

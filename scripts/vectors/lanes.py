@@ -259,7 +259,7 @@ def crashes() -> list[dict[str, Any]]:
             damaged,
             given(2, 3, again=(2, 3)),
             at(3, receiver=3),
-            [ONE],
+            [ONE, start_name(3)],
         ),
         case(
             "a cursor of the own generation",

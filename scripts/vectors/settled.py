@@ -230,6 +230,14 @@ def of_files() -> list[dict[str, Any]]:
             MAY_HAVE_RUN,
         ),
         case(
+            "a start without content",
+            "a successor that found a damaged cursor knows what had begun",
+            {start_name(5): b"", **committed(5, 2, sealed=True)},
+            "gone",
+            (3,),
+            MAY_HAVE_RUN,
+        ),
+        case(
             "a cursor of the other lane",
             "one key for both directions",
             committed(4, 2, key=reverse),

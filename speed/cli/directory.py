@@ -94,7 +94,7 @@ def _row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[s
         entry.name,
         str(entry.pid),
         entry.host,
-        seconds_text(max(0.0, now - entry.startup_timestamp / 1000)),
+        "starting" if entry.status == "starting" else seconds_text(max(0.0, now - entry.startup_timestamp / 1000)),
         f"{seconds_text(max(0.0, now - entry.last_heartbeat / 1000))} ago",
         " ".join(entry.fabrics) or "-",
         " ".join(entry.allow) or "nobody",

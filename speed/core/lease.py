@@ -103,8 +103,8 @@ class OwnLease:
 
     @property
     def expires_ms(self) -> int:
-        """The last monotonic millisecond at which the name is still held without a renewal."""
-        return self._renewed_ms + self._lease_ms
+        """The last monotonic millisecond at which the name is still held without a renewal; -1 once it is lost."""
+        return -1 if self._state is LeaseState.LOST else self._renewed_ms + self._lease_ms
 
     def must_stop(self, monotonic_ms: int) -> bool:
         """True when the lease is lost or has run out; running out is final (the state becomes LOST)."""

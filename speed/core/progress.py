@@ -26,7 +26,7 @@ class Position(NamedTuple):
 class Token:
     """One dispatched envelope; given back to ``finish`` once its handler is done."""
 
-    __slots__ = ("end", "file", "finished", "generation", "held", "previous", "sequence", "slot", "start")
+    __slots__ = ("begun", "end", "file", "finished", "generation", "held", "previous", "sequence", "slot", "start")
 
     def __init__(self, sequence: int, generation: int, file: int, start: int, end: int, previous: int) -> None:
         self.sequence = sequence
@@ -35,7 +35,7 @@ class Token:
         self.start = start
         self.end = end
         self.previous = previous
-        self.finished = False
+        self.begun = self.finished = False
         self.held = end - start
         """How many bytes of memory it takes while it is in hand."""
         self.slot = 0
@@ -67,11 +67,12 @@ class Progress:
         """Whether so much is unfinished, by number or by bytes, that nothing more is read (L-19)."""
         return self._bytes > MAX_UNFINISHED_BYTES or len(self.pending) >= MAX_IN_HAND
 
-    def redispatched(self, sequence: int, generation: int, file: int, start: int) -> Token:
+    def redispatched(self, entry: Unfinished) -> Token:
         """Take over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15)."""
-        token = Token(sequence, generation, file, start, start, 0)
+        token = Token(entry.sequence, entry.generation, entry.file, entry.offset, entry.offset, 0)
         token.slot = ANY_SLOT
-        self.pending[sequence] = token
+        token.begun = entry.begun
+        self.pending[entry.sequence] = token
         return token
 
     def found_again(self, token: Token, end: int) -> None:
@@ -103,6 +104,12 @@ class Progress:
         """Note that the bytes before ``position`` hold nothing more to dispatch (damage, duplicates)."""
         self._tail = _mark(position, self._tail.sequence)
 
+    def begin(self, token: Token) -> None:
+        """Mark a request as begun that stays listed until it is finished: the position passes it (L-14)."""
+        token.begun = True
+        if token.sequence > self._done.sequence:
+            self._done = token
+
     def finish(self, token: Token) -> bool:
         """Mark one envelope as done; False when it was already."""
         if token.finished:
@@ -114,14 +121,14 @@ class Progress:
             self._done = token
         return True
 
-    def cursor(self, receiver_generation: int, clean: bool = False) -> Cursor:
-        """The cursor to commit: the end of the last finished envelope and what is unfinished before it.
+    def cursor(self, receiver_generation: int, clean: bool = False, sealed: bool = False) -> Cursor:
+        """The cursor to commit: the end of the last finished or begun envelope and what is unfinished before it.
 
         L-15: at most 64 entries; a 65th moves the position back to its start.
         """
         if not self.pending:
             tail = self._tail
-            return Cursor(receiver_generation, tail.generation, tail.file, tail.end, tail.sequence, (), clean)
+            return Cursor(receiver_generation, tail.generation, tail.file, tail.end, tail.sequence, (), clean, sealed)
         done = self._done
         last, place = done.sequence, (done.generation, done.file, done.end)
         listed: list[Unfinished] = []
@@ -132,8 +139,8 @@ class Progress:
                 place = (token.generation, token.file, token.start)
                 last = token.previous
                 break
-            listed.append(Unfinished(token.sequence, token.file, token.generation, token.start))
-        return Cursor(receiver_generation, *place, last, tuple(listed), clean)
+            listed.append(Unfinished(token.sequence, token.file, token.generation, token.start, token.begun))
+        return Cursor(receiver_generation, *place, last, tuple(listed), clean, sealed)
 
 
 def _mark(position: Position, sequence: int) -> Token:

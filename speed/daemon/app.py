@@ -395,7 +395,6 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             gateway = opened_gateway(config.gateway, config, hosting)
             log.info("gateway", address=config.gateway.address, port=gateway.port, tls=bool(config.gateway.certificate))
         joining = _joining(config, node.root, log)
-        # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             logged = recording.logged(service.name, handler) if recording is not None else handler
             node.register(service.name, logged, allow=service.allow)
@@ -408,6 +407,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         if gateway is not None:
             gateway.also(bridging.metrics)
         node.allow(*config.node.allow)
+        node.ready()
         return Daemon(config, node, recording, hosting, gateway, joining, bridging, sink, log, ready_fd).run()
     finally:
         _end(gateway, joining, bridging)
@@ -446,6 +446,7 @@ def _own_node(config: Config) -> Node:
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
         security=_security(config),
+        starting=True,
     )
 
 

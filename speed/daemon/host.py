@@ -68,12 +68,12 @@ def _serve(settings: dict[str, Any], orders: int) -> None:
     setup = load_setup(settings["entry"])
     from speed import Node
 
-    node = Node(settings["name"], **settings["node"], security=_security(settings["encryption"]))
+    node = Node(settings["name"], **settings["node"], security=_security(settings["encryption"]), starting=True)
     try:
         setup(node)
-        # Grants come after the services, so that whoever may call also finds them.
         allow = settings["allow"]
         node.allow(*allow)
+        node.ready()
         _say_ready(settings["ready_fd"])
         for order in _orders(orders, node):
             change_grants(node, allow, order["allow"])

@@ -40,10 +40,12 @@ class Hosting:
                 lease_seconds=config.node.lease_seconds,
                 heartbeat_seconds=config.node.heartbeat_seconds,
                 workers=WORKERS,
+                starting=True,
             )
             self._host = Host(self._node, self._topics, Access(general, narrowed))
             self._allowed = everybody((general, *narrowed.values()))
             self._node.allow(*self._allowed)
+            self._node.ready()
         except BaseException:
             self._end()
             raise

@@ -26,7 +26,7 @@ class Joining:
         """Connects in the background. Raises NameTakenError, KeyFileError, ConfigurationError, RootError."""
         self._config, self._root, self._key, self._settings = config, root, key, settings
         self._keys = [KeySource(str(host.key)) for host in config.each_host]
-        self._node = self._made(GATEWAY, settings.max_calls)
+        self._node = self._made(GATEWAY, settings.max_calls, starting=True)
         try:
             grants = HostGrants(config.host_grants)
             self._gateway = HostGateway(
@@ -44,8 +44,9 @@ class Joining:
             self._node.close()
             raise
         self._gateway.start()
+        self._node.ready()
 
-    def _made(self, name: str, workers: int) -> Node:
+    def _made(self, name: str, workers: int, *, starting: bool = False) -> Node:
         node = self._config.node
         return Node(
             name,
@@ -55,6 +56,7 @@ class Joining:
             spin_seconds=0.0,
             lease_seconds=node.lease_seconds,
             heartbeat_seconds=node.heartbeat_seconds,
+            starting=starting,
         )
 
     def _callers(self, grants: HostGrants, others: Sequence[str]) -> tuple[str, ...]:

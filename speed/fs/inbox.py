@@ -38,9 +38,11 @@ class Inbox:
         keyring: Keyring,
         *,
         ephemeral: bool = False,
+        is_remote: bool = False,
         late_seconds: float = 0.0,
     ) -> None:
         """``late_seconds``: how old a listing may be that the filesystem gives (R-21)."""
+        self._is_remote = is_remote
         self._late_seconds = late_seconds
         self._root = root
         self._name = name
@@ -136,6 +138,7 @@ class Inbox:
             self._keyring,
             self.quarantine_store,
             ephemeral=self._ephemeral,
+            is_remote=self._is_remote,
             is_live=is_live,
         )
 

@@ -48,10 +48,24 @@ class LaneAhead:
         """Receiver generations that left counts of deliveries, the newest first."""
         return self._listing.deliveries
 
-    def newest_cursor(self) -> tuple[Cursor | None, bool]:
-        """The newest authentic cursor, and whether a newer one is damaged: then it may say too little (L-15)."""
+    @property
+    def starts(self) -> list[int]:
+        """Receiver generations whose first cursor is kept, the newest first."""
+        return self._listing.starts
+
+    def list_again(self) -> None:
+        """Look at everything once more, before anything is read."""
+        self._listing = self._files.list()
+
+    def newest_cursor(self, below: int) -> tuple[Cursor | None, bool]:
+        """The newest authentic cursor of a generation below, and whether a newer one of these is damaged.
+
+        Then it may say too little (L-15).
+        """
         damaged = False
         for generation in self._listing.cursors:
+            if generation >= below:
+                continue
             cursor = self._files.read_cursor(generation)
             if cursor is not None:
                 return cursor, damaged

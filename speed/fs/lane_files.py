@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,15 +23,15 @@ from speed.fs.open import (
     owners_of,
     read_small,
     replace_file,
-    rewrite_at_start,
     unlink_quietly,
     write_at_start,
 )
 from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_fence, encode_cursor
-from speed.wire.limits import CLOCK_TICK_SECONDS
+from speed.wire.limits import CLOCK_TICK_SECONDS, MAX_STARTS
 
+_SEALED_BITS = 0o440
 _CLOCK_REALTIME_COARSE = 5
 """Linux stamps files by this clock, which ticks every few milliseconds."""
 _CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
@@ -37,7 +39,7 @@ _CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
 
 
 class Listing(NamedTuple):
-    """What lies in a lane directory: files and slots in order, fences, cursors and deliveries by generation.
+    """What lies in a lane directory: files and slots in order, fences, cursors, starts and deliveries by generation.
 
     And what does not belong there.
     """
@@ -46,6 +48,7 @@ class Listing(NamedTuple):
     slots: list[tuple[int, int]]
     fences: list[int]
     cursors: list[int]
+    starts: list[int]
     deliveries: list[int]
     foreign: list[str]
 
@@ -69,6 +72,8 @@ class LaneFiles:
         self._quarantine = quarantine
         self._cursor_fd = -1
         self._has_cursor = False
+        self._sealed: dict[int, int] = {}
+        """Descriptors of former cursors, while the lane is opened."""
         self._cursor_key = b""
         self._listed_mtime = -1
 
@@ -95,7 +100,7 @@ class LaneFiles:
 
     def list(self) -> Listing:
         """Look at everything; the newest fence and cursor come first."""
-        listing = Listing([], [], [], [], [], [])
+        listing = Listing([], [], [], [], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
         self._listed_mtime = modified if is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
@@ -104,6 +109,7 @@ class LaneFiles:
         listing.slots.sort()
         listing.fences.sort(reverse=True)
         listing.cursors.sort(reverse=True)
+        listing.starts.sort(reverse=True)
         listing.deliveries.sort(reverse=True)
         return listing
 
@@ -158,11 +164,12 @@ class LaneFiles:
         """How often messages that came again were begun, as the receiver of that generation goes on counting."""
         return Deliveries(lambda: self._fd, generation, self._keys, self._owners, found, count)
 
-    def write_cursor(self, cursor: Cursor) -> None:
-        """Commit in place: one write, whole for every process (L-14). OSError if that failed."""
+    def write_cursor(self, cursor: Cursor) -> bool:
+        """Commit in place: one write, whole for every process (L-14); whether it is the first. OSError."""
         key = self._keys[0]
         data = encode_cursor(cursor, key)
-        if not self._has_cursor:
+        is_first = not self._has_cursor
+        if is_first:
             self._create_cursor(cursor.receiver_generation, data)
         else:
             if self._cursor_fd < 0:
@@ -170,6 +177,7 @@ class LaneFiles:
                 self._cursor_fd = open_for_writing(name, self._fd, self._owners)
             write_at_start(self._cursor_fd, data)
         self._cursor_key = key
+        return is_first
 
     @property
     def has_new_key(self) -> bool:
@@ -178,11 +186,62 @@ class LaneFiles:
 
     def mark_unclean(self, cursor: Cursor) -> None:
         """Take the flag of a clean end from the cursor that was read, in its place: that needs no space (L-15)."""
-        data = encode_cursor(cursor._replace(clean=False), self._keys[0])
+        fd = self._sealed.get(cursor.receiver_generation)
+        if fd is not None:  # a lane without a cursor has none to mark; where not even this can be written, nothing can
+            with contextlib.suppress(OSError):
+                write_at_start(fd, encode_cursor(cursor._replace(clean=False), self._keys[0]))
+
+    # --- sealing what former generations committed (L-31) ---
+
+    def seal(self, generation: int) -> int:
+        """Take the write bits of a former generation's cursor away; the number of its file, 0 if it is not there.
+
+        That of another member of a group stays as it is. It is held open, as it may have to be marked.
+        """
+        name = names.cursor_name(generation)
         try:
-            rewrite_at_start(names.cursor_name(cursor.receiver_generation), data, self._fd, self._owners)
+            fd = open_for_writing(name, self._fd, self._owners)
+        except PermissionError:
+            return self.may_write(generation)[1]  # sealed before
         except OSError:
-            pass  # a lane without a cursor has none to mark; where not even this can be written, nothing can
+            return 0
+        before = self._sealed.pop(generation, None)
+        if before is not None:
+            os.close(before)
+        self._sealed[generation] = fd
+        status = os.fstat(fd)
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, stat.S_IMODE(status.st_mode) & _SEALED_BITS)
+        return status.st_ino
+
+    def let_go_of_sealed(self) -> None:
+        """Close them."""
+        for fd in self._sealed.values():
+            os.close(fd)
+        self._sealed.clear()
+
+    def may_write(self, generation: int) -> tuple[bool, int]:
+        """Whether the cursor of a generation has its write bit, and the number of its file; (False, 0) without one."""
+        try:
+            status = os.stat(names.cursor_name(generation), dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False, 0
+        return bool(status.st_mode & stat.S_IWUSR), status.st_ino
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether a successor sealed the own cursor that was written last."""
+        return not os.fstat(self._cursor_fd).st_mode & stat.S_IWUSR
+
+    def keep_start(self, generation: int, first: Cursor | None, kept: Sequence[int]) -> None:
+        """Keep the first cursor for callers, or nothing where it would tell them wrong.
+
+        Of what lies there already only the newest stay.
+        """
+        data = b"" if first is None else encode_cursor(first, self._keys[0])
+        os.close(replace_file(names.start_name(generation), data, self._fd))
+        for generation in sorted(kept, reverse=True)[MAX_STARTS - 1 :]:
+            self.remove(names.start_name(generation))
 
     def _create_cursor(self, generation: int, data: bytes) -> None:
         """Put the own cursor in place by a rename; at full size, so that no later commit needs space."""
@@ -192,6 +251,7 @@ class LaneFiles:
 
     def close(self) -> None:
         """Release the descriptors."""
+        self.let_go_of_sealed()
         for fd in (self._cursor_fd, self._directory):
             if fd >= 0:
                 os.close(fd)
@@ -211,6 +271,8 @@ def _sort_in(listing: Listing, filename: str) -> None:
         listing.slots.append(slot)
     elif (generation := names.parse_cursor(filename)) is not None:
         listing.cursors.append(generation)
+    elif (generation := names.parse_start(filename)) is not None:
+        listing.starts.append(generation)
     elif (generation := names.parse_deliveries(filename)) is not None:
         listing.deliveries.append(generation)
     elif (generation := names.parse_fence(filename)) is not None:

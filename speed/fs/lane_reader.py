@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable
 
@@ -46,6 +47,7 @@ class LaneReader:
         quarantine: Quarantine,
         *,
         ephemeral: bool = False,
+        is_remote: bool = False,
         is_live: Callable[[int], bool] = lambda _: False,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
@@ -65,10 +67,17 @@ class LaneReader:
         self._slotted: SlotReader | None = None
         """A payload that is not whole yet: nothing behind it is read meanwhile."""
         self._is_live = is_live
+        self._is_remote = is_remote
+        self._is_open = self._is_replaced = False
+        self._sealed = False
+        self._first: Cursor | None = None
+        """The first cursor, until it is kept for callers; None before it was published."""
+        self._has_start = False
         self.counts: dict[str, int] = {}
         try:
             self._ahead = LaneAhead(self._files, self._count)
             self._recover()
+            self._is_open = True
         except BaseException:
             self._files.close()
             raise
@@ -96,28 +105,86 @@ class LaneReader:
 
     def _recover(self) -> None:
         """Take over the newest valid cursor and publish an own one before anything is handed out."""
-        if any(generation > self._generation for generation in self._ahead.cursors):
-            raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
-        cursor, damaged = self._ahead.newest_cursor()
+        self._was_open = self._generation in self._ahead.cursors
+        tried: set[tuple[int, int]] = set()
+        while True:
+            self._check_not_replaced()
+            self._seal(tried)
+            cursor = self._take_over(*self._ahead.newest_cursor(self._generation + self._was_open))
+            if not self._write_cursor(self._cursor()):
+                if cursor.clean:
+                    self._files.mark_unclean(cursor)
+                break
+            self._ahead.list_again()
+            self._check_not_replaced()
+            if not self._unsealed() - tried:
+                self._seal_own()
+                self._ahead.remove_cursors_below(self._generation)
+                break
+        self._files.let_go_of_sealed()
+
+    def _check_not_replaced(self) -> None:
+        """LeaseLostError if there is a cursor of a successor, or the own one was sealed by it."""
+        newest = max(self._ahead.cursors, default=0)
+        is_sealed = newest == self._generation and not self._files.may_write(newest)[0]
+        if newest > self._generation or is_sealed:
+            raise self._replaced()
+
+    def _replaced(self) -> LeaseLostError:
+        return LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
+
+    def _seal(self, tried: set[tuple[int, int]]) -> None:
+        """Let no former generation begin anything more (L-31)."""
+        tried.update((one, self._files.seal(one)) for one in self._ahead.cursors if one < self._generation)
+
+    def _unsealed(self) -> set[tuple[int, int]]:
+        """Cursors of former generations that have their write bit, with the numbers of their files."""
+        found = set()
+        for generation in self._ahead.cursors:
+            if generation < self._generation:
+                is_writable, inode = self._files.may_write(generation)
+                if is_writable:
+                    found.add((generation, inode))
+        return found
+
+    def _seal_own(self) -> None:
+        """The own cursor is the only one that still changes: say so, unless it was there when the lane was opened.
+
+        Where a former one is damaged, nobody knows what that life had begun: callers must not read it from this one.
+        """
+        if not self._was_open:
+            self._sealed = not self._is_remote and not self._unsealed()
+        if self._sealed:
+            self._write_cursor(self._cursor())
+        self._first = self._cursor()
+        self._has_start = self._generation in self._ahead.starts
+        if self._is_doubtful:
+            self._first = None
+            self._keep_start()
+
+    def _cursor(self, clean: bool = False) -> Cursor:
+        return self._progress.cursor(self._generation, clean, self._sealed)
+
+    def _take_over(self, cursor: Cursor | None, damaged: bool) -> Cursor:
+        """Go on where a cursor says; without one at the beginning. Returns what it goes on from."""
         if cursor is None:
             first = self._ahead.first_file(forgotten_up_to(self._root, self._source, self._keyring))
             cursor = Cursor(self._generation, *first, 0, 0, (), clean=True)
         self._position = Position(cursor.sender_generation, cursor.file, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)
         self._progress = Progress(self._position, cursor.last_sequence)
-        for entry in cursor.unfinished:
-            token = self._progress.redispatched(entry.sequence, entry.generation, entry.file, entry.offset)
-            self._again.append((entry, token))
+        self._again = [(entry, self._progress.redispatched(entry)) for entry in cursor.unfinished]
         until = self._ahead.end(self._position) if damaged or not cursor.clean else Position(0, 0, 0)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
-        self._unsure = damaged or cursor.receiver_generation == self._generation
-        self._all = self._unsure or len(cursor.unfinished) >= MAX_UNFINISHED
-        self._repeats: Repeats | None = Repeats(until, all_types=self._all)
+        is_own = self._was_open and cursor.receiver_generation == self._generation
+        self._sealed = is_own and cursor.sealed
+        is_full = len(cursor.unfinished) >= MAX_UNFINISHED
+        self._unsure = self._was_open and damaged
+        self._is_doubtful = damaged and not self._was_open
+        self._unsure_behind = self._unsure or (self._was_open and is_full)
+        self._repeats: Repeats | None = Repeats(until, all_types=damaged or is_own or is_full)
         self._deliveries = self._files.deliveries(self._generation, self._ahead.deliveries, self._count)
-        if self._write_cursor(self._progress.cursor(self._generation)):
-            self._ahead.remove_cursors_below(self._generation)
-        elif cursor.clean:
-            self._files.mark_unclean(cursor)
+        return cursor
 
     # --- reading ---
 
@@ -250,7 +317,7 @@ class LaneReader:
                     continue
             token = progress.dispatched(sequence, generation, file, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
-            self._hand_out(Received(header, payload, repeated, token, repeated and self._all), received)
+            self._hand_out(Received(header, payload, repeated, token, repeated and self._unsure_behind), received)
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1
@@ -391,6 +458,34 @@ class LaneReader:
             self._count("deliveries_failed")
             return 2
 
+    def begin(self, token: Token, *, listed: bool) -> bool:
+        """Commit a request before it is begun (S-8); ``listed`` keeps it in the cursor until it is finished.
+
+        False if that could not be written. LeaseLostError if a successor sealed the cursor: then it does not begin.
+        """
+        if listed:
+            self._progress.begin(token)
+        else:
+            self.finish(token, lazy=True)
+        written = self.commit()
+        if self._is_replaced or (written and self._files.is_sealed):
+            raise self._replaced()
+        return written
+
+    def keep_start(self) -> None:
+        """Before a request for another generation is finished: keep what its caller reads (L-31)."""
+        if self._first is not None:
+            self._keep_start()
+
+    def _keep_start(self) -> None:
+        if self._has_start:
+            return
+        self._has_start = True
+        try:
+            self._files.keep_start(self._generation, self._first, self._ahead.starts)
+        except OSError:  # callers learn less
+            self._count("starts_failed")
+
     def finish(self, token: Token, *, lazy: bool = False) -> None:
         """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan.
 
@@ -410,7 +505,7 @@ class LaneReader:
 
     def commit(self) -> bool:
         """Write the cursor, then remove files that nothing needs any more (L-14, L-17); whether it was written."""
-        cursor = self._progress.cursor(self._generation)
+        cursor = self._cursor()
         written = self._write_cursor(cursor)
         if not self._ahead.is_passed(cursor) or (not written and self._progress.pending):
             return written
@@ -430,14 +525,22 @@ class LaneReader:
     def _write_cursor(self, cursor: Cursor) -> bool:
         """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""
         try:
-            self._files.write_cursor(cursor)
-        except OSError:
+            is_first = self._files.write_cursor(cursor)
+        except OSError as error:
             self._count("commits_failed")
             self._dirty = max(1, self._dirty)
+            if error.errno == errno.EACCES:
+                self._is_replaced = not self._files.may_write(self._generation)[0]
             return False
+        if is_first and self._is_open:
+            self._look_for_successor()
         self._ahead.committed = cursor.sender_generation
         self._dirty = 0
         return True
+
+    def _look_for_successor(self) -> None:
+        """After a first cursor that could not be written when the lane was opened: there was no room for it."""
+        self._is_replaced = any(generation > self._generation for generation in self._files.list().cursors)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -446,7 +549,7 @@ class LaneReader:
         """Commit and release; ``clean`` says that everything handed out is finished."""
         in_hand = len(self._progress.pending) - (self._slotted is not None)
         try:
-            self._write_cursor(self._progress.cursor(self._generation, clean and not in_hand))
+            self._write_cursor(self._cursor(clean and not in_hand))
         finally:
             self.abandon()
 

@@ -138,15 +138,6 @@ def write_at_start(fd: int, data: bytes) -> None:
         raise OSError(errno.EIO, "a short write")
 
 
-def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: Owners) -> None:
-    """The same in a regular file of an expected owner that is there."""
-    fd = open_for_writing(name, dir_fd, owners)
-    try:
-        write_at_start(fd, data)
-    finally:
-        os.close(fd)
-
-
 def open_for_writing(name: str, dir_fd: int, owners: Owners) -> int:
     """Descriptor of a regular file that is there; ``UntrustedFileError`` for anything else."""
     fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)

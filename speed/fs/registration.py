@@ -42,6 +42,7 @@ class _Asked:
     fabrics: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     ephemeral: bool = False
+    starting: bool = False
 
 
 def register(
@@ -53,13 +54,14 @@ def register(
     fabrics: Iterable[str] = (),
     allow: Iterable[str] = (),
     ephemeral: bool = False,
+    starting: bool = False,
     before_publish: Callable[[Won], None] = lambda won: None,
 ) -> Registration:
     """Claim ``name`` and publish its entry; ``before_publish`` runs in between.
 
     Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
     """
-    asked = _Asked(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral)
+    asked = _Asked(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
     check_lease(asked.lease_ms, asked.heartbeat_ms, registry.late_ms)
     try:
         return _register(registry, asked, before_publish)
@@ -115,6 +117,7 @@ def _first_entry(asked: _Asked, won: Won) -> Entry:
         version=VERSION,
         features=FEATURES,
         ephemeral=asked.ephemeral,
+        status="starting" if asked.starting else "online",
     )
 
 
@@ -153,6 +156,10 @@ class Registration:
         """Whether the lease ran out, noticed or not (R-12)."""
         return _now_ms() > self._lease.expires_ms
 
+    def lose(self) -> None:
+        """Another process has the name: nothing is written any more."""
+        self._lease.lose()
+
     def check_held(self) -> None:
         """LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick."""
         if time.monotonic_ns() // 1_000_000 > self._lease.expires_ms:
@@ -177,15 +184,24 @@ class Registration:
         if self._lease.must_stop(now):
             raise self._lost("its lease ran out before it could be renewed")
 
+    def ready(self) -> None:
+        """Publish that the node serves, if it was starting."""
+        with self._lock:
+            if self.entry.status == "starting":
+                self._update(status="online")
+
     def update(self, **changes: Any) -> None:
         """Publish other grants, subscriptions, fabrics or status; they are on disk when this returns."""
         with self._lock:
-            if self._fd < 0:
-                return
-            try:
-                self._set(**changes)
-            except OSError as error:
-                raise StorageError(f"cannot update the entry of {self.entry.name!r}: {error.strerror}") from None
+            self._update(**changes)
+
+    def _update(self, **changes: Any) -> None:
+        if self._fd < 0:
+            return
+        try:
+            self._set(**changes)
+        except OSError as error:
+            raise StorageError(f"cannot update the entry of {self.entry.name!r}: {error.strerror}") from None
 
     def _set(self, **changes: Any) -> None:
         entry = replace(self.entry, **changes)

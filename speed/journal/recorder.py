@@ -63,10 +63,13 @@ class Recorder:
             raise
 
     def _start(self, name: str, inbox: str, topics: tuple[str, ...], options: Mapping[str, Any]) -> None:
-        node = Node(name, workers=1, accept_namespaces=("*",), **options)  # a journal is of the whole root
+        node = Node(
+            name, workers=1, accept_namespaces=("*",), starting=True, **options
+        )  # a journal is of the whole root
         self._nodes.append(node)
         node.on_batch(partial(self._record, inbox), topics)
         node.allow(*self._recorded.allow)
+        node.ready()
 
     @property
     def nodes(self) -> tuple[Node, ...]:

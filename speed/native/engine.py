@@ -231,6 +231,9 @@ class NativeEngine:
 
     # --- life ---
 
+    def ready(self) -> None:
+        self._engine.ready()
+
     @property
     def generation(self) -> int:
         return int(self._engine.generation)
@@ -274,6 +277,7 @@ def _arguments(options: Options) -> dict[str, Any]:
         "on_error": options.on_error,
         "max_deliveries": options.max_deliveries,
         "ephemeral": options.ephemeral,
+        "starting": options.starting,
         "segment_limits": {} if options.segment_limits is None else asdict(options.segment_limits),
     }
 

@@ -16,12 +16,14 @@ from typing import Any
 
 from speed.core.log import logger
 from speed.core.outcomes import call_error, not_begun
-from speed.core.pending import PendingCall, PendingCalls
+from speed.core.pending import Asked, PendingCall, PendingCalls
 from speed.errors import (
     CallTimeoutError,
     Execution,
     JournalFullError,
     JournalRefusedError,
+    NodeReplacedError,
+    NodeStartingError,
     NotAcknowledgedError,
     SegmentsLostError,
     SpeedError,
@@ -31,6 +33,7 @@ from speed.runtime.context import Context, boot_ms, unix_ms
 from speed.runtime.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
 from speed.runtime.links import Links
 from speed.runtime.outgoing import OutgoingLink
+from speed.runtime.settling import Settling
 from speed.runtime.tracing import current_trace
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
@@ -42,6 +45,9 @@ from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
 log = logger("speed.segments")
 messages = logger("speed.messages")
 
+_REPLACED = NodeReplacedError.code.encode()
+_CODE_BYTES = 160
+"""The code of an answer lies within so many bytes, whatever its id."""
 _UNRECORDED = frozenset({JournalFullError.code, JournalRefusedError.code})
 
 
@@ -58,6 +64,10 @@ class Calls:
         self._untold: deque[Callable[[], None]] = deque()
         """The callbacks of calls that ended, until a worker runs them."""
         self._over = False
+        self.settling: Settling
+        """What ends, or sends again, calls whose server was replaced; set once both are made."""
+        self.replaced: Callable[[str], None] = lambda _: None
+        """Told of a node that answers for a successor of the one that was called."""
         self._numbers = count(1)
         self._prefix = f"{context.generation:x}."
 
@@ -114,44 +124,73 @@ class Calls:
     ) -> None:
         """Send one SPC request; ``completion`` runs once, unless this raises a SpeedError: then nothing began."""
         try:
-            link = self._links.granted(target)
+            link = self._links.granted(target, starting=True)
+            entry = link.entry
+            assert entry is not None
             milliseconds = int(timeout_seconds * 1000)
             payload = spc.encode_request(
                 request_id,
                 service,
                 arguments,
                 self._context.name,
+                entry.generation,
                 max(0, unix_ms() + milliseconds),
                 traceparent or current_trace(),
                 (self._context.boot_id, max(0, boot_ms() + milliseconds)),
             )
             deadline = monotonic() + timeout_seconds
             call = self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
-            life = link.generation  # before it is written: by then another may be there
-            self._send_request(link, request_id, payload, deadline)
-            call.life = life
+            call.asked = asked = Asked(entry, deadline)
+            is_kept = self._pending.keep(asked, payload)
+            if entry.status != "starting":
+                self._send_request(link, request_id, payload, asked)
+            elif is_kept:
+                self.settling.wait_until_online(call, asked)
+            else:
+                raise NodeStartingError(f"{target!r} is starting, and too many large calls wait already: call it later")
         except SpeedError as error:
             self._pending.forget(target, request_id)
             not_begun(error)
             raise
 
-    def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, deadline: float) -> None:
+    def send_again(self, call: PendingCall, asked: Asked) -> None:
+        """Write a request that no earlier generation of its target begins to the one that is there now (S-21)."""
+        kept = asked.payload
+        if kept is None:
+            return  # it has ended
+        link = self._links.granted(call.target)
+        assert link.entry is not None
+        asked.is_written, asked.entry = False, link.entry
+        payload = spc.encode_again(kept, link.entry.generation, repeated=asked.may_have_run)
+        self._send_request(link, str(call.key), payload, asked)
+        asked.is_settled = False
+        if asked.is_withdrawn:
+            self._withdrawals.withdraw(call.target, str(call.key))
+
+    def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, asked: Asked) -> None:
         """An ERROR under any of the sequences of a request in segments ends the call (G-19)."""
+        deadline = asked.until
         if link.splitter is None and len(payload) <= MAX_PAYLOAD_BYTES:
-            link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
+            asked.sequences, asked.parts = (link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline),), 1
+            asked.is_written = True
             return
+        sequences: list[int] = []
 
         def lost(outcome: Outcome) -> None:
             if not isinstance(outcome, NotAcknowledgedError):
                 self._pending.complete(link.target, request_id, outcome)
 
         def track(sequence: int) -> None:
-            self._pending.add(sequence, deadline + CALL_GRACE_SECONDS, link.target, lost)
+            sequences.append(sequence)
+            self._pending.add(sequence, deadline + CALL_GRACE_SECONDS, link.target, lost).is_part = True
 
+        parts = 0 if link.splitter is None else link.splitter.shape(len(payload)).data_count
         if len(payload) > MAX_PAYLOAD_BYTES:
             link.send_cut(EnvelopeType.SPC_REQUEST, 0, payload, max(0.0, deadline - monotonic()), track)
         else:
             link.send_tracked(EnvelopeType.SPC_REQUEST, 0, payload, deadline, track)
+        asked.sequences, asked.parts = sequences, parts or len(sequences)
+        asked.is_written = True
 
     def ask(self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float) -> Any:
         """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
@@ -170,7 +209,7 @@ class Calls:
         urgent: bool = False,
     ) -> None:
         """Send such a question; ``urgent`` waits for no room. ``completion`` runs once, unless this raises."""
-        link = self._links.granted(target)
+        link = self._links.granted(target, 0.0 if urgent else deadline)
         request_id = self._next_id()
         self._track(request_id, deadline, target, completion)
         try:
@@ -181,8 +220,8 @@ class Calls:
 
     def send_acknowledged(self, target: str, type_: int, payload: bytes, timeout_seconds: float) -> bool:
         """Send a message and wait until it is acknowledged; whether it waits there for the program to take it."""
-        link = self._links.granted(target)
         deadline = monotonic() + timeout_seconds
+        link = self._links.granted(target, deadline)
         tracked: list[int] = []
         waiter = Waiter()
         completion = waiter.complete if link.splitter is None else OneAnswer(waiter.complete)
@@ -249,7 +288,20 @@ class Calls:
         request_id = spc.readable_request_id(payload)
         if request_id is None:
             raise WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes")
+        if _REPLACED in payload[:_CODE_BYTES] and self._is_replaced(source, payload):
+            return
         self._complete(request_id, source, Answer(source, payload, self._context.stats.count))
+
+    def _is_replaced(self, source: str, payload: bytes) -> bool:
+        """Whether an answer says that its request was for another generation: a reason to look, and no end (S-21)."""
+        try:
+            response = spc.decode_response(payload)
+        except WireError:
+            return False
+        if response.error_code != NodeReplacedError.code or not self._pending.waits_for(source, response.request_id):
+            return False
+        self.replaced(source)
+        return True
 
     def replied(self, source: str, request_id: str, result: Any) -> None:
         """The reply to a HEARTBEAT or DISCOVERY question."""

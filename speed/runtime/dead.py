@@ -121,8 +121,11 @@ class LetterLane:
         self._deliveries = deliveries
         self._handled = handled
 
-    def begin(self, token: Token) -> bool:
+    def begin(self, token: Token, *, listed: bool) -> bool:
         return True
+
+    def keep_start(self) -> None:
+        """No request lies here."""
 
     def begin_again(self, token: Token) -> int:
         """One who asked for it stands behind this delivery: it is never too many."""

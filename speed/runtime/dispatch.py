@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
+from speed.core.outcomes import node_left
 from speed.core.pending import PendingCall
-from speed.errors import Execution, NodeLeftError, SpeedError, WireError
+from speed.errors import SpeedError, WireError
 from speed.fs.envelope_reader import Received
 from speed.runtime.arrival import Arrival
 from speed.runtime.calls import Calls
@@ -23,6 +24,7 @@ from speed.runtime.inbound import Lane
 from speed.runtime.links import Links
 from speed.runtime.message import Message
 from speed.runtime.serving import Serving
+from speed.runtime.settling import Settling
 from speed.runtime.workers import WorkerPool
 from speed.wire import control
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
@@ -37,15 +39,6 @@ log = logger("speed.protocol")
 Answer = Callable[[str, str], dict[str, Any] | None]
 
 
-def node_left(name: str) -> NodeLeftError:
-    """What a caller gets when the other side goes while it waits."""
-    error = NodeLeftError(
-        f"{name!r} left or died before it answered; what was asked may have been done: look before you repeat it"
-    )
-    error.execution = Execution.MAY_HAVE_RUN
-    return error
-
-
 class Dispatch:
     """Checks the right of an envelope to be here, then hands it on by type."""
 
@@ -54,6 +47,7 @@ class Dispatch:
         context: Context,
         links: Links,
         calls: Calls,
+        settling: Settling,
         serving: Serving,
         delivery: Delivery,
         pool: WorkerPool,
@@ -64,6 +58,7 @@ class Dispatch:
         self._context = context
         self._links = links
         self._calls = calls
+        self._settling = settling
         self._serving = serving
         self._delivery = delivery
         self._pool = pool
@@ -103,8 +98,7 @@ class Dispatch:
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)
         else:
-            lane.finish((received.token,))  # before its caller is told that it was not begun (S-8)
-            self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
+            self._serving.refuse(lane, received)
 
     def segments(self) -> Segments:
         """What receives segments, made when the first one comes, or an earlier process left some."""
@@ -233,13 +227,10 @@ class Dispatch:
         body = control.decode(received.payload)
         operation = str(body.get("op"))
         if operation == "LEAVE":
+            self._settling.left(lane.source, generation_of(received.header.sequence))
             self._left(lane.source)
         elif operation == "WITHDRAW":
             self._after_requests(lane.source, partial(self._serving.withdraw, lane.source, control.request_ids(body)))
-        elif operation == "REQUESTS":
-            ids = control.request_ids(body)
-            name = partial(self._name_requests, lane.source, received.header.sequence, body, ids)
-            self._after_requests(lane.source, name)
         else:
             self._answer_question(lane.source, received.header.sequence, body, self._answer(operation, lane.source))
 
@@ -249,9 +240,6 @@ class Dispatch:
             do()
         else:
             self._segments.after_requests(source, do)
-
-    def _name_requests(self, source: str, sequence: int, body: dict[str, Any], ids: list[str]) -> None:
-        self._answer_question(source, sequence, body, {"requestIds": self._serving.among(source, ids)})
 
     def _answer_question(self, source: str, sequence: int, body: dict[str, Any], result: dict[str, Any] | None) -> None:
         operation, request_id = str(body.get("op")), body.get("requestId")
@@ -266,10 +254,17 @@ class Dispatch:
     # --- departures and time ---
 
     def node_died(self, name: str, waiting: list[PendingCall]) -> None:
-        """Nobody will answer the calls of ``waiting``, nor wants an answer from here; nothing more is written."""
+        """Nobody wants an answer from here any more, and ``waiting`` get none; nothing more is written."""
         self._serving.forget(name)  # at once: what a successor asks comes after the look
         self._links.drop(name)
-        self._context.pending.fail(waiting, node_left(name))
+        self._settling.settle(name, waiting, None)
+        others = [call for call in waiting if call.asked is None and not call.is_part]
+        self._context.pending.fail(others, node_left(name))
+
+    def node_replaced(self, name: str, generation: int, waiting: list[PendingCall]) -> None:
+        """The same of the generations of ``name`` before the one that lives."""
+        self._serving.forget_older(name, generation)
+        self._settling.settle(name, waiting, generation)
 
     def expire(self, now: float) -> None:
         """End what is over its deadline, and let be tried again what waited for that."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from speed.core.forms import as_views
 from speed.core.log import logger
-from speed.core.outcomes import call_error, raised
+from speed.core.outcomes import Unread, call_error, raised, ran_before
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.runtime import locks
 from speed.runtime.workers import place_given_up
@@ -29,12 +29,13 @@ SMALL_BYTES = 64 << 10
 """Up to this size the thread that reads decodes the answer of a Future."""
 
 
-class Answer:
+class Answer(Unread):
     """An SPC_RESPONSE of which only the id was read; who waits for it reads the rest."""
 
     __slots__ = ("_count", "_payload", "_source")
 
     def __init__(self, source: str, payload: bytes, count: Callable[[str], None]) -> None:
+        super().__init__()
         self._source, self._payload, self._count = source, payload, count
 
     def __len__(self) -> int:
@@ -51,7 +52,8 @@ class Answer:
             return unread
         if response.ok:
             return response.result
-        return call_error(self._source, response.error_code, response.error_message, response.details)
+        failed = call_error(self._source, response.error_code, response.error_message, response.details)
+        return ran_before(failed) if self.may_have_run else failed
 
 
 class Waiter:

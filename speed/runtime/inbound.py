@@ -25,7 +25,8 @@ class Lane(Protocol):
 
     @property
     def source(self) -> str: ...
-    def begin(self, token: Token) -> bool: ...
+    def begin(self, token: Token, *, listed: bool) -> bool: ...
+    def keep_start(self) -> None: ...
     def begin_again(self, token: Token) -> int: ...
     def finish(self, tokens: Iterable[Token]) -> None: ...
     def drop(self, token: Token) -> None: ...
@@ -130,18 +131,27 @@ class InboundLane:
         with self.lock:
             return not self.unread and self.reader.is_idle
 
-    def begin(self, token: Token) -> bool:
-        """Commit a request before it is begun (S-8); False if that could not be written, so that it must not begin."""
+    def begin(self, token: Token, *, listed: bool) -> bool:
+        """Commit a request before it is begun (S-8); False if that could not be written, so that it must not begin.
+
+        ``listed``: until it is finished the cursor says that it began. LeaseLostError if a successor reads the lane.
+        """
         with self.lock:
-            if self._closed:  # it was read again since, and dropped there as one that is in hand
-                return True
-            self.reader.finish(token, lazy=True)
-            committed = self.reader.commit()
+            if self._closed:
+                return False
+            committed = self.reader.begin(token, listed=listed)
             self._stay_at_rest()
             resume = self._paused and not self.reader.is_full
         if resume:
             self._resume(self.id)
         return committed
+
+    def keep_start(self) -> None:
+        """Before a request for another generation is finished (L-31)."""
+        with self.lock:
+            if not self._closed:
+                self.reader.keep_start()
+                self._stay_at_rest()
 
     def begin_again(self, token: Token) -> int:
         """How often a message that came again has been begun, with this time (L-25)."""

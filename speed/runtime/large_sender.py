@@ -36,7 +36,7 @@ class LargeSender:
         unordered: bool = False,
     ) -> None:
         """Send one payload; each segment waits for room as long as ``timeout_seconds``."""
-        link = self._links.granted(target)
+        link = self._links.granted(target, monotonic() + timeout_seconds)
         for segment in self._segments(link, source, unordered):
             link.send(type_, FLAG_SEGMENT, write_segment(segment), monotonic() + timeout_seconds)
             _report(progress, segment, source)
@@ -51,7 +51,7 @@ class LargeSender:
         unordered: bool = False,
     ) -> bool:
         """As ``send``, then wait for the acknowledgement, as long as ``timeout_seconds`` from the last segment on."""
-        link = self._links.granted(target)
+        link = self._links.granted(target, monotonic() + timeout_seconds)
         waiter = Waiter()
         answer = OneAnswer(waiter.complete)
         flags = FLAG_SEGMENT | FLAG_ACK_REQUESTED

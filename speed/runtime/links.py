@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from speed.core.access import granted
 from speed.core.awake import Awake
-from speed.errors import AccessDeniedError, NodeClosedError, NodeLeftError, UnknownNodeError
+from speed.errors import AccessDeniedError, NodeClosedError, NodeLeftError, NodeStartingError, UnknownNodeError
 from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.runtime.outgoing import OutgoingLink
+from speed.runtime.workers import place_given_up
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES
@@ -20,6 +21,8 @@ from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES
 if TYPE_CHECKING:
     from speed.segment.splitter import Splitter
 
+LOOK_SECONDS = 0.02
+"""Pause between two looks at a node that is starting."""
 FRESH_SECONDS = 0.001
 """How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 
@@ -42,10 +45,12 @@ class Links:
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
         self._opened = opened
 
-    def granted(self, target: str) -> OutgoingLink:
+    def granted(self, target: str, until: float = 0.0, *, starting: bool = False) -> OutgoingLink:
         """The link to a live node that allows this one (A-3); nothing is written before this returns.
 
-        Raises UnknownNodeError or AccessDeniedError.
+        One that is starting and does not allow it yet is waited for ``until`` (monotonic seconds). With ``starting``
+        the link to one that is starting is returned at once: ``link.entry`` says so.
+        Raises UnknownNodeError, NodeStartingError or AccessDeniedError.
         """
         now = monotonic()
         fresh = self._fresh.get(target)
@@ -57,11 +62,35 @@ class Links:
             raise UnknownNodeError(self._context.registry.absence(target))
         if entry.status == "leaving":
             raise NodeLeftError(f"{target!r} is leaving and takes nothing more: nothing was written to it")
-        self._check_grant(entry)
+        if entry.status == "starting" and not starting and not granted(entry.allow, self._context.name):
+            entry = self._started(entry, until)
+        is_starting = starting and entry.status == "starting"
+        if not is_starting:
+            self._check_grant(entry)
         link = self.open(target, entry.generation)
-        link.features = entry.features
-        self._fresh[target] = (now + FRESH_SECONDS, link)
+        link.features, link.entry = entry.features, entry
+        if entry.status == "online":
+            self._fresh[target] = (now + FRESH_SECONDS, link)
         return link
+
+    def _started(self, entry: Entry, until: float) -> Entry:
+        """The entry of a node once it serves, or allows this one."""
+        name = entry.name
+        with place_given_up():
+            while entry.status == "starting" and not granted(entry.allow, self._context.name):
+                left = until - monotonic()
+                if left <= 0:
+                    raise NodeStartingError(
+                        f"{name!r} is starting and does not allow {self._context.name!r} yet: "
+                        "nothing was written to it; raise timeout, or try again"
+                    )
+                self._context.stopping.wait(min(left, LOOK_SECONDS))
+                self._context.check_open()
+                found = self._context.registry.live(name)
+                if found is None:
+                    raise UnknownNodeError(self._context.registry.absence(name))
+                entry = found
+        return entry
 
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry.allow, self._context.name):

@@ -38,6 +38,10 @@ class PythonEngine:
 
     # --- access and services ---
 
+    def ready(self) -> None:
+        self._check_open()
+        self._context.registration.ready()
+
     def allow(self, patterns: tuple[str, ...]) -> None:
         self._check_open()
         policy = self._context.policy

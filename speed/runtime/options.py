@@ -67,6 +67,7 @@ class Options:
     on_error: str = "dead-letter"
     max_deliveries: int = 5
     ephemeral: bool = False
+    starting: bool = False
     accept_namespaces: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -81,7 +82,8 @@ class Options:
         for namespace in (self.namespace, *self.accept_namespaces):
             _check_kind("namespace", namespace, (str,), "text")
             _check_namespace(namespace)
-        _check_kind("ephemeral", self.ephemeral, (bool,), "True or False")
+        for what in ("ephemeral", "starting"):
+            _check_kind(what, getattr(self, what), (bool,), "True or False")
         for what in ("lease_seconds", "heartbeat_seconds"):
             _check_seconds(what, getattr(self, what))
         _check_count("workers", self.workers, MAX_WORKERS)

@@ -57,7 +57,8 @@ class Outbox:
         elif acknowledged:
             waiting = self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds)
         else:
-            self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
+            deadline = monotonic() + timeout_seconds
+            self._links.granted(target, deadline).send(EnvelopeType.MESSAGE, 0, encoded, deadline)
         return Sent(message_id, waiting=waiting)
 
     def send_large(
@@ -130,15 +131,15 @@ class Outbox:
         size = 0
         for encoded in messages:
             if batch and size + len(encoded) >= WRITE_BYTES:
-                self._links.granted(target).send_all(type_, 0, batch, deadline)
+                self._links.granted(target, deadline).send_all(type_, 0, batch, deadline)
                 batch, size = [], 0
             batch.append(encoded)
             size += len(encoded)
             if len(batch) == WRITE_MESSAGES:  # now: the next one may not be encodable
-                self._links.granted(target).send_all(type_, 0, batch, deadline)
+                self._links.granted(target, deadline).send_all(type_, 0, batch, deadline)
                 batch, size = [], 0
         if batch:
-            self._links.granted(target).send_all(type_, 0, batch, deadline)
+            self._links.granted(target, deadline).send_all(type_, 0, batch, deadline)
 
     def publish(self, topic: str, payload: Any, timeout_seconds: float, on_full: str, options: Any) -> Published:
         """Send an event to all who subscribe to it and allow this node."""
@@ -213,4 +214,6 @@ def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
 def _why_not(context: Context, entry: Entry | None) -> str:
     if entry is None:
         return "is not live"
+    if entry.status == "starting":
+        return "is still starting"
     return "is leaving" if entry.status == "leaving" else f"does not allow {context.name!r}"

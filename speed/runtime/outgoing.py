@@ -25,6 +25,7 @@ from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
+from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, FLAG_SLOTTED, EnvelopeType, counter_of, make_sequence
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES, SLOT_HEAD_BYTES
 from speed.wire.names import bell_path, node_id
@@ -66,6 +67,8 @@ class OutgoingLink:
         """Cuts what goes out on a link that has a segment size (G-18)."""
         self.features: tuple[str, ...] = ()
         """What the other side can take, as its entry said last (R-2)."""
+        self.entry: Entry | None = None
+        """What the other side said of itself when it was looked at last, before something was written to it."""
         self.generation = 0
         """The newest life of the target that it was for."""
         self.target_life = 0

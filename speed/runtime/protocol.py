@@ -89,8 +89,11 @@ class Protocol:
         withdrawals: Withdrawals,
         scanned: Callable[[], None],
         lane_removed: Callable[[str], None],
+        concerns: Callable[[str, int], bool],
     ) -> None:
-        """``scanned`` runs with each scan of the inbox; ``lane_removed`` is told of a sender that will not come back,
+        """``concerns(name, generation)``: whether calls are open that were written to an earlier generation of it.
+
+        ``scanned`` runs with each scan of the inbox; ``lane_removed`` is told of a sender that will not come back,
         and of which this node has no lane any more.
         """
         self._context = context
@@ -101,6 +104,7 @@ class Protocol:
         self._answers = answers
         self._withdrawals = withdrawals
         self._scanned = scanned
+        self._concerns = concerns
         self._lanes = InboundLanes(context, inbox, dispatch.may_read, self._resume, lane_removed)
         self._large = Threads(context.name, "large")
         """Reads large envelopes, one at a time: others do not wait for them."""
@@ -145,9 +149,16 @@ class Protocol:
         self._watched[fd] = link.target
 
     def node_left(self, name: str) -> None:
-        """``name`` is gone: what it already answered is read first, then those who still wait are told."""
+        """``name`` is gone, or was replaced: what it already answered is read first, then those who wait are told."""
         self._departed[name] = _Departed(self._context.pending.to(name))
         self.look_again()
+
+    def node_replaced(self, name: str) -> None:
+        """Another generation of ``name`` is there, or so it seems: settle the calls that were written to older ones."""
+        entry = self._context.registry.live(name, sure=True)
+        known = self._departed.get(name)
+        if (known is None or known.scanned) and (entry is None or self._concerns(name, entry.generation)):
+            self.node_left(name)
 
     # --- the thread ---
 
@@ -247,8 +258,11 @@ class Protocol:
             lane = self._lanes.opened(name)
             if departed.scanned and not (lane is not None and lane.unread):
                 del self._departed[name]
-                if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
+                entry = self._context.registry.live(name, sure=True)
+                if entry is None:
                     self._dispatch.node_died(name, departed.waiting)
+                else:
+                    self._dispatch.node_replaced(name, entry.generation, departed.waiting)
 
     def _look_at_silent(self, now: float) -> None:
         """A node without a reader on its bell has died if its process is gone."""
@@ -256,7 +270,8 @@ class Protocol:
             if now < look_at:
                 continue
             del self._alarm.silent[name]
-            if self._context.registry.live(name, sure=True) is None:
+            entry = self._context.registry.live(name, sure=True)
+            if entry is None or self._concerns(name, entry.generation):
                 self._departed[name] = _Departed(self._context.pending.to(name))
                 self._scan_soon()
             elif pause <= SILENT_SECONDS[1]:

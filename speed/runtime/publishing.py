@@ -23,9 +23,13 @@ def subscribers(entries: Iterable[Entry], topic: str, publisher: str) -> tuple[l
     allowed: list[str] = []
     denied: list[str] = []
     for entry in entries:
-        is_for = entry.name != publisher and entry.status == "online"
-        if is_for and any(matches(pattern, topic) for pattern in entry.subscriptions):
-            (allowed if granted(entry.allow, publisher) else denied).append(entry.name)
+        if entry.name == publisher or entry.status == "leaving":
+            continue
+        if any(matches(pattern, topic) for pattern in entry.subscriptions):
+            if granted(entry.allow, publisher):
+                allowed.append(entry.name)
+            elif entry.status == "online":  # one that is starting has not said yet whom it allows
+                denied.append(entry.name)
     return allowed, denied
 
 

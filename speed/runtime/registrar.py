@@ -33,11 +33,11 @@ class Registrar:
         run: Callable[..., None],
         callers: Callable[[], list[str]],
         replaced: Callable[[str, int], None],
-        succeeded: Callable[[str, int], None],
+        looked: Callable[[str], None],
         sweeper: Sweeper,
     ) -> None:
         """``callers()`` are nodes whose requests wait or run here; ``replaced(name, generation)`` is told which life of
-        one is there, ``succeeded`` the same of those that are waited for."""
+        one is there, ``looked(name)`` is called for each live node that is waited for."""
         self._context = context
         self._heartbeat_seconds = heartbeat_seconds
         self._lost = lost
@@ -45,7 +45,7 @@ class Registrar:
         self._run_task = run
         self._callers = callers
         self._replaced = replaced
-        self._succeeded = succeeded
+        self._looked = looked
         self._sweeper = sweeper
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
@@ -161,7 +161,7 @@ class Registrar:
             if entry is None:
                 self._left(target)
             else:
-                self._succeeded(target, entry.generation)
+                self._looked(target)
         for source in self._callers():
             entry = self._context.registry.live(source, sure=True)
             if entry is None:

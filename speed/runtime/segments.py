@@ -61,8 +61,11 @@ class AssembledLane:
         self.completed()
         self.lane.drop(token)
 
-    def begin(self, token: Token) -> bool:
-        return self.lane.begin(token)
+    def begin(self, token: Token, *, listed: bool) -> bool:
+        return self.lane.begin(token, listed=listed)
+
+    def keep_start(self) -> None:
+        self.lane.keep_start()
 
     def begin_again(self, token: Token) -> int:
         return self.lane.begin_again(token)

@@ -6,6 +6,7 @@ when the deadline passes or the caller withdraws it first.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,9 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.codes import checked_code, travelling
 from speed.core.log import logger
+from speed.core.progress import Token
 from speed.core.scheduler import Admission, State, Work
 from speed.core.services import Registered, Request, Response, ServiceRegistry, run
-from speed.errors import CALL_ERRORS, ConfigurationError, PayloadTooLargeError, UnserialisableError, WireError
+from speed.errors import (
+    CALL_ERRORS,
+    ConfigurationError,
+    LeaseLostError,
+    PayloadTooLargeError,
+    SpeedError,
+    UnserialisableError,
+    WireError,
+)
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, boot_ms, unix_ms
@@ -36,17 +46,21 @@ ANSWERED_AT_ONCE = 64
 
 _MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
 _UNRECORDED = Response.error(
-    "INTERNAL_ERROR",
-    "that it begins could not be recorded: it may run when that node starts again",
-    {"phase": "running"},
+    "INTERNAL_ERROR", "that it begins could not be recorded, so that it did not", {"phase": "running"}
 )
+LOOKED_AFTER_SECONDS = 0.1
+"""Who waited longer than this may be gone: that is looked at before it begins."""
 _FAILED = Response.error("INTERNAL_ERROR", "the request could not be answered: see the log of that node")
 
 
 class Serving:
     """Requests of other nodes, from acceptance to answer. Thread-safe."""
 
-    def __init__(self, context: Context, pool: WorkerPool, answers: Answers) -> None:
+    def __init__(
+        self, context: Context, pool: WorkerPool, answers: Answers, lost: Callable[[SpeedError], None]
+    ) -> None:
+        """``lost`` is told when another process turns out to have the name."""
+        self._lost = lost
         self.services = ServiceRegistry()
         self._context = context
         self._pool = pool
@@ -64,13 +78,17 @@ class Serving:
         generation = generation_of(token.sequence)
         try:
             head = spc.decode_head(payload)
+            if head.generation != self._context.generation:
+                self._refuse_other(lane, token, head)
+                return
             if head.caller != lane.source:
                 raise WireError("BAD_PAYLOAD", f"caller {head.caller!r} is not the sender {lane.source!r}")
         except WireError as error:
             self._reject(lane.source, generation, payload, "INVALID_ARGUMENTS", str(error))
             raise
         deadline = self._deadline(head)
-        call = Accepted(lane, token, generation, head, payload, deadline, received.redelivered, received.unsure)
+        sent_ms = received.header.timestamp_ms
+        call = Accepted(lane, token, generation, head, payload, deadline, sent_ms, received.unsure)
         if deadline <= monotonic():
             self._time_out(call, "queued")
             return
@@ -82,7 +100,9 @@ class Serving:
                 self._forget(call)
         elif admission is Admission.DUPLICATE:
             self._context.stats.count("requests_duplicate")
-            lane.drop(token)
+            known = self._callers.get(lane.source, {}).get(head.request_id)
+            if known is None or not known.found_again(lane, token):
+                lane.drop(token)
         else:
             self.refuse_leaving(call)
 
@@ -92,9 +112,27 @@ class Serving:
         left_ms = head.boot_deadline_ms - boot_ms() if same_boot else head.deadline_ms - unix_ms()
         return monotonic() + left_ms / 1000
 
-    def refuse(self, source: str, generation: int, payload: bytes) -> None:
-        """Step 2 failed: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
-        self._reject(source, generation, payload, "ACCESS_DENIED", f"{self._context.name!r} does not allow {source!r}")
+    def _refuse_other(self, lane: Lane, token: Token, head: spc.RequestHead) -> None:
+        """A request for another generation of this node never begins; its caller is told while it waits (S-8)."""
+        self._context.stats.count("requests_for_another_generation")
+        lane.keep_start()
+        lane.drop(token)
+        if self._deadline(head) > monotonic() and self._context.registry.live(lane.source) is not None:
+            text = f"the call was for generation {head.generation} of {self._context.name!r}, which was replaced"
+            reply = spc.encode_error(head.request_id, "REPLACED", text)
+            self._answers.send_urgently(lane.source, generation_of(token.sequence), reply)
+
+    def refuse(self, lane: Lane, received: Received) -> None:
+        """Its sender has no grant: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
+        token, payload = received.token, received.payload
+        with contextlib.suppress(WireError):
+            head = spc.decode_head(payload)
+            if head.generation != self._context.generation:
+                self._refuse_other(lane, token, head)
+                return
+        lane.finish((token,))  # before its caller is told that it was not begun
+        text = f"{self._context.name!r} does not allow {lane.source!r}"
+        self._reject(lane.source, generation_of(token.sequence), payload, "ACCESS_DENIED", text)
 
     def _reject(self, source: str, generation: int, payload: bytes, code: str, text: str) -> None:
         """Tell the caller of a request that was not accepted, if its id can be read (S-2)."""
@@ -120,12 +158,14 @@ class Serving:
     def _prepare(self, call: Accepted) -> Callable[[], None]:
         if call.cancellation.is_set():  # withdrawn since it was taken
             return partial(self._end, call, _withdrawn(call, "queued"))
+        if not self._has_caller(call):
+            return partial(self._drop_prepared, call)
         found = self.services.find(call.head.service, call.source)
         if isinstance(found, Response):
             if found.error_code == "SERVICE_NOT_FOUND":
                 self._context.stats.count("requests_for_no_service")
             return partial(self._end, call, found)
-        if call.unsure and not found.idempotent:
+        if (call.unsure or call.head.repeated) and not found.idempotent:
             return partial(self._end, call, _MAY_HAVE_RUN)
         try:
             arguments = spc.decode_arguments(call.payload, call.head)
@@ -133,9 +173,25 @@ class Serving:
             self._context.stats.count("rejected_bad_payload")
             return partial(self._end, call, Response.error("INVALID_ARGUMENTS", str(error)))
         call.payload = b""
-        if not found.idempotent and not call.lane.begin(call.token):
-            return partial(self._end, call, _UNRECORDED)
+        try:
+            if not call.begin(listed=found.idempotent):
+                return partial(self._end, call, _UNRECORDED)
+        except LeaseLostError as error:
+            self._lost(error)
+            return partial(self._forget, call)
         return partial(self._invoke, call, found, arguments)
+
+    def _has_caller(self, call: Accepted) -> bool:
+        """Whether somebody waits for the answer, as far as what waited for long is concerned (T-8)."""
+        if unix_ms() - call.sent_ms <= LOOKED_AFTER_SECONDS * 1000:
+            return True
+        entry = self._context.registry.live(call.source, sure=True)
+        return entry is not None and entry.generation == call.generation
+
+    def _drop_prepared(self, call: Accepted) -> None:
+        self._context.stats.count("requests_forgotten")
+        call.finish()
+        self._forget(call)
 
     def _invoke(self, call: Accepted, found: Registered, arguments: dict[str, Any]) -> None:
         """Steps 7 to 10."""
@@ -148,7 +204,7 @@ class Serving:
             spc.full_request_id(call.source, head.request_id),
             head.deadline_ms,
             head.traceparent,
-            call.redelivered and found.idempotent,
+            call.head.repeated or call.unsure,
             call.cancellation,
         )
         token = current_traceparent.set(head.traceparent)
@@ -201,8 +257,7 @@ class Serving:
             return spc.encode_error(request_id, "INTERNAL_ERROR", text), "INTERNAL_ERROR"
 
     def _forget(self, call: Accepted) -> None:
-        call.is_over = True
-        call.payload = b""  # its deadline is remembered for a while, and the call with it
+        call.end()
         calls = self._callers.get(call.source)
         if calls is not None and calls.get(call.head.request_id) is call:
             del calls[call.head.request_id]
@@ -268,10 +323,6 @@ class Serving:
             for call in list(calls.values()):
                 call.cancellation.set()
 
-    def among(self, source: str, request_ids: Iterable[str]) -> list[str]:
-        """Those of some requests of a caller that wait or run."""
-        return [one for one in request_ids if self._pool.has(source, one)]
-
     def callers(self) -> list[str]:
         """Nodes whose requests wait or run."""
         return [source for source, calls in list(self._callers.items()) if calls]
@@ -289,10 +340,10 @@ class Serving:
         if not call.claim_answer():
             return
         self._context.stats.count(f"requests_timed_out_{phase}")
+        call.finish()
         text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})
         self._answers.send_urgently(call.source, call.generation, reply)
-        call.finish()
 
 
 class Prepared:

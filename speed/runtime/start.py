@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.fs.root import check_root, prepare_root
 from speed.fs.sweep import sweep
+from speed.runtime import locks
 from speed.runtime.alarm import Alarm
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
@@ -39,7 +41,7 @@ from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
-from speed.runtime.successors import Successors
+from speed.runtime.settling import Settling
 from speed.runtime.sweeper import Sweeper
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
@@ -71,6 +73,7 @@ class Parts:
     protocol: Protocol
     registrar: Registrar
     dispatch: Dispatch
+    settling: Settling
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order (T-13); what is in flight gets ``drain_seconds``."""
@@ -126,6 +129,7 @@ class Parts:
         context.ending.begin(reason)
         self.serving.cancel_all()
         context.pending.fail_all(reason)
+        self.settling.stop()
         self.delivery.wake_receivers()
         self.pool.stop()
         self.protocol.stop(JOIN_SECONDS)
@@ -196,11 +200,14 @@ def _begin(
     withdrawals = Withdrawals(context, links)
     calls = Calls(context, links, pool, withdrawals)
     answers = Answers(context, links)
-    serving = Serving(context, pool, answers)
-    delivery = Delivery(context, pool)
 
     def lost(error: SpeedError) -> None:
         parts.abort(error)
+
+    serving = Serving(context, pool, answers, partial(_lost_by_worker, context, lost))
+    delivery = Delivery(context, pool)
+    settling = Settling(context, calls.send_again)
+    calls.settling = settling
 
     def each_lease() -> None:
         links.let_go_of_gone()
@@ -220,7 +227,7 @@ def _begin(
         pool.submit,
         serving.callers,
         serving.forget_older,
-        Successors(context, calls).ask,
+        lambda name: protocol.node_replaced(name),  # noqa: PLW0108 (it is made below)
         sweeper,
     )
     introspection = Introspection(context, serving.services)
@@ -228,6 +235,7 @@ def _begin(
         context,
         links,
         calls,
+        settling,
         serving,
         delivery,
         pool,
@@ -235,7 +243,18 @@ def _begin(
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look, sweeper.gone)
+    protocol = Protocol(
+        context,
+        bell,
+        inbox,
+        dispatch,
+        answers,
+        withdrawals,
+        delivery.dead.look,
+        sweeper.gone,
+        settling.concerns,
+    )
+    calls.replaced = protocol.node_replaced
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -249,9 +268,16 @@ def _begin(
         protocol,
         registrar,
         dispatch,
+        settling,
     )
     _connect(parts)
     return parts
+
+
+def _lost_by_worker(context: Context, lost: Callable[[SpeedError], None], error: SpeedError) -> None:
+    """A worker found that another process has the name; the end of the node would wait for it."""
+    context.registration.lose()
+    threading.Thread(target=lost, args=(error,), name=f"speed-{context.name}-abort", daemon=True).start()
 
 
 def _connect(parts: Parts) -> None:
@@ -305,6 +331,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             fabrics=options.fabrics,
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
+            starting=options.starting,
             before_publish=lambda won: prepared.append(_prepare(root, options, won, keys.keyring, polling, filesystem)),
         )
     except BaseException:
@@ -327,7 +354,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registry=registry,
         registration=registration,
         policy=policy,
-        pending=PendingCalls(),
+        pending=PendingCalls(locks.lock("pending")),
         alarm=Alarm(bell, names.node_id(options.name)),
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
@@ -342,8 +369,15 @@ def _prepare(
 ) -> tuple[Bell | None, Inbox]:
     """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
     name = options.name
-    late = filesystem.late_seconds
-    inbox = Inbox(root, name, won.generation, keyring, ephemeral=options.ephemeral, late_seconds=late)
+    inbox = Inbox(
+        root,
+        name,
+        won.generation,
+        keyring,
+        ephemeral=options.ephemeral,
+        is_remote=filesystem.is_remote,
+        late_seconds=filesystem.late_seconds,
+    )
     inbox.prepare()
     if won.former:
         fence_lanes(root, name, won.generation, keyring)

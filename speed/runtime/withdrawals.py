@@ -29,6 +29,7 @@ class Withdrawals:
 
     def withdraw(self, target: str, request_id: str) -> None:
         """Have ``target`` told that nobody waits for the answer, if it understands that."""
+        self._context.pending.withdrawn(target, request_id)
         if not self._links.takes(target, "withdraw"):
             return
         with self._lock:

@@ -9,17 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from queue import Queue
-from time import monotonic
 from typing import Any
 
 import pytest
 
 import speed
-from speed.core.pending import PendingCall
-from speed.runtime.registrar import LIVENESS_SECONDS
-from speed.wire import control
-from speed.wire.envelope import EnvelopeType
-from tests.interop.harness import pause, until
+from tests.interop.harness import pause
 from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
@@ -165,65 +160,3 @@ def test_a_call_to_a_successor_does_not_end_because_its_predecessor_left(
         to_predecessor.result(PATIENCE)
     assert to_successor.get(timeout=PATIENCE).result(PATIENCE) == 42
     release.set()
-
-
-def written_to_an_earlier_life(caller: speed.Node, target: str, request_id: str, outcomes: Queue[Any]) -> PendingCall:
-    """A call that ``caller`` wrote to a life of ``target`` that is over."""
-    pending = caller._engine._parts.context.pending  # type: ignore[attr-defined]
-    call: PendingCall = pending.add(request_id, math.inf, target, outcomes.put)
-    call.life = 1
-    return call
-
-
-def second_life(make: Make, name: str, caller: str) -> speed.Node:
-    make(name).close()
-    return make(name, allow=[caller])
-
-
-def test_a_call_that_the_successor_of_its_server_does_not_know_ends(make: Make) -> None:
-    """S-21."""
-    second_life(make, "billing", "analytics")
-    outcomes: Queue[Any] = Queue()
-    analytics = make("analytics")
-    began = monotonic()
-    written_to_an_earlier_life(analytics, "billing", "1.9", outcomes)
-    assert isinstance(outcomes.get(timeout=PATIENCE), speed.NodeLeftError)
-    assert monotonic() - began >= LIVENESS_SECONDS, "the answer may have been on its way the first time"
-
-
-def test_a_call_that_the_successor_of_its_server_runs_goes_on(make: Make) -> None:
-    """S-21: and is not asked about again."""
-    let_go = threading.Event()
-    second_life(make, "billing", "analytics").register("hold", lambda: let_go.wait(PATIENCE))
-    analytics = make("analytics")
-    answer = analytics.submit("billing", "hold", timeout=PATIENCE)
-    (call,) = analytics._engine._parts.context.pending.to("billing")  # type: ignore[attr-defined]
-    call.life = 1
-    assert until(lambda: call.life == 2)
-    let_go.set()
-    assert answer.result(PATIENCE) is True
-
-
-def test_a_successor_that_does_not_know_the_question_ends_no_call(make: Make) -> None:
-    """S-21: one of an earlier version."""
-    billing, analytics = second_life(make, "billing", "analytics"), make("analytics")
-    dispatch = billing._engine._parts.dispatch  # type: ignore[attr-defined]
-    dispatch._table[EnvelopeType.DISCOVERY] = lambda lane, received: dispatch._answer_question(
-        lane.source, received.header.sequence, control.decode(received.payload), None
-    )
-    outcomes: Queue[Any] = Queue()
-    call = written_to_an_earlier_life(analytics, "billing", "1.9", outcomes)
-    assert until(lambda: call.life == 2)
-    assert outcomes.empty()
-
-
-def test_a_successor_that_does_not_allow_the_caller_yet_is_asked_again(make: Make) -> None:
-    """S-21: nothing is written to it before."""
-    make("billing").close()
-    billing, analytics = make("billing"), make("analytics")
-    outcomes: Queue[Any] = Queue()
-    written_to_an_earlier_life(analytics, "billing", "1.9", outcomes)
-    assert until(lambda: analytics.stats()["counters"].get("questions_unasked", 0) > 0)
-    assert outcomes.empty()
-    billing.allow("analytics")
-    assert isinstance(outcomes.get(timeout=PATIENCE), speed.NodeLeftError)

@@ -33,7 +33,7 @@ def test_a_node_whose_lease_ended_handles_nothing_more(node: Make, monkeypatch: 
     parts, links = parts_of(billing), parts_of(analytics).links
     monkeypatch.setattr(parts.context.registration, "heartbeat", lambda: disk_answers.wait(PATIENCE))
     link = links.granted("billing")
-    monkeypatch.setattr(links, "granted", lambda _: link)  # as if it had been looked at just before
+    monkeypatch.setattr(links, "granted", lambda *_, **__: link)  # as if it had been looked at just before
     while not parts.context.registration.is_over:
         os.sched_yield()
     analytics.send("billing", 2, timeout=PATIENCE)

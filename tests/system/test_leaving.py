@@ -98,7 +98,7 @@ def test_a_request_that_comes_while_it_leaves_never_begins(node: Make, monkeypat
     links: Any = leaving.caller._engine._parts.links  # type: ignore[attr-defined]
     link = links.granted("billing")
     leaving.leave()
-    monkeypatch.setattr(links, "granted", lambda _: link)
+    monkeypatch.setattr(links, "granted", lambda *_, **__: link)
     with pytest.raises(speed.NodeLeavingError) as caught:
         leaving.caller.call("billing", "echo", {"x": 1}, timeout=PATIENCE)
     assert caught.value.execution is speed.Execution.NOT_BEGUN

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.core.progress import Position, Progress
+from speed.wire.cursor import Unfinished
 from speed.wire.envelope import make_sequence
 from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED_BYTES
 
@@ -54,12 +55,23 @@ def test_skipped_bytes_count_only_when_nothing_is_unfinished() -> None:
 def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
     """L-15: also when this process dies before it is finished."""
     progress = Progress(Position(1, 2, 50), make_sequence(1, 9))
-    token = progress.redispatched(make_sequence(1, 4), 1, 1, 30)
+    token = progress.redispatched(Unfinished(make_sequence(1, 4), 1, 1, 30))
     cursor = progress.cursor(2)
     assert [entry.sequence for entry in cursor.unfinished] == [make_sequence(1, 4)]
     assert (cursor.file, cursor.offset) == (2, 50)
     progress.finish(token)
     assert progress.cursor(2).unfinished == ()
+
+
+def test_a_begun_request_that_is_not_finished_is_listed_and_the_position_passes_it() -> None:
+    """L-14: behind the position it would read as not begun."""
+    progress, tokens = dispatched(3)
+    progress.begin(tokens[1])
+    cursor = progress.cursor(1)
+    assert [(entry.sequence & 0xFF, entry.begun) for entry in cursor.unfinished] == [(1, False), (2, True)]
+    assert (cursor.offset, cursor.last_sequence) == (30, make_sequence(1, 2))
+    progress.finish(tokens[1])
+    assert [entry.sequence & 0xFF for entry in progress.cursor(1).unfinished] == [1]
 
 
 @given(st.integers(1, 150), st.data())
@@ -94,7 +106,7 @@ def test_the_last_of_too_many_unfinished_envelopes_stops_the_lane_and_any_that_f
 def test_a_lane_stands_still_while_its_unfinished_envelopes_hold_too_many_bytes() -> None:
     """L-19: one is always taken; a repeat counts from when it was found again."""
     progress = Progress(START, 0)
-    again = progress.redispatched(make_sequence(1, 1), 1, 1, 30)
+    again = progress.redispatched(Unfinished(make_sequence(1, 1), 1, 1, 30))
     assert not progress.is_full
     progress.found_again(again, 30 + MAX_UNFINISHED_BYTES)
     assert not progress.is_full

@@ -29,9 +29,9 @@ from tests.vectors import case_name, load, placed
 VECTORS = load("cursors")
 RING = Keyring(tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"]))
 LANE_KEYS = RING.lane_keys(node_id(VECTORS["source"]), node_id(VECTORS["target"]))
-u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-unfinished_lists = st.lists(st.builds(Unfinished, u64, u32, u32, u64), max_size=64).map(tuple)
-cursors = st.builds(Cursor, u32, u32, u32, u64, u64, unfinished_lists, st.booleans())
+u32, u63, u64 = (st.integers(0, 2**bits - 1) for bits in (32, 63, 64))
+unfinished_lists = st.lists(st.builds(Unfinished, u64, u32, u32, u63, st.booleans()), max_size=64).map(tuple)
+cursors = st.builds(Cursor, u32, u32, u32, u64, u64, unfinished_lists, st.booleans(), st.booleans())
 
 
 def cursor_of(fields: dict[str, Any]) -> Cursor:

@@ -102,7 +102,7 @@ public final class Limits {
     public static final double HEARTBEAT_SECONDS = 5.0;
     public static final double CALL_TIMEOUT_SECONDS = 30.0;
     public static final double CALL_GRACE_SECONDS = 0.25;
-    public static final double SUCCESSOR_SECONDS = 1.0;
+    public static final double SUCCESSOR_SECONDS = 2.0;
     public static final double FULL_SCAN_SECONDS = 0.5;
     public static final double LISTING_SECONDS = 0.1;
     public static final double LANE_CHECK_SECONDS = 0.25;
