@@ -61,24 +61,20 @@ class Node:
         durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (refused on tmpfs).
         allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
             ``wait_for`` then ends when they can be called.
-        starting: others wait, within their timeouts, until the program says ``ready()``: for the time in which it sets
-            up its services.
+        starting: others wait, within their timeouts, until the program has set up its services and says ``ready()``.
         namespace: written into the metadata of messages; those of others are not handed out here.
         accept_namespaces: further ones whose messages are; ``"*"`` for all.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does.
         max_lane_bytes: what may wait in a receiver's lane before a sender waits.
-        max_open_files: descriptors that the lanes and links of others may take; default half of what the process may
-            have, at most 8,192. Those that were used longest ago are closed, and opened again when they are used.
-        spin_seconds: how long a reader of the native engine polls after activity before it sleeps; default 200 µs, or 0
-            on a single core.
+        max_open_files: descriptors for lanes and links of others; default half of what there are, at most 8,192.
+        spin_seconds: how long the native engine's reader polls after activity; default 200 µs, or 0 on a single core.
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``).
         engine: ``"native"`` runs on the C++ core, which wheels bring; ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
-        on_error: what becomes of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`,
-            ``"retry"`` hands it over again after a pause, ``"drop"`` counts and logs it.
+        on_error: of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`, ``"retry"``
+            hands it over again after a pause, ``"drop"`` counts and logs it.
         max_deliveries: how often a message is begun at most, processes that died over it included.
-        ephemeral: the name will not come back, as that of a worker for one job: nothing waits for the node when it is
-            gone, and all that is left of it is removed.
+        ephemeral: the name will not come back: once the node is gone, all that is left of it is removed.
         security: how messages are signed, encrypted and checked; without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
@@ -199,10 +195,9 @@ class Node:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
         ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
-        ``idempotent`` one that was begun and not answered is begun again by the next process of this name, and sees
-        ``request.redelivered``. Either may be ``async``: a loop of the node awaits it. A parameter with the type hint
-        ``memoryview`` gets a read-only view of bytes, which copies nothing. Raises ServiceExistsError,
-        InvalidNameError, ConfigurationError.
+        ``idempotent`` the caller's node sends one that was begun and not answered to the next process of this name,
+        where it sees ``request.redelivered``. Either may be ``async``. A parameter with the type hint ``memoryview``
+        gets a view of bytes, not a copy. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
         """
         awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
         self._engine.register(name, awaited, None if allow is None else local_grants(texts("allow", allow)), idempotent)
@@ -219,10 +214,7 @@ class Node:
         return decorate
 
     def unregister(self, name: str) -> None:
-        """Take a service back: what runs ends as it would, and who calls it from now on gets ServiceNotFoundError.
-
-        Raises ServiceNotFoundError if there is none.
-        """
+        """Take a service back: what runs ends as it would. Raises ServiceNotFoundError, as calls do from now on."""
         self._engine.unregister(text("name", name))
 
     # --- calls ---
@@ -527,8 +519,8 @@ class Node:
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Leave: finish the work in hand, remove the entry, tell others. Again, or in a fork: nothing.
 
-        From inside a service, handler or callback it does not wait for what it is called from: a message counts as
-        handled then, and a request is not answered any more.
+        Called from a service, handler or callback it does not wait for that: a message counts as handled then, and a
+        request is not answered any more.
         """
         number("drain_seconds", drain_seconds)
         with self._lock:

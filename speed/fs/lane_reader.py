@@ -529,8 +529,8 @@ class LaneReader:
         except OSError as error:
             self._count("commits_failed")
             self._dirty = max(1, self._dirty)
-            if error.errno == errno.EACCES:
-                self._is_replaced = not self._files.may_write(self._generation)[0]
+            if self._is_open and error.errno in (errno.EACCES, errno.ENOENT):
+                self._look_for_successor()
             return False
         if is_first and self._is_open:
             self._look_for_successor()
@@ -539,8 +539,13 @@ class LaneReader:
         return True
 
     def _look_for_successor(self) -> None:
-        """After a first cursor that could not be written when the lane was opened: there was no room for it."""
-        self._is_replaced = any(generation > self._generation for generation in self._files.list().cursors)
+        """Where the own cursor is sealed or gone, or could not be written when the lane was opened."""
+        try:
+            is_writable, inode = self._files.may_write(self._generation)
+            above = any(generation > self._generation for generation in self._files.list().cursors)
+            self._is_replaced = above or (inode > 0 and not is_writable)
+        except OSError:  # it is looked at again with the next commit
+            self._count("commits_failed")
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -261,6 +261,10 @@ class Dispatch:
         others = [call for call in waiting if call.asked is None and not call.is_part]
         self._context.pending.fail(others, node_left(name))
 
+    def concerns(self, name: str, generation: int) -> bool:
+        """Whether calls are open that were written to a generation of ``name`` before that one."""
+        return self._settling.concerns(name, generation)
+
     def node_replaced(self, name: str, generation: int, waiting: list[PendingCall]) -> None:
         """The same of the generations of ``name`` before the one that lives."""
         self._serving.forget_older(name, generation)

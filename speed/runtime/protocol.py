@@ -89,11 +89,8 @@ class Protocol:
         withdrawals: Withdrawals,
         scanned: Callable[[], None],
         lane_removed: Callable[[str], None],
-        concerns: Callable[[str, int], bool],
     ) -> None:
-        """``concerns(name, generation)``: whether calls are open that were written to an earlier generation of it.
-
-        ``scanned`` runs with each scan of the inbox; ``lane_removed`` is told of a sender that will not come back,
+        """``scanned`` runs with each scan of the inbox; ``lane_removed`` is told of a sender that will not come back,
         and of which this node has no lane any more.
         """
         self._context = context
@@ -104,7 +101,6 @@ class Protocol:
         self._answers = answers
         self._withdrawals = withdrawals
         self._scanned = scanned
-        self._concerns = concerns
         self._lanes = InboundLanes(context, inbox, dispatch.may_read, self._resume, lane_removed)
         self._large = Threads(context.name, "large")
         """Reads large envelopes, one at a time: others do not wait for them."""
@@ -157,7 +153,7 @@ class Protocol:
         """Another generation of ``name`` is there, or so it seems: settle the calls that were written to older ones."""
         entry = self._context.registry.live(name, sure=True)
         known = self._departed.get(name)
-        if (known is None or known.scanned) and (entry is None or self._concerns(name, entry.generation)):
+        if (known is None or known.scanned) and (entry is None or self._dispatch.concerns(name, entry.generation)):
             self.node_left(name)
 
     # --- the thread ---
@@ -271,7 +267,7 @@ class Protocol:
                 continue
             del self._alarm.silent[name]
             entry = self._context.registry.live(name, sure=True)
-            if entry is None or self._concerns(name, entry.generation):
+            if entry is None or self._dispatch.concerns(name, entry.generation):
                 self._departed[name] = _Departed(self._context.pending.to(name))
                 self._scan_soon()
             elif pause <= SILENT_SECONDS[1]:

@@ -194,7 +194,9 @@ class Settling:
         except (UnknownNodeError, NodeStartingError, NodeLeftError):
             return False
         except AccessDeniedError as error:
-            if asked.is_written and monotonic() < one.since + SUCCESSOR_SECONDS:  # one that has just started may allow it yet
+            if (
+                asked.is_written and monotonic() < one.since + SUCCESSOR_SECONDS
+            ):  # one that has just started may allow it yet
                 return False
             raise (error if verdict is Verdict.NOT_BEGUN else node_left(target, verdict)) from None
         except SpeedError as error:

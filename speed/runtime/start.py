@@ -243,17 +243,7 @@ def _begin(
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(
-        context,
-        bell,
-        inbox,
-        dispatch,
-        answers,
-        withdrawals,
-        delivery.dead.look,
-        sweeper.gone,
-        settling.concerns,
-    )
+    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look, sweeper.gone)
     calls.replaced = protocol.node_replaced
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(

@@ -278,7 +278,10 @@ class Node:
     def commit(self, source: str, lane: Path, place: list[int]) -> None:
         fd = os.open(lane / f"cursor.{self.generation:06d}", os.O_WRONLY)
         os.pwrite(fd, self.cursor(source, place), 0)
+        is_sealed = not os.fstat(fd).st_mode & 0o200
         os.close(fd)
+        if is_sealed:  # L-31
+            raise SystemExit("another process has the name")
 
     def before_fence(self, source: str, lane: Path, at: tuple[int, int], size: int) -> int:
         for path in lane.glob("*.fence"):
@@ -335,6 +338,8 @@ class Node:
         return None
 
     def serve(self, source: str, told: dict[str, Any], is_allowed: bool) -> dict[str, Any]:
+        if told["generation"] != self.generation:  # S-8: whatever is granted
+            return {"status": "ERROR", "errorCode": "REPLACED", "errorMessage": ""}
         if not is_allowed:
             return {"status": "ERROR", "errorCode": "ACCESS_DENIED", "errorMessage": ""}
         if told["caller"] != source:
@@ -367,8 +372,17 @@ class Node:
         self.ask(target, HEARTBEAT, {})
 
     def call(self, target: str, service: str, arguments: dict[str, Any]) -> Any:
-        asked = {"service": service, "caller": self.name, "deadline": unix_ms() + 30_000, "arguments": arguments}
-        answer = self.ask(target, REQUEST, asked)
+        deadline = unix_ms() + 30_000
+        while (entry := self.read_signed(self.root / f"speed_registry/{target}.node")) and entry[
+            "status"
+        ] == "starting":
+            if unix_ms() > deadline:
+                raise Remote("NODE_STARTING", target)
+            self.turn()
+        if entry is None:
+            raise Remote("UNKNOWN_NODE", target)
+        asked = {"service": service, "caller": self.name, "generation": entry["generation"], "deadline": deadline}
+        answer = self.ask(target, REQUEST, {**asked, "arguments": arguments})
         if answer.get("status") != "SUCCESS":
             raise Remote(answer["errorCode"], answer.get("errorMessage", ""))
         return answer.get("result")

@@ -75,15 +75,17 @@ def payloads() -> Iterator[Made]:
 
 
 def _request(fields: dict[str, Any]) -> bytes:
-    return spc.encode_request(
+    whole = spc.encode_request(
         fields["requestId"],
         fields["service"],
         fields["arguments"],
         fields["caller"],
+        fields["generation"],
         fields["deadline"],
         fields.get("traceparent"),
         (fields["bootId"], fields["bootDeadline"]) if "bootId" in fields else None,
     )
+    return spc.encode_again(whole, fields["generation"], repeated=True) if fields.get("repeated") else whole
 
 
 def _response(fields: dict[str, Any]) -> bytes:

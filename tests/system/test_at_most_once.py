@@ -1,4 +1,4 @@
-"""A call runs at most once, whatever ends its server; an idempotent one may run again and knows (S-8)."""
+"""A call runs at most once, whatever ends its server (S-8)."""
 
 from __future__ import annotations
 
@@ -96,41 +96,6 @@ def test_a_call_that_ended_its_server_does_not_end_the_next_ones(
         assert analytics.call("billing", "ready", timeout=PATIENCE) is True
         successor.kill()
     assert marks.read_text() == "charged\n"
-
-
-def test_a_call_of_an_idempotent_service_runs_again_and_sees_it(
-    root: str, make: Make, kind: str, child: Start, marks: Path
-) -> None:
-    analytics = make("analytics")
-    first = child(SERVER, root, kind, str(marks), "yes")
-    assert first.line() == "up"
-    future = analytics.submit("billing", "charge", {"dies": True}, timeout=3 * PATIENCE)
-    first.process.wait(PATIENCE)
-    successor = child(SERVER, root, kind, str(marks), "yes")
-    assert successor.line() == "up"
-    analytics.wait_for("billing", timeout=PATIENCE)
-    assert analytics.call("billing", "ready", timeout=PATIENCE) is True
-    assert [redelivered for _, redelivered in runs(marks)] == ["False", "True"]
-    assert future.done()
-
-
-def test_what_a_killed_server_had_not_begun_runs_in_the_next_life(
-    root: str, make: Make, kind: str, child: Start, marks: Path
-) -> None:
-    """One worker: the second call waits behind the one that kills."""
-    analytics = make("analytics")
-    first = child(SERVER, root, kind, str(marks), "no")
-    assert first.line() == "up"
-    analytics.submit("billing", "charge", {"dies": True}, timeout=3 * PATIENCE)
-    analytics.submit("billing", "charge", {"dies": False}, timeout=3 * PATIENCE)
-    first.process.wait(PATIENCE)
-    before = runs(marks)
-    successor = child(SERVER, root, kind, str(marks), "no")
-    assert successor.line() == "up"
-    assert analytics.call("billing", "ready", timeout=PATIENCE) is True
-    ids = [request_id for request_id, _ in runs(marks)]
-    assert len(ids) == len(set(ids))
-    assert len(before) == 1 <= len(ids)
 
 
 def test_what_a_service_sees_as_id_is_unique_across_callers(make: Make) -> None:

@@ -170,6 +170,7 @@ def change_request(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]]
     [
         ({"arguments": [1, 2]}, "arguments"),
         ({"deadline": 1.5}, "deadline"),
+        ({"generation": None}, "generation"),
         ({"service": "a/b"}, "service"),
         ({"caller": "somebody"}, "caller"),
         ({"traceparent": 1}, "traceparent"),

@@ -154,7 +154,7 @@ def test_an_answer_to_a_full_inbox_stops_no_reading_while_all_others_work(
     fill(server)
     # One write: a worker takes both, and the answer to the first waits while the second runs.
     requests = [
-        spc.encode_request(f"test.{name}", name, {}, "reader", unix_ms() + 200_000) for name in ("large", "slow")
+        spc.encode_request(f"test.{name}", name, {}, "reader", 1, unix_ms() + 200_000) for name in ("large", "slow")
     ]
     link = reader.node._engine._parts.links.granted("sender")  # type: ignore[attr-defined]
     link.send_all(EnvelopeType.SPC_REQUEST, 0, requests, time.monotonic() + PATIENCE)

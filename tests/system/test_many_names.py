@@ -98,7 +98,7 @@ def test_what_comes_without_a_grant_is_discarded_at_once_and_a_request_is_refuse
 
     refused: list[object] = []
     parts.context.pending.add("1.77", float("inf"), "billing", refused.append)
-    request = spc.encode_request("1.77", "echo", {}, "analytics", 1 << 50, None)
+    request = spc.encode_request("1.77", "echo", {}, "analytics", 1, 1 << 50, None)
     link.send(EnvelopeType.SPC_REQUEST, 0, request, 0.0)
     assert until(lambda: bool(refused))
     assert refused[0].outcome().code == "ACCESS_DENIED"  # type: ignore[attr-defined]

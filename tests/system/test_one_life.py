@@ -30,6 +30,12 @@ def note(x: int):
     mark(x)
     return x
 
+def charge(request: speed.Request):
+    mark(f"charged {request.redelivered}")
+    if not request.redelivered:
+        os._exit(1)
+    return "charged"
+
 def hold():
     mark("hold")
     while not os.path.exists(marks + ".go"):
@@ -45,6 +51,7 @@ node = speed.Node("billing", root=root, engine=engine, workers=1, lease_seconds=
                   heartbeat_seconds=float(lease) / 5)
 for service in (note, hold, fatal):
     node.register(service.__name__, service)
+node.register("charge", charge, idempotent=True)
 node.allow("analytics", "audit")
 print("up", flush=True)
 sys.stdin.readline()
@@ -140,6 +147,22 @@ def test_what_waited_in_a_server_that_was_killed_is_sent_to_the_next_one(
     caller.signal(signal.SIGCONT)
     assert [caller.line() for _ in range(4)] == ["NODE_LEFT may have run", "7", "7", "7"]
     assert servers.ran() == ["hold", "7", "7", "7"]
+
+
+def test_a_call_of_an_idempotent_service_that_had_begun_is_sent_again_and_says_so(
+    servers: Servers, child: Start, root: str, kind: str
+) -> None:
+    first, second = servers.start(), servers.loaded()
+    caller = child(CALLER.replace("node.ping", "sys.stdin.readline() #"), root, kind, "hold", "charge")
+    assert until(servers.is_held)
+    pause(caller.process.pid)
+    servers.go()
+    first.process.wait(PATIENCE)
+    servers.start(second)
+    caller.tell("")
+    caller.signal(signal.SIGCONT)
+    assert [caller.line() for _ in range(3)] == ["asked", "None", "charged"]
+    assert [words[1:-1] for words in servers.marks() if words[0] == "charged"] == [["False"], ["True"]]
 
 
 def test_what_waited_in_a_server_that_does_not_come_back_was_not_begun(make: Make, servers: Servers) -> None:

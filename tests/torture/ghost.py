@@ -38,8 +38,9 @@ class Ghost:
     def event(self, payload: Any, topic: str) -> bytes:
         return self.seal(EnvelopeType.EVENT, message(payload, topic))
 
-    def request(self, service: str, arguments: dict[str, Any]) -> bytes:
-        payload = encode_request(f"g{self.counter}", service, arguments, self.files.source, DEADLINE_MS)
+    def request(self, service: str, arguments: dict[str, Any], generation: int = 1) -> bytes:
+        """``generation``: that of the node that it is for."""
+        payload = encode_request(f"g{self.counter}", service, arguments, self.files.source, generation, DEADLINE_MS)
         return self.seal(EnvelopeType.SPC_REQUEST, payload)
 
     def in_slot(self, payload: bytes) -> tuple[bytes, bytes]:

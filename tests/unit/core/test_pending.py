@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from speed.core.pending import PendingCalls
+from speed.core.pending import Asked, PendingCalls
+from speed.wire.limits import MAX_KEPT_REQUEST_BYTES
 
 
 def test_a_call_is_completed_once():
@@ -165,3 +166,44 @@ def test_whether_somebody_waits_can_be_asked():
     calls.add("a", 1.0, "billing", lambda outcome: None)
     assert calls.waits_for("billing", "a")
     assert not calls.waits_for("analytics", "a")
+
+
+def asked_of(calls: PendingCalls, key: str, payload: bytes) -> tuple[Asked, bool]:
+    """A call whose request is to be kept, and whether there was room."""
+    call = calls.add(key, 10.0, "billing", lambda outcome: None)
+    call.asked = Asked(None, 10.0)  # type: ignore[arg-type]
+    return call.asked, calls.keep(call.asked, payload)
+
+
+def test_a_request_is_kept_until_its_call_ends():
+    """S-21."""
+    calls = PendingCalls()
+    for key in ("answered", "forgotten", "late", "failed"):
+        assert asked_of(calls, key, b"12345678") == (calls.to("billing")[-1].asked, True)
+    assert calls.kept_bytes == 32
+    calls.complete("billing", "answered", 1)
+    calls.forget("billing", "forgotten")
+    assert calls.kept_bytes == 16
+    calls.fail([call for call in calls.to("billing") if call.key == "failed"], ValueError())
+    calls.expire(10.0)
+    assert calls.kept_bytes == 0
+
+
+def test_no_more_is_kept_than_the_bound():
+    """S-21: what finds no room is not sent again."""
+    calls = PendingCalls()
+    large = bytes(MAX_KEPT_REQUEST_BYTES - 1)
+    asked_of(calls, "large", large)
+    asked, is_kept = asked_of(calls, "small", b"12")
+    assert (is_kept, asked.payload) == (False, None)
+    calls.complete("billing", "large", 1)
+    assert calls.keep(asked, b"12")
+
+
+def test_a_call_that_its_program_withdrew_is_known():
+    """S-21: it is not sent again."""
+    calls = PendingCalls()
+    asked, _ = asked_of(calls, "a", b"1")
+    calls.withdrawn("billing", "a")
+    calls.withdrawn("billing", "unknown")
+    assert asked.is_withdrawn

@@ -175,10 +175,11 @@ def test_a_published_payload_is_accepted(case: dict[str, Any]) -> None:
     fields, decoded = value_of(case["fields"]), DECODERS[case["kind"]](data)
     if case["kind"] == "request":
         head, arguments = decoded
-        names = ("requestId", "service", "caller", "deadline")
-        assert head[:4] == tuple(fields[name] for name in names)
+        names = ("requestId", "service", "caller", "generation", "deadline")
+        assert head[:5] == tuple(fields[name] for name in names)
         both = "bootId" in fields and "bootDeadline" in fields
-        assert head[4:6] == ((fields["bootId"], fields["bootDeadline"]) if both else ("", 0))
+        assert head[5:7] == ((fields["bootId"], fields["bootDeadline"]) if both else ("", 0))
+        assert head.repeated == fields.get("repeated", False)
         assert (head.traceparent, arguments) == (fields.get("traceparent"), fields["arguments"])
     elif isinstance(decoded, spc.WireResponse):
         ok = fields["status"] == "SUCCESS"
@@ -205,17 +206,29 @@ def test_the_id_of_a_broken_request_is_read_where_it_can_be(case: dict[str, str]
 @given(st.dictionaries(texts, values, max_size=4), texts.filter(bool))
 def test_a_request_is_read_back(arguments: dict[str, Any], request_id: str) -> None:
     """S-1."""
-    head, decoded = spc.decode_request(spc.encode_request(request_id, "tax", arguments, "analytics", 5, None))
-    assert head[:7] == (request_id, "tax", "analytics", 5, "", 0, None)
+    head, decoded = spc.decode_request(spc.encode_request(request_id, "tax", arguments, "analytics", 7, 5, None))
+    assert head[:9] == (request_id, "tax", "analytics", 7, 5, "", 0, None, False)
+    assert repr(decoded) == repr(arguments)
+
+
+@given(st.dictionaries(texts, values, max_size=4), st.booleans())
+def test_a_request_that_is_sent_again_is_the_same_but_for_its_generation(
+    arguments: dict[str, Any], repeated: bool
+) -> None:
+    """S-21."""
+    once = spc.encode_request("1.7", "tax", arguments, "analytics", 7, 5, "00-trace", ("boot", 9))
+    before, _ = spc.decode_request(once)
+    head, decoded = spc.decode_request(spc.encode_again(once, 9, repeated=repeated))
+    assert head._replace(arguments_at=0) == before._replace(generation=9, repeated=repeated, arguments_at=0)
     assert repr(decoded) == repr(arguments)
 
 
 def test_an_argument_without_representation_is_named() -> None:
     """S-1, W-17."""
     with pytest.raises(UnserialisableError, match=r"^arguments\.x\[1\]"):
-        spc.encode_request("1", "tax", {"x": [1, {2}]}, "analytics", 5)
+        spc.encode_request("1", "tax", {"x": [1, {2}]}, "analytics", 7, 5)
     with pytest.raises(UnserialisableError, match="name of type int"):
-        spc.encode_request("1", "tax", {1: 2}, "analytics", 5)  # type: ignore[dict-item]
+        spc.encode_request("1", "tax", {1: 2}, "analytics", 7, 5)  # type: ignore[dict-item]
 
 
 def test_an_error_is_sent_even_if_its_details_cannot_be() -> None:
