@@ -29,12 +29,12 @@ public enum Verdict {
             return NOT_BEGUN;
         }
         List<Long> unlisted = sequences.stream().filter(one -> !listed.containsKey(one)).toList();
-        long passed = unlisted.stream()
-                .filter(one -> Long.compareUnsigned(one, cursor.lastSequence()) <= 0).count();
-        if (passed < unlisted.size()) {
+        long behind = unlisted.stream()
+                .filter(one -> Long.compareUnsigned(one, cursor.lastSequence()) > 0).count();
+        if (behind > 0) {
             boolean isFull = cursor.unfinished().size() >= Limits.MAX_UNFINISHED;
-            return isFull || passed >= needed ? MAY_HAVE_RUN : NOT_BEGUN;
+            return isFull || sequences.size() - behind >= needed ? MAY_HAVE_RUN : NOT_BEGUN;
         }
-        return passed < sequences.size() ? REPEATABLE : MAY_HAVE_RUN;
+        return unlisted.size() < sequences.size() ? REPEATABLE : MAY_HAVE_RUN;
     }
 }

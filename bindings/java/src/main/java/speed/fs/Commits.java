@@ -39,9 +39,10 @@ final class Commits {
      * Publishes the first own cursor; those of former processes are of no use from then on. Without space for it, the
      * one that this process goes on from tells its successor no longer of a clean end.
      *
+     * @param isDoubtful whether a newer cursor than that was damaged
      * @return false if a predecessor published a cursor that was not read: all begins again
      */
-    boolean takeOver(Cursor former) throws PosixException {
+    boolean takeOver(Cursor former, boolean isDoubtful) throws PosixException {
         boolean reopened = files.listing().cursors().contains(generation);
         if (reopened && !files.isWritable(generation)) {
             throw replaced();
@@ -57,20 +58,34 @@ final class Commits {
         if (cursors.stream().anyMatch(other -> other > generation)) {
             throw replaced();
         }
-        boolean isUnread = false;
+        boolean isWritable = false;
         for (int older : cursors) {
-            isUnread |= older < generation && files.isWritable(older);
+            if (older < generation && files.isUnread(older)) {
+                return false;
+            }
+            isWritable |= older < generation && files.isWritable(older);
         }
-        if (isUnread && canSeal) {
-            return false;
-        }
-        if (!reopened && canSeal) {
+        if (!reopened && canSeal && !isWritable) {
             sealed = true;
             write(progress.cursor(generation, false));
         }
-        first = progress.cursor(generation, false).sealed(sealed);
+        if (isDoubtful && !reopened) {
+            keepNothing();
+        } else {
+            first = progress.cursor(generation, false).sealed(sealed);
+            isFirstKept = files.listing().starts().contains(generation);
+        }
         cursors.stream().filter(older -> older < generation).forEach(files::removeCursor);
         return true;
+    }
+
+    /** Nobody knows what had begun: callers must not read it from this cursor. */
+    private void keepNothing() {
+        try {
+            files.keepEmptyStart(generation);
+        } catch (PosixException error) {
+            counts.count("commits_failed");
+        }
     }
 
     private static LeaseLostException replaced() {

@@ -2,8 +2,10 @@ package speed.fs;
 
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import speed.errors.WireException;
 import speed.wire.Block;
 import speed.wire.Cursor;
@@ -36,6 +38,8 @@ final class LaneFiles {
     private final Block cursorBytes = new Block(Cursor.MAX_BYTES);
     /** Null at rest. */
     private Directory opened;
+    /** Files of cursors of earlier generations. */
+    private final Set<Long> triedToSeal = new HashSet<>();
     private boolean hasCursor;
     private Keyring.Keys cursorKeys;
     private int cursorDescriptor = -1;
@@ -274,15 +278,29 @@ final class LaneFiles {
         try {
             int file = directory().openRegular(name);
             try {
-                int mode = Posix.status(file).mode();
-                if ((mode & WRITE_BITS) != 0) {
-                    Posix.changeMode(file, mode & SEALED_BITS);
+                FileStatus status = Posix.status(file);
+                triedToSeal.add(status.inode());
+                if (status.has(WRITE_BITS)) {
+                    Posix.changeMode(file, status.mode() & SEALED_BITS);
                 }
             } finally {
                 Posix.close(file);
             }
         } catch (PosixException unsealed) {
             // gone, or another member's of the group
+        }
+    }
+
+    /** Whether the cursor of a generation was published since the others were sealed, and is not read. */
+    boolean isUnread(int generation) throws PosixException {
+        try {
+            FileStatus status = directory().status(Names.cursorName(generation));
+            return status.has(WRITE_BITS) && !triedToSeal.contains(status.inode());
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return false;
+            }
+            throw error;
         }
     }
 
@@ -309,8 +327,17 @@ final class LaneFiles {
 
     /** Keeps the first cursor of a generation for callers; the oldest of too many goes. */
     void keepStart(Cursor first) throws PosixException {
-        Posix.close(directory().replace(Names.startName(first.receiverGeneration()), first.encode(mac)));
-        listing.starts().stream().filter(older -> older < first.receiverGeneration()).sorted(Comparator.reverseOrder())
+        keepStart(first.receiverGeneration(), first.encode(mac));
+    }
+
+    /** The same of a generation that does not know what had begun before it: nothing decides. */
+    void keepEmptyStart(int generation) throws PosixException {
+        keepStart(generation, new byte[0]);
+    }
+
+    private void keepStart(int generation, byte[] data) throws PosixException {
+        Posix.close(directory().replace(Names.startName(generation), data));
+        listing.starts().stream().filter(older -> older < generation).sorted(Comparator.reverseOrder())
                 .skip(Limits.MAX_STARTS - 1L).forEach(older -> remove(Names.startName(older)));
     }
 

@@ -72,7 +72,7 @@ public final class LaneReader {
         redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
         slots = new SlotReader(link, files, counts, buffer, walk, progress, isLive);
         deliveries = new Deliveries(files, counts, link.generation(), former.cursor());
-        hasTakenOver = commits.takeOver(former.cursor());
+        hasTakenOver = commits.takeOver(former.cursor(), repeats.isListUncertain());
     }
 
     /**

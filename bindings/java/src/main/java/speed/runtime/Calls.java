@@ -205,7 +205,7 @@ final class Calls {
     private void write(RequestCall call, OutgoingLink link, OutgoingLink.Life life, byte[] payload) {
         Load load = Load.of(EnvelopeType.SPC_REQUEST, 0, payload, call.programDeadline);
         boolean isCut = link.isCut(load);
-        call.writing();
+        call.writing().forEach(earlier -> forget(new SequenceKey(call.target(), earlier)));
         pool.blocking(() -> link.send(load, sequence -> {
             call.writing(sequence);
             if (isCut) {

@@ -64,10 +64,17 @@ final class RequestCall extends Call {
         return withdrawn;
     }
 
-    /** It is about to be written, perhaps again: until that is done nothing is known of it. */
-    synchronized void writing() {
+    /** It is about to be written, perhaps again; returns the sequences of what was written before, which says nothing any more. */
+    synchronized List<Long> writing() {
+        List<Long> before = List.copyOf(sequences);
         sent = null;
         sequences.clear();
+        return before;
+    }
+
+    /** Until it is sent again it is nobody's. */
+    synchronized void unsend() {
+        sent = null;
     }
 
     synchronized void writing(long sequence) {

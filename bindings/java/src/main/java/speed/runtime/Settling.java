@@ -118,9 +118,9 @@ final class Settling {
         } else if (isToBeWaitedFor(request, verdict, live, now)) {
             waiting.put(request, true);
             nextLook = Math.min(nextLook, now + LOOK_NANOS);
-        } else if (isToBeSent(request, verdict, now) && live != null) {
+        } else if (isToBeSent(request, verdict, now) && serves(live)) {
             request.waitsUntil = 0;
-            request.writing();
+            request.unsend();
             sendAgain.accept(request, verdict);
         } else {
             fail(request, verdict);
@@ -142,8 +142,12 @@ final class Settling {
         if (verdict == null) {
             return live != null && inTime;
         }
-        boolean isAbsent = live == null && inTime || live != null && live.isStarting();
-        return isToBeSent(request, verdict, now) && isAbsent;
+        boolean isStarting = live != null && live.isStarting();
+        return isToBeSent(request, verdict, now) && (isStarting || !serves(live) && inTime);
+    }
+
+    private boolean serves(Entry live) {
+        return live != null && live.grants(context.name());
     }
 
     private static boolean isToBeSent(RequestCall request, Verdict verdict, long now) {
