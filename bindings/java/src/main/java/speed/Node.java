@@ -60,6 +60,14 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      */
     int generation();
 
+    /**
+     * Says that all services and grants are there: who waited for this node goes on. Nothing for one that did not begin
+     * with {@link Builder#starting()}.
+     *
+     * @throws speed.errors.StorageException when the registry entry cannot be written
+     */
+    void ready();
+
     // --- access ---
 
     /**
@@ -262,6 +270,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
         private OnError onError = OnError.DEAD_LETTER;
         private int maxDeliveries = Limits.MAX_DELIVERIES;
         private boolean ephemeral;
+        private boolean starting;
         private MessageSecurity security;
 
         private Builder(String name) {
@@ -436,6 +445,17 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
         }
 
         /**
+         * The node serves once its program calls {@link Node#ready}: until then callers wait, within their deadlines, instead
+         * of being refused.
+         *
+         * @return this
+         */
+        public Builder starting() {
+            starting = true;
+            return this;
+        }
+
+        /**
          * The name will not come back, as that of a worker for one job: nothing waits for the node when it is gone, and all
          * that is left of it in the root is removed.
          *
@@ -466,7 +486,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          */
         public Node open() {
             Options options = new Options(name, root, key, fabrics, allow, lease, heartbeat, workers, durable, polling,
-                    laneBytes, openFiles, namespace, acceptNamespaces, segmentLimits, onError, maxDeliveries, ephemeral, security);
+                    laneBytes, openFiles, namespace, acceptNamespaces, segmentLimits, onError, maxDeliveries, ephemeral, starting, security);
             return engine().start(options);
         }
 

@@ -27,6 +27,7 @@ import speed.segment.SegmentLimits;
  * @param onError what becomes of messages that fail
  * @param maxDeliveries how often a message is begun at most
  * @param ephemeral whether the name will not come back
+ * @param starting whether callers wait until {@link Node#ready}
  * @param security how messages are protected and checked; null where none is
  */
 public record Options(
@@ -48,6 +49,7 @@ public record Options(
         OnError onError,
         int maxDeliveries,
         boolean ephemeral,
+        boolean starting,
         MessageSecurity security) {
     private static final int MAX_WORKERS = 256;
 
@@ -81,6 +83,6 @@ public record Options(
      */
     public Options completed(String place, String keyFile, int files) {
         return new Options(name, place, keyFile, fabrics, allow, lease, heartbeat, workers, durable, polling, laneBytes,
-                files, namespace, acceptNamespaces, segmentLimits, onError, maxDeliveries, ephemeral, security);
+                files, namespace, acceptNamespaces, segmentLimits, onError, maxDeliveries, ephemeral, starting, security);
     }
 }

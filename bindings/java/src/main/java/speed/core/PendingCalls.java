@@ -41,13 +41,11 @@ public final class PendingCalls {
     }
 
     /** One waiting caller. */
-    public static final class Call {
+    public static class Call {
         private final Key key;
         private final long deadlineNanos;
         private final String target;
         private final Consumer<Outcome> completion;
-        private volatile int life;
-        private int missedBy;
 
         /**
          * A caller that waits.
@@ -62,37 +60,20 @@ public final class PendingCalls {
             this.completion = completion;
         }
 
-        public Key key() {
+        public final Key key() {
             return key;
         }
 
-        public long deadlineNanos() {
+        public final long deadlineNanos() {
             return deadlineNanos;
         }
 
-        public String target() {
+        public final String target() {
             return target;
         }
 
-        public Consumer<Outcome> completion() {
+        public final Consumer<Outcome> completion() {
             return completion;
-        }
-
-        /** The request is written, and this generation of the target has it. */
-        public void isHadBy(int generation) {
-            life = generation;
-        }
-
-        /** Whether the request was written to an earlier generation of the target. */
-        public boolean isOlderThan(int generation) {
-            return 0 < life && life < generation;
-        }
-
-        /** This generation does not know the request; true the second time: before, its answer may have been on its way. */
-        public boolean isGone(int generation) {
-            boolean again = missedBy == generation;
-            missedBy = generation;
-            return again;
         }
     }
 
@@ -124,6 +105,11 @@ public final class PendingCalls {
             call.completion.accept(outcome);
         }
         return mine;
+    }
+
+    /** The call that waits under a key; null if none does. */
+    public Call get(Key key) {
+        return calls.get(key);
     }
 
     /** Whether somebody waits under a key. */

@@ -48,6 +48,7 @@ public final class Progress {
     /** Takes over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet. */
     public Token redispatched(Cursor.Unfinished entry) {
         Token token = new Token(entry.sequence(), entry.segment(), entry.offset(), entry.offset(), 0);
+        token.begun = entry.begun();
         pending.put(token.sequence, token);
         return token;
     }
@@ -79,6 +80,12 @@ public final class Progress {
         tail = position;
     }
 
+    /** Notes that a request of an idempotent service begins: it is listed, and moves the position as if it were done. */
+    public void begin(Token token) {
+        token.begun = true;
+        pass(token);
+    }
+
     /** Marks one envelope as done; doing it again changes nothing. */
     public void finish(Token token) {
         if (token.finished) {
@@ -87,6 +94,10 @@ public final class Progress {
         token.finished = true;
         pending.remove(token.sequence);
         pendingBytes -= token.bytes();
+        pass(token);
+    }
+
+    private void pass(Token token) {
         if (Long.compareUnsigned(token.sequence, doneSequence) > 0) {
             doneSequence = token.sequence;
             donePosition = new Position(token.segment, token.end);
@@ -107,13 +118,13 @@ public final class Progress {
                 Position back = new Position(token.segment, token.start);
                 return cursor(receiverGeneration, back, token.previous, listed, clean);
             }
-            listed.add(new Cursor.Unfinished(token.sequence, token.segment, token.start));
+            listed.add(new Cursor.Unfinished(token.sequence, token.segment, token.start, token.begun));
         }
         return cursor(receiverGeneration, donePosition, doneSequence, listed, clean);
     }
 
     private static Cursor cursor(
             int generation, Position position, long last, List<Cursor.Unfinished> unfinished, boolean clean) {
-        return new Cursor(generation, position.segment(), position.offset(), last, unfinished, clean);
+        return new Cursor(generation, position.segment(), position.offset(), last, unfinished, clean, false);
     }
 }

@@ -12,6 +12,8 @@ public final class Token {
     long slotted;
     final long previous;
     boolean finished;
+    /** Whether it is a request of an idempotent service that was begun. */
+    boolean begun;
 
     Token(long sequence, SegmentId segment, long start, long end, long previous) {
         this.sequence = sequence;

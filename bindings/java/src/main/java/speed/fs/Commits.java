@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Set;
 import speed.core.Progress;
 import speed.core.Token;
+import speed.errors.LeaseLostException;
 import speed.wire.Cursor;
 import speed.wire.SegmentId;
 import speed.wire.SlotId;
@@ -17,26 +18,95 @@ final class Commits {
     private final LaneCounts counts;
     private final Progress progress;
     private final int generation;
+    private final boolean canSeal;
     private int committedGeneration;
     private long dirty;
+    /** Whether earlier generations are known to begin nothing more. */
+    private boolean sealed;
+    /** The first cursor, as it was published; null until then. */
+    private Cursor first;
+    private boolean isFirstKept;
 
-    /** The generation is the receiver's. */
-    Commits(LaneFiles files, LaneCounts counts, Progress progress, int generation) {
+    Commits(LaneFiles files, LaneCounts counts, Progress progress, Link link) {
         this.files = files;
         this.counts = counts;
         this.progress = progress;
-        this.generation = generation;
+        generation = link.generation();
+        canSeal = link.canSeal();
     }
 
     /**
      * Publishes the first own cursor; those of former processes are of no use from then on. Without space for it, the
      * one that this process goes on from tells its successor no longer of a clean end.
+     *
+     * @param isDoubtful whether a newer cursor than that was damaged
+     * @return false if a predecessor published a cursor that was not read: all begins again
      */
-    void takeOver(Cursor former) {
-        if (write(progress.cursor(generation, false))) {
-            files.listing().cursors().stream().filter(older -> older < generation).forEach(files::removeCursor);
-        } else if (former.clean() && former.receiverGeneration() < generation) {
-            rewrite(former.unclean());
+    boolean takeOver(Cursor former, boolean isDoubtful) throws PosixException {
+        boolean reopened = files.listing().cursors().contains(generation);
+        if (reopened && !files.isWritable(generation)) {
+            throw replaced();
+        }
+        sealed = reopened && former.receiverGeneration() == generation && former.sealed();
+        if (!write(progress.cursor(generation, false))) {
+            if (former.clean() && former.receiverGeneration() < generation) {
+                rewrite(former.unclean());
+            }
+            return true;
+        }
+        List<Integer> cursors = files.list().cursors();
+        if (cursors.stream().anyMatch(other -> other > generation)) {
+            throw replaced();
+        }
+        boolean isWritable = false;
+        for (int older : cursors) {
+            if (older < generation && files.isUnread(older)) {
+                return false;
+            }
+            isWritable |= older < generation && files.isWritable(older);
+        }
+        if (!reopened && canSeal && !isWritable) {
+            sealed = true;
+            write(progress.cursor(generation, false));
+        }
+        if (isDoubtful && !reopened) {
+            keepNothing();
+        } else {
+            first = progress.cursor(generation, false).sealed(sealed);
+            isFirstKept = files.listing().starts().contains(generation);
+        }
+        cursors.stream().filter(older -> older < generation).forEach(files::removeCursor);
+        return true;
+    }
+
+    /** Nobody knows what had begun: callers must not read it from this cursor. */
+    private void keepNothing() {
+        try {
+            files.keepEmptyStart(generation);
+        } catch (PosixException error) {
+            counts.count("commits_failed");
+        }
+    }
+
+    private static LeaseLostException replaced() {
+        return new LeaseLostException("a newer process reads this lane: this one was replaced");
+    }
+
+    /** Whether a successor sealed the cursor that was just written. */
+    boolean isReplaced() {
+        return files.isSealed();
+    }
+
+    /** A request for another generation is about to be finished: what callers judge it by is kept. */
+    void keepFirst() {
+        if (isFirstKept || first == null) {
+            return;
+        }
+        try {
+            files.keepStart(first);
+            isFirstKept = true;
+        } catch (PosixException error) {
+            counts.count("commits_failed"); // its caller is told that it may have run
         }
     }
 
@@ -101,7 +171,7 @@ final class Commits {
     /** A failure is counted and tried again by the next scan: until then a crash redelivers. */
     private boolean write(Cursor cursor) {
         try {
-            files.writeCursor(cursor);
+            files.writeCursor(cursor.sealed(sealed));
             committedGeneration = cursor.segment().generation();
             dirty = 0;
             return true;

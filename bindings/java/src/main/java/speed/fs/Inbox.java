@@ -32,6 +32,7 @@ public final class Inbox {
     private final ReadBuffer buffer = new ReadBuffer();
     private Quarantine quarantine;
     private long lateNanos;
+    private boolean canSeal = true;
     private BiPredicate<String, Integer> isLive = (sender, ofGeneration) -> false;
     private long listedAt = UNSETTLED;
     /** The change that was seen last, and since when (monotonic). */
@@ -51,6 +52,11 @@ public final class Inbox {
         this.keyring = keyring;
         this.isEphemeral = isEphemeral;
         this.maxLanes = maxLanes;
+    }
+
+    /** The filesystem is remote: what one host seals another may not see in time. */
+    public void neverSeal() {
+        canSeal = false;
     }
 
     /** How old a listing may be that the filesystem gives. */
@@ -143,7 +149,7 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        Link link = new Link(root, sender, name, generation, keyring, isEphemeral);
+        Link link = new Link(root, sender, name, generation, keyring, isEphemeral, canSeal);
         return LaneReader.open(link, quarantine, buffer, ofGeneration -> isLive.test(sender, ofGeneration));
     }
 

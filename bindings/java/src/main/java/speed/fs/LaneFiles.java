@@ -1,8 +1,11 @@
 package speed.fs;
 
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import speed.errors.WireException;
 import speed.wire.Block;
 import speed.wire.Cursor;
@@ -10,6 +13,7 @@ import speed.wire.DeliveryCounts;
 import speed.wire.Fence;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
+import speed.wire.Limits;
 import speed.wire.Names;
 import speed.wire.SegmentId;
 import speed.wire.SlotId;
@@ -21,6 +25,9 @@ import speed.wire.SlotId;
  * again, and fails if another directory stands in its place by then.
  */
 final class LaneFiles {
+    private static final int OWNER_WRITES = 0200;
+    private static final int WRITE_BITS = 0222;
+    private static final int SEALED_BITS = 0440;
     /** A time so far ahead of the clock is no tick that goes on: the clock was set back. */
     private static final long CLOCK_BACK_NANOS = 20_000_000;
 
@@ -31,6 +38,8 @@ final class LaneFiles {
     private final Block cursorBytes = new Block(Cursor.MAX_BYTES);
     /** Null at rest. */
     private Directory opened;
+    /** Files of cursors of earlier generations. */
+    private final Set<Long> triedToSeal = new HashSet<>();
     private boolean hasCursor;
     private Keyring.Keys cursorKeys;
     private int cursorDescriptor = -1;
@@ -264,6 +273,92 @@ final class LaneFiles {
         }
         cursorBytes.bytes.put(0, data);
         Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
+    }
+
+    /**
+     * Takes the write bits of the cursors of earlier generations away, so that their processes begin nothing more. What
+     * cannot be sealed stays as it is, and shows as writable.
+     */
+    void sealCursorsBelow(int generation) {
+        for (int older : listing.cursors()) {
+            if (older < generation) {
+                seal(Names.cursorName(older));
+            }
+        }
+    }
+
+    private void seal(String name) {
+        try {
+            int file = directory().openRegular(name);
+            try {
+                FileStatus status = Posix.status(file);
+                triedToSeal.add(status.inode());
+                if (status.has(WRITE_BITS)) {
+                    Posix.changeMode(file, status.mode() & SEALED_BITS);
+                }
+            } finally {
+                Posix.close(file);
+            }
+        } catch (PosixException unsealed) {
+            // gone, or another member's of the group
+        }
+    }
+
+    /** Whether the cursor of a generation was published since the others were sealed, and is not read. */
+    boolean isUnread(int generation) throws PosixException {
+        try {
+            FileStatus status = directory().status(Names.cursorName(generation));
+            return status.has(WRITE_BITS) && !triedToSeal.contains(status.inode());
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
+    /** Whether a process of that generation may still commit to its cursor; false where there is none. */
+    boolean isWritable(int generation) throws PosixException {
+        try {
+            return directory().status(Names.cursorName(generation)).has(WRITE_BITS);
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
+    /** Whether a successor sealed the own cursor, which was just written: looked at by the same descriptor. */
+    boolean isSealed() {
+        try {
+            return cursorDescriptor >= 0 && !Posix.status(cursorDescriptor).has(OWNER_WRITES);
+        } catch (PosixException unseen) {
+            return true; // nobody knows: then nothing begins
+        }
+    }
+
+    /** Keeps the first cursor of a generation for callers; the oldest of too many goes. */
+    void keepStart(Cursor first) throws PosixException {
+        keepStart(first.receiverGeneration(), first.encode(mac));
+    }
+
+    /** The same of a generation that does not know what had begun before it: nothing decides. */
+    void keepEmptyStart(int generation) throws PosixException {
+        keepStart(generation, new byte[0]);
+    }
+
+    private void keepStart(int generation, byte[] data) throws PosixException {
+        Posix.close(directory().replace(Names.startName(generation), data));
+        listing.starts().stream().filter(older -> older < generation).sorted(Comparator.reverseOrder())
+                .skip(Limits.MAX_STARTS - 1L).forEach(older -> remove(Names.startName(older)));
+    }
+
+    /** The own cursor was removed: the next one is published anew. */
+    void forgetCursor() {
+        Posix.close(cursorDescriptor);
+        cursorDescriptor = -1;
+        hasCursor = false;
     }
 
     /** Whether the keys changed since the own cursor was written. */

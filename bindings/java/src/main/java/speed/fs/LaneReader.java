@@ -24,6 +24,7 @@ import speed.wire.NodeId;
 public final class LaneReader {
     private static final int SAMPLE_BYTES = 1 << 20;
     private static final long NOTHING = -1;
+    private static final int MOST_TRIES = 10;
 
     /** What a read brought, and whether more may wait. */
     public record Batch(List<Received> received, boolean more) {}
@@ -49,6 +50,8 @@ public final class LaneReader {
     /** Size of the segment when all that it held of an incomplete envelope was looked at. */
     private long lookedAt = NOTHING;
 
+    private final boolean hasTakenOver;
+
     private LaneReader(Link link, LaneFiles files, ReadBuffer buffer, IntPredicate isLive) throws PosixException {
         NodeId sender = NodeId.of(link.source());
         NodeId receiver = NodeId.of(link.target());
@@ -58,17 +61,18 @@ public final class LaneReader {
         counts = new LaneCounts();
         opener = new LinkOpener(link.keyring(), sender, receiver, link.isEphemeral() ? link.generation() : 0);
         decoder = new LaneDecoder(sender, receiver, this::open);
+        files.sealCursorsBelow(link.generation());
         Succession former = new Succession(files, counts, link);
         repeats = former.repeats();
         sequences = new LinkReceiver(former.cursor().lastSequence());
         progress = new Progress(former.start(), former.cursor().lastSequence());
-        commits = new Commits(files, counts, progress, link.generation());
+        commits = new Commits(files, counts, progress, link);
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
         redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
         slots = new SlotReader(link, files, counts, buffer, walk, progress, isLive);
         deliveries = new Deliveries(files, counts, link.generation(), former.cursor());
-        commits.takeOver(former.cursor());
+        hasTakenOver = commits.takeOver(former.cursor(), repeats.isListUncertain());
     }
 
     /**
@@ -82,7 +86,17 @@ public final class LaneReader {
         String path = Names.laneDirectory(link.root(), link.target(), link.source());
         LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
-            return new LaneReader(link, files, buffer, isLive);
+            LaneReader reader = new LaneReader(link, files, buffer, isLive);
+            for (int tries = 0; !reader.hasTakenOver && tries < MOST_TRIES; tries++) {
+                files.removeCursor(link.generation());
+                files.forgetCursor();
+                files.list();
+                reader = new LaneReader(link, files, buffer, isLive);
+            }
+            if (!reader.hasTakenOver) {
+                throw new PosixException(PosixException.EAGAIN, path + ": a predecessor goes on writing cursors");
+            }
+            return reader;
         } catch (PosixException | RuntimeException failure) {
             files.rest();
             throw failure;
@@ -339,6 +353,30 @@ public final class LaneReader {
     public void finish(Token token) {
         progress.finish(token);
         deliveries.finish(token.sequence);
+    }
+
+    /**
+     * Commits that a request begins, before its service is invoked: one of an idempotent service is listed as begun, and
+     * any other is done with that.
+     */
+    public Beginning begin(Token token, boolean isIdempotent) {
+        if (isIdempotent) {
+            progress.begin(token);
+        } else {
+            finish(token);
+        }
+        boolean written = commits.commit();
+        if (commits.isReplaced()) {
+            return Beginning.REPLACED;
+        }
+        return written ? Beginning.WRITTEN : Beginning.UNWRITTEN;
+    }
+
+    /** A request that is for another generation of this node is done: it never begins. */
+    public void finishForOther(Token token) {
+        commits.keepFirst();
+        finish(token);
+        commits.commit();
     }
 
     /** Writes down what is done, and frees the space behind it; false if it could not be written. */

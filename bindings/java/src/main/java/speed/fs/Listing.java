@@ -11,21 +11,22 @@ import speed.wire.SegmentId;
 import speed.wire.SlotId;
 
 /**
- * What lies in a lane directory: segments in order, slots, fences, cursors and deliveries with the newest first,
+ * What lies in a lane directory: segments in order, slots, fences, cursors, starts and deliveries with the newest first,
  * foreign names.
  */
-record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fences, List<Integer> cursors, List<Integer> deliveries,
-        List<String> foreign) {
+record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fences, List<Integer> cursors,
+        List<Integer> starts, List<Integer> deliveries, List<String> foreign) {
     private static final int MAX_FILES = 65536;
     private static final int TORN_READS = 3;
 
     static Listing of(Directory lane) throws PosixException {
         Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>(),
-                new ArrayList<>(), new ArrayList<>());
+                new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
         lane.names(MAX_FILES).forEach(file -> listing.sortIn(file.name()));
         listing.segments.sort(null);
         listing.fences.sort(Comparator.reverseOrder());
         listing.cursors.sort(Comparator.reverseOrder());
+        listing.starts.sort(Comparator.reverseOrder());
         listing.deliveries.sort(Comparator.reverseOrder());
         return listing;
     }
@@ -38,6 +39,8 @@ record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fence
             slots.add(Names.parseSlot(name));
         } else if (Names.parseCursor(name) > 0) {
             cursors.add(Names.parseCursor(name));
+        } else if (Names.parseStart(name) > 0) {
+            starts.add(Names.parseStart(name));
         } else if (Names.parseDeliveries(name) > 0) {
             deliveries.add(Names.parseDeliveries(name));
         } else if (Names.parseFence(name) > 0) {
@@ -67,9 +70,14 @@ record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fence
      * system failed: then it is neither missing nor damaged.
      */
     static Cursor readCursor(Directory lane, int generation, LaneMac mac) throws PosixException {
+        return readCursor(lane, Names.cursorName(generation), generation, mac);
+    }
+
+    /** The same of a file that holds a cursor of that generation. */
+    static Cursor readCursor(Directory lane, String name, int generation, LaneMac mac) throws PosixException {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {
             try {
-                Cursor cursor = Cursor.decode(lane.readSmall(Names.cursorName(generation), Cursor.MAX_BYTES), mac);
+                Cursor cursor = Cursor.decode(lane.readSmall(name, Cursor.MAX_BYTES), mac);
                 return cursor.receiverGeneration() == generation ? cursor : null;
             } catch (WireException torn) {
                 continue;

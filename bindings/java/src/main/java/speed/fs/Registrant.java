@@ -16,9 +16,10 @@ import speed.wire.Names;
  * @param heartbeat in ms
  * @param late ms after a change on another host within which it is seen here
  * @param ephemeral whether the name will not come back
+ * @param starting whether it does not serve yet
  */
 public record Registrant(Registry registry, String name, long lease, long heartbeat, long late,
-        List<String> fabrics, List<String> allow, boolean ephemeral) {
+        List<String> fabrics, List<String> allow, boolean ephemeral, boolean starting) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW, Entry.SLOTS);
@@ -55,7 +56,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
     private Registration publish(Won won) {
         long now = System.currentTimeMillis();
         Entry entry = new Entry(name, won.generation(), won.claimant().maker(), now, now, Posix.monotonicMs(), lease,
-                heartbeat, Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION, FEATURES, ephemeral);
+                heartbeat, starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION, FEATURES, ephemeral);
         Registration registration = new Registration(registry, entry, won.claimant());
         try {
             registration.publish();

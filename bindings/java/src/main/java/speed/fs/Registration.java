@@ -46,6 +46,11 @@ public final class Registration {
         checkClaim();
     }
 
+    /** A successor was seen at work: nothing is written any more, and the next heartbeat says so. */
+    public void replaced() {
+        lease.lose();
+    }
+
     /** Whether the lease ran out, noticed or not. */
     public boolean isOver() {
         return lease.mustStop(Posix.monotonicMs());
@@ -114,6 +119,11 @@ public final class Registration {
         } catch (PosixException error) {
             throw new StorageException("cannot update the entry of '" + entry.name() + "': " + error.getMessage(), 0);
         }
+    }
+
+    /** It serves from now on. */
+    public void ready() {
+        update(now -> now.isStarting() ? now.saying(Entry.ONLINE, now.allow(), now.subscriptions()) : now);
     }
 
     public void allow(List<String> grants) {

@@ -295,6 +295,18 @@ public final class Registry {
         return entry == null || ThisProcess.isGone(entry.process()) ? null : entry;
     }
 
+    /** Whether the process of a generation of a node is known to be gone, or left in order; it may be null. */
+    public boolean isOver(String name, int generation, Entry.Process process) {
+        if (process != null && ThisProcess.isGone(process)) {
+            return true;
+        }
+        try {
+            return Claim.isReleased(root, name, generation).orElse(false);
+        } catch (PosixException unseen) {
+            return false;
+        }
+    }
+
     /** Whether a node of a generation may still write: its entry is live, and its process there. */
     public boolean isWriting(String name, int generation) {
         Entry entry = surelyLive(name);

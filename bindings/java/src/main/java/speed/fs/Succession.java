@@ -38,7 +38,7 @@ final class Succession {
             counts.count("cursors_damaged");
             repeats.knowNothing();
         }
-        return new Cursor(link.generation(), firstSegment(link), 0, 0, List.of(), !repeats.suspectsAll());
+        return new Cursor(link.generation(), firstSegment(link), 0, 0, List.of(), !repeats.suspectsAll(), false);
     }
 
     /** Where a lane without a cursor begins: with the first life above what was forgotten. */

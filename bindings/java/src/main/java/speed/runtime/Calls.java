@@ -18,6 +18,7 @@ import speed.core.PendingCalls.Key;
 import speed.core.PendingCalls.Outcome;
 import speed.core.PendingCalls.RequestKey;
 import speed.core.PendingCalls.SequenceKey;
+import speed.core.Verdict;
 import speed.errors.CallException;
 import speed.errors.CallTimeoutException;
 import speed.errors.Execution;
@@ -31,8 +32,10 @@ import speed.errors.WireException;
 import speed.fs.Posix;
 import speed.fs.ThisProcess;
 import speed.wire.Control;
+import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Harmless;
+import speed.wire.SpcHead;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 
@@ -55,13 +58,18 @@ final class Calls {
     private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
 
     /** A response that was not decoded yet: whoever waits for it does that. */
-    private record Unread(String source, byte[] payload) {}
+    private record Unread(String source, byte[] payload, boolean isRepeated) {
+        Unread(String source, byte[] payload) {
+            this(source, payload, false);
+        }
+    }
 
     private final Context context;
     private final Links links;
     private final WorkerPool pool;
     private final Futures futures;
     private final Withdrawals withdrawals;
+    private final Settling settling;
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
     private final SomeLines lines = new SomeLines();
@@ -72,6 +80,7 @@ final class Calls {
         this.pool = pool;
         this.futures = futures;
         withdrawals = new Withdrawals(context, links);
+        settling = new Settling(context, (request, verdict) -> futures.add(() -> sendAgain(request, verdict)));
         prefix = Integer.toHexString(context.generation) + ".";
     }
 
@@ -82,7 +91,7 @@ final class Calls {
             String requestId = nextId();
             start(target, requestId, service, arguments, timeout, trace, waiter);
             return read(waiter.await(() -> {
-                withdrawals.add(target, requestId);
+                withdraw(target, requestId);
                 withdrawals.send(target);
             }), views);
         } catch (SpeedException failure) {
@@ -125,7 +134,7 @@ final class Calls {
         @Override
         public boolean cancel(boolean mayInterruptIfRunning) {
             if (!isDone() && context.pending.isOpen(new RequestKey(requestId))) {
-                withdrawals.add(target, requestId);
+                withdraw(target, requestId);
                 futures.add(() -> withdrawals.send(target));
             }
             return isCancelled();
@@ -141,25 +150,90 @@ final class Calls {
         }
     }
 
+    private void withdraw(String target, String requestId) {
+        if (context.pending.get(new RequestKey(requestId)) instanceof RequestCall request) {
+            request.withdraw();
+        }
+        withdrawals.add(target, requestId);
+    }
+
     private void start(String target, String requestId, String service, Map<String, Object> arguments,
             Duration timeout, String trace, Consumer<Outcome> completion) {
         try {
-            OutgoingLink link = links.granted(target);
-            long milliseconds = timeout.toMillis();
-            byte[] payload = new SpcRequest(requestId, service, arguments, context.name(),
-                    System.currentTimeMillis() + milliseconds, ThisProcess.bootId(), Posix.bootMs() + milliseconds,
-                    Trace.orCurrent(trace)).encode();
             long deadline = System.nanoTime() + timeout.toNanos();
-            Call call = new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion);
+            OutgoingLink link = links.serving(target, deadline);
+            OutgoingLink.Life life = link.life(); // before it is written: by then another may be there
+            long milliseconds = Math.max(0, (deadline - System.nanoTime()) / 1_000_000);
+            byte[] payload = new SpcRequest(requestId, service, arguments, context.name(), life.generation(),
+                    System.currentTimeMillis() + milliseconds, ThisProcess.bootId(), Posix.bootMs() + milliseconds,
+                    Trace.orCurrent(trace), false).encode();
+            RequestCall[] itself = new RequestCall[1];
+            RequestCall call = new RequestCall(requestId, deadline, GRACE_NANOS, target, outcome -> {
+                settling.release(itself[0]);
+                completion.accept(itself[0].isRepeated() ? ofRepetition(outcome) : outcome);
+            });
+            itself[0] = call;
+            settling.keep(call, payload);
             track(call);
-            int life = link.generation(); // before it is written: by then another may be there
-            sendTracked(link, Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
-            call.isHadBy(life);
+            try {
+                write(call, link, life, payload);
+            } catch (RuntimeException | Error failure) {
+                forget(call.key());
+                settling.release(call);
+                throw failure;
+            }
         } catch (SpeedException failure) {
             if (failure.execution() == null) {
                 failure.about(Execution.NOT_BEGUN);
             }
             throw failure;
+        }
+    }
+
+    /** What ends the repetition of a call does not say that it never began. */
+    private static Outcome ofRepetition(Outcome outcome) {
+        if (outcome.result() instanceof Unread unread) {
+            return Outcome.of(new Unread(unread.source, unread.payload, true));
+        }
+        if (outcome.error() != null && outcome.error().execution() == Execution.NOT_BEGUN) {
+            outcome.error().about(Execution.MAY_HAVE_RUN);
+        }
+        return outcome;
+    }
+
+    /** Writes a request, perhaps again; a worker's place is given to others while it waits for room. */
+    private void write(RequestCall call, OutgoingLink link, OutgoingLink.Life life, byte[] payload) {
+        Load load = Load.of(EnvelopeType.SPC_REQUEST, 0, payload, call.programDeadline);
+        boolean isCut = link.isCut(load);
+        call.writing().forEach(earlier -> forget(new SequenceKey(call.target(), earlier)));
+        pool.blocking(() -> link.send(load, sequence -> {
+            call.writing(sequence);
+            if (isCut) {
+                trackSegment(link, load, call.requestId, sequence);
+            }
+        }));
+        call.written(life.generation(), life.process(), link.parityOf(load));
+    }
+
+    /** The server that a call was written to is gone, and did not begin it, or it may run twice: its successor gets it. */
+    private void sendAgain(RequestCall call, Verdict verdict) {
+        byte[] kept = call.kept();
+        if (kept == null) {
+            return; // it ended meanwhile
+        }
+        try {
+            OutgoingLink link = links.serving(call.target(), call.programDeadline);
+            OutgoingLink.Life life = link.life();
+            byte[] payload = SpcHead.readdressed(kept, life.generation(), verdict == Verdict.REPEATABLE);
+            if (context.pending.isOpen(call.key())) {
+                context.stats.count("calls_sent_again");
+                if (verdict == Verdict.REPEATABLE) {
+                    call.repeat();
+                }
+                write(call, link, life, payload);
+            }
+        } catch (SpeedException failure) {
+            settling.fail(call, failure.execution() == Execution.MAY_HAVE_RUN ? Verdict.MAY_HAVE_RUN : verdict);
         }
     }
 
@@ -174,7 +248,11 @@ final class Calls {
             if (response.isSuccess()) {
                 return response.result();
             }
-            throw error(unread.source, response.errorCode(), response.errorMessage(), response.details());
+            SpeedException error = error(unread.source, response.errorCode(), response.errorMessage(), response.details());
+            if (unread.isRepeated && error.execution() == Execution.NOT_BEGUN) {
+                error.about(Execution.MAY_HAVE_RUN);
+            }
+            throw error;
         } catch (SpeedException failure) {
             if (failure.execution() == null) {
                 failure.about(Execution.MAY_HAVE_RUN);
@@ -201,7 +279,8 @@ final class Calls {
     /** On a link with a segment size an ERROR under any of the request's sequences ends the call. */
     private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
-            if (!(outcome.error() instanceof NotAcknowledgedException)) {
+            // that the node left, its request is told by what the lane says
+            if (!(outcome.error() instanceof NotAcknowledgedException || outcome.error() instanceof NodeLeftException)) {
                 context.pending.complete(new RequestKey(requestId), link.target, outcome);
             }
         }));
@@ -220,15 +299,9 @@ final class Calls {
         }
     }
 
-    /** Asks a DISCOVERY question without waiting, not for room either; the completion runs once, unless this throws. */
-    void askAtOnce(String target, Map<String, Object> question, Duration timeout, Consumer<Outcome> completion) {
-        beginToAsk(target, question, System.nanoTime() + timeout.toNanos(), completion,
-                (asked, deadline) -> Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(asked)));
-    }
-
     private void beginToAsk(String target, Map<String, Object> question, long deadline, Consumer<Outcome> completion,
             BiFunction<byte[], Long, Load> load) {
-        OutgoingLink link = links.granted(target);
+        OutgoingLink link = links.granted(target, deadline);
         String requestId = nextId();
         Map<String, Object> body = new LinkedHashMap<>(question);
         body.put("requestId", requestId);
@@ -248,8 +321,8 @@ final class Calls {
 
     /** Sends a message and waits for its acknowledgement; one that is cut is acknowledged once. */
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
-        OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
+        OutgoingLink link = links.granted(target, deadline);
         List<SequenceKey> tracked = new ArrayList<>(1);
         try (OneAnswer answer = oneAnswer()) {
             Load load =
@@ -354,8 +427,9 @@ final class Calls {
                 : "; it may have run: look before you repeat it";
     }
 
-    /** Fails what is over its deadline. */
+    /** Fails what is over its deadline, and looks after calls whose server is gone. */
     void expire(long now) {
+        settling.look(now);
         for (Call call : context.pending.expire(now)) {
             call.completion().accept(Outcome.failed(call.key() instanceof SequenceKey
                     ? new NotAcknowledgedException(
@@ -366,9 +440,32 @@ final class Calls {
         }
     }
 
-    /** Ends those of some calls to a node that is gone that still wait. */
-    void nodeLeft(String name, List<Call> some) {
-        context.pending.fail(some, () -> new NodeLeftException("'" + name
-                + "' left or died before it answered; what it was asked may have run: look before you repeat it"));
+    /**
+     * Settles some calls to a node that is gone or was replaced, whose answers are read to the end.
+     *
+     * @param live its entry; null if it is gone: then questions and acknowledgements end as well
+     */
+    void settle(String name, List<Call> some, Entry live) {
+        settling.settle(some, live);
+        if (live == null) {
+            List<Call> others = some.stream().filter(call -> !(call instanceof RequestCall)).toList();
+            context.pending.fail(others, () -> new NodeLeftException("'" + name
+                    + "' left or died before it answered; what it was sent may be handled when it is back"));
+        }
+    }
+
+    /** A leave notice came from a generation of a node: it begins nothing more. */
+    void leftInOrder(String name, int generation) {
+        settling.leftInOrder(name, generation);
+    }
+
+    /** Whether some call was written to an earlier generation of a node. */
+    boolean hasOlder(String name, int generation) {
+        return settling.hasOlder(name, generation);
+    }
+
+    /** Monotonic time at which {@link #expire} has to look after calls whose server is gone. */
+    long nextSettling() {
+        return settling.nextLook();
     }
 }

@@ -4,6 +4,7 @@ import java.util.List;
 import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SpeedException;
+import speed.fs.Beginning;
 import speed.fs.DeadLetters;
 import speed.fs.Received;
 import speed.segment.Source;
@@ -133,6 +134,16 @@ final class DeadLetterBox {
         @Override
         public int begin(Token token) {
             return ++begun;
+        }
+
+        @Override
+        public Beginning begin(Token token, boolean isIdempotent) {
+            throw new IllegalStateException("a dead letter is no request");
+        }
+
+        @Override
+        public void finishForOther(Token token) {
+            throw new IllegalStateException("a dead letter is no request");
         }
     }
 }

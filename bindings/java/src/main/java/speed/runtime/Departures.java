@@ -10,26 +10,24 @@ import speed.core.PendingCalls;
 import speed.core.PendingCalls.Call;
 
 /**
- * Nodes that left, until those who wait for them are told. Thread-safe; {@link #tell} is for one thread at a time.
+ * Nodes that left or were replaced, until those who wait for them are told. Thread-safe; {@link #tell} is for one thread
+ * at a time.
  *
  * <p>Told are those who waited when the node was found gone. Who begins to wait later may wait for a successor, which
- * can publish its entry at any time, also between the look at the entry and the telling.
+ * can publish its entry at any time.
  */
 final class Departures {
     private final PendingCalls pending;
-    private final Predicate<String> isGone;
     private final BiConsumer<String, List<Call>> tell;
     private final Map<String, List<Call>> gone = new ConcurrentHashMap<>();
 
     /**
      * Departures of a node's peers.
      *
-     * @param isGone whether no live node has a name now
-     * @param tell ends the given calls to a node, and what it asked here
+     * @param tell settles the given calls to a node, and ends what it asked here if it is gone
      */
-    Departures(PendingCalls pending, Predicate<String> isGone, BiConsumer<String, List<Call>> tell) {
+    Departures(PendingCalls pending, BiConsumer<String, List<Call>> tell) {
         this.pending = pending;
-        this.isGone = isGone;
         this.tell = tell;
     }
 
@@ -41,7 +39,7 @@ final class Departures {
     }
 
     /**
-     * Tells those who wait, where the entry still says that the node is gone: a successor answers what waits.
+     * Tells those who wait, once all that the node answered is read.
      *
      * @param isScanned whether no scan is being asked for
      * @param isRead whether the lane of a node was read to its end
@@ -52,7 +50,7 @@ final class Departures {
             return;
         }
         found.forEach((name, waiting) -> {
-            if (isRead.test(name) && gone.remove(name, waiting) && isGone.test(name)) {
+            if (isRead.test(name) && gone.remove(name, waiting)) {
                 tell.accept(name, waiting);
             }
         });

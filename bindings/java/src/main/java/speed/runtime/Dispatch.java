@@ -8,9 +8,11 @@ import speed.core.PendingCalls;
 import speed.core.Scheduler;
 import speed.fs.Received;
 import speed.wire.Control;
+import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Header;
 import speed.wire.Limits;
+import speed.wire.SpcResponse;
 
 /**
  * From an opened envelope to the part that handles it: one switch over the eight types. Runs under the
@@ -65,7 +67,13 @@ final class Dispatch {
         switch (received.header().type()) {
             case MESSAGE, EVENT -> message(lane, received);
             case SPC_REQUEST -> serving.accept(lane, received);
-            case SPC_RESPONSE -> calls.answered(lane.source(), payload);
+            case SPC_RESPONSE -> {
+                if (SpcResponse.saysReplaced(payload)) {
+                    left.accept(lane.source()); // its calls are settled once all that it answered is read
+                } else {
+                    calls.answered(lane.source(), payload);
+                }
+            }
             case ACK -> calls.acknowledged(lane.source(), Control.sequence(Control.decode(payload)));
             case ERROR -> calls.refused(lane.source(), Control.decode(payload));
             case HEARTBEAT -> heartbeat(lane.source(), received);
@@ -76,8 +84,12 @@ final class Dispatch {
 
     /** Discarded; only a request is told, since its caller waits. */
     private void refuseUnauthorised(Lane lane, Received received) {
+        boolean isRequest = received.header().type() == EnvelopeType.SPC_REQUEST;
+        if (isRequest && !received.header().has(EnvelopeType.SEGMENT) && serving.refusedForAnother(lane, received)) {
+            return;
+        }
         context.stats.count("unauthorised");
-        if (received.header().type() == EnvelopeType.SPC_REQUEST) {
+        if (isRequest) {
             lane.finish(List.of(received.token())); // before its caller is told that it was not begun
             serving.refuse(lane, received);
         } else {
@@ -119,15 +131,13 @@ final class Dispatch {
         Map<Object, Object> body = Control.decode(received.payload());
         String operation = String.valueOf(body.get("op"));
         switch (operation) {
-            case "LEAVE" -> left.accept(source);
+            case "LEAVE" -> {
+                calls.leftInOrder(source, received.header().generation());
+                left.accept(source);
+            }
             case "WITHDRAW" -> {
                 List<String> ids = Control.requestIds(body);
                 afterRequests(source, () -> serving.withdraw(source, ids));
-            }
-            case "REQUESTS" -> {
-                List<String> ids = Control.requestIds(body);
-                afterRequests(source, () -> answer(source, received.header(), operation, body.get("requestId"),
-                        Map.of("requestIds", serving.among(source, ids))));
             }
             default -> answer(source, received.header(), operation, body.get("requestId"),
                     introspection.answer(operation, source));
@@ -209,10 +219,13 @@ final class Dispatch {
         }
     }
 
-    /** A node was looked at and is gone: ends its requests, and those of the calls to it that are given. */
-    void nodeDied(String name, List<PendingCalls.Call> waiting) {
-        serving.forget(name); // at once: what a successor asks comes after the look
-        calls.nodeLeft(name, waiting);
+    /** A node is gone or was replaced, and all that it sent is read: settles those of the calls to it that are given. */
+    void settle(String name, List<PendingCalls.Call> waiting) {
+        Entry live = context.registry.surelyLive(name);
+        if (live == null) {
+            serving.forget(name); // at once: what a successor asks comes after the look
+        }
+        calls.settle(name, waiting, live);
     }
 
     void expire(long now) {
@@ -230,6 +243,7 @@ final class Dispatch {
     /** Monotonic time of the next thing that {@link #expire} has to do. */
     long nextDeadline() {
         long deadline = Math.min(context.pending.nextDeadline(), parts.pool().nextTime());
+        deadline = Math.min(deadline, calls.nextSettling());
         return Math.min(deadline, parts.futures().look(System.nanoTime()));
     }
 }

@@ -2,7 +2,9 @@ package speed.runtime;
 
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import speed.core.Token;
+import speed.fs.Beginning;
 import speed.fs.Inbox;
 import speed.fs.LaneReader;
 import speed.fs.PosixException;
@@ -70,21 +72,41 @@ final class InboundLane implements Lane {
 
     @Override
     public boolean finish(List<Token> tokens) {
+        return changing(false, () -> {
+            tokens.forEach(reader::finish);
+            return reader.commit();
+        });
+    }
+
+    @Override
+    public Beginning begin(Token token, boolean isIdempotent) {
+        return changing(Beginning.UNWRITTEN, () -> reader.begin(token, isIdempotent));
+    }
+
+    @Override
+    public void finishForOther(Token token) {
+        changing(false, () -> {
+            reader.finishForOther(token);
+            return true;
+        });
+    }
+
+    /** What finishes something may let a paused lane go on; a closed one has nothing to change. */
+    private <T> T changing(T whenClosed, Supplier<T> change) {
         boolean resumes;
-        boolean written;
+        T result;
         synchronized (this) {
             if (closed) {
-                return false;
+                return whenClosed;
             }
-            tokens.forEach(reader::finish);
-            written = reader.commit();
+            result = change.get();
             stayAtRest();
             resumes = paused && !reader.isFull();
         }
         if (resumes) {
             resume.accept(id);
         }
-        return written;
+        return result;
     }
 
     @Override

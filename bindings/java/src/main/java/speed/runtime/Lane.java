@@ -2,6 +2,7 @@ package speed.runtime;
 
 import java.util.List;
 import speed.core.Token;
+import speed.fs.Beginning;
 
 /** Where an envelope came from, and how it is finished. */
 interface Lane {
@@ -10,6 +11,12 @@ interface Lane {
 
     /** Commits that these envelopes are done; false if that could not be written. */
     boolean finish(List<Token> tokens);
+
+    /** Commits that a request begins; one of an idempotent service is finished later. */
+    Beginning begin(Token token, boolean isIdempotent);
+
+    /** A request that is for another generation of this node is done: it never begins. */
+    void finishForOther(Token token);
 
     /** A refused envelope is done; it is committed with the next ones. */
     void drop(Token token);

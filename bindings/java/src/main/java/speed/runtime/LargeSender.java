@@ -36,7 +36,7 @@ final class LargeSender {
     /** Sends one payload; each segment waits for room as long as the timeout. */
     void send(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
-        OutgoingLink link = links.granted(target);
+        OutgoingLink link = links.granted(target, System.nanoTime() + options.timeout().toNanos());
         for (Segment segment : segments(link, source)) {
             Load load = load(type, 0, segment, options);
             pool.blocking(() -> link.send(load));
@@ -47,7 +47,7 @@ final class LargeSender {
     /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on. */
     void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
-        OutgoingLink link = links.granted(target);
+        OutgoingLink link = links.granted(target, System.nanoTime() + options.timeout().toNanos());
         List<SequenceKey> tracked = new ArrayList<>();
         try (OneAnswer answer = calls.oneAnswer()) {
             LongConsumer track = sequence -> {

@@ -11,7 +11,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.core.Awake;
 import speed.errors.AccessDeniedException;
+import speed.errors.Execution;
 import speed.errors.NodeLeftException;
+import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
 import speed.segment.Splitter;
 import speed.wire.Entry;
@@ -19,6 +21,8 @@ import speed.wire.Names;
 
 /** All outgoing links of a node, made on first use. Thread-safe. */
 final class Links {
+    private static final long START_LOOK_NANOS = 20_000_000;
+
     private final Context context;
     private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
     /** Links that hold files open; its monitor guards it. */
@@ -34,6 +38,38 @@ final class Links {
 
     void onOpen(Consumer<OutgoingLink> notice) {
         opened = notice;
+    }
+
+    /**
+     * The link to a live node that serves this one, for calls: one that is starting is waited for, at most until the deadline.
+     */
+    OutgoingLink serving(String target, long deadlineNanos) {
+        return awaited(target, deadlineNanos, true);
+    }
+
+    /** The link to a live node that allows this one; while it starts, its grant is waited for until the deadline. */
+    OutgoingLink granted(String target, long deadlineNanos) {
+        return awaited(target, deadlineNanos, false);
+    }
+
+    private OutgoingLink awaited(String target, long deadlineNanos, boolean serves) {
+        while (isStarting(target, serves)) {
+            if (System.nanoTime() >= deadlineNanos || context.awaitStop(START_LOOK_NANOS)) {
+                context.checkOpen();
+                NodeStartingException error = new NodeStartingException("'" + target
+                        + "' is starting and does not serve yet; nothing was written: allow it more time, or call again");
+                error.about(Execution.NOT_BEGUN);
+                throw error;
+            }
+        }
+        return granted(target);
+    }
+
+    /** Whether a node does not serve yet: what it does not grant while it starts is not final. */
+    private boolean isStarting(String target, boolean serves) {
+        Entry recent = context.registry.granting(target, context.name());
+        Entry entry = recent != null ? recent : context.registry.live(target);
+        return entry != null && entry.isStarting() && (serves || !entry.grants(context.name()));
     }
 
     /** The link to a live node that allows this one; nothing is written before this returns. */

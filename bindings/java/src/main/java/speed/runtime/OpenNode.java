@@ -212,7 +212,7 @@ final class OpenNode implements Node {
         long deadline = System.nanoTime() + timeout.toNanos();
         while (true) {
             Entry entry = runtime.context().registry.live(target);
-            if (entry != null && !entry.isLeaving() && entry.grants(name())) {
+            if (entry != null && !entry.isLeaving() && !entry.isStarting() && entry.grants(name())) {
                 return info(entry);
             }
             if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
@@ -220,7 +220,7 @@ final class OpenNode implements Node {
                 runtime.context().registry.checkThere();
                 runtime.context().registry.checkReadable(target);
                 String why = entry == null ? "is not live"
-                        : entry.isLeaving() ? "is leaving" : "does not allow '" + name() + "'";
+                        : entry.isLeaving() ? "is leaving" : entry.isStarting() ? "is starting" : "does not allow '" + name() + "'";
                 throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
             }
         }
@@ -282,6 +282,12 @@ final class OpenNode implements Node {
     }
 
     // --- life ---
+
+    @Override
+    public void ready() {
+        checkOpen();
+        runtime.context().registration.ready();
+    }
 
     @Override
     public boolean isClosed() {

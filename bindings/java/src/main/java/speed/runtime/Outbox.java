@@ -119,7 +119,7 @@ final class Outbox {
         } else {
             long deadline = System.nanoTime() + options.timeout().toNanos();
             Load load = Load.of(EnvelopeType.MESSAGE, 0, message, deadline);
-            pool.blocking(() -> links.granted(target).send(load));
+            pool.blocking(() -> links.granted(target, deadline).send(load));
         }
         options.progress().written(message.length, message.length);
     }
@@ -195,7 +195,7 @@ final class Outbox {
                 return;
             }
             Load load = new Load(EnvelopeType.MESSAGE, 0, messages, deadline);
-            pool.blocking(() -> links.granted(target).send(load));
+            pool.blocking(() -> links.granted(target, deadline).send(load));
         }
 
         void send() {

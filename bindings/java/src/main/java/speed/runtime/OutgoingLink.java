@@ -41,6 +41,9 @@ final class OutgoingLink {
     private static final long LONGEST_PAUSE_NANOS = 50_000_000;
     private static final SecureRandom RANDOM = new SecureRandom();
 
+    /** A life of the target; its process is null where no entry told it. */
+    record Life(int generation, Entry.Process process) {}
+
     final String target;
     final Ringer ringer;
     private final Context context;
@@ -56,7 +59,7 @@ final class OutgoingLink {
     private final Consumer<OutgoingLink> used;
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
-    private volatile int targetGeneration;
+    private volatile Life life = new Life(0, null);
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size; null on others. */
@@ -121,6 +124,12 @@ final class OutgoingLink {
     /** Whether a load goes in segments. */
     boolean isCut(Load load) {
         return cutting(load) != null;
+    }
+
+    /** How many of the segments of a load are parity. */
+    int parityOf(Load load) {
+        Splitter cutting = cutting(load);
+        return cutting == null ? 0 : cutting.shape(load.payloads().get(0).length).parityCount();
     }
 
     /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same. */
@@ -339,13 +348,14 @@ final class OutgoingLink {
     void meets(int generation) {
         lock.lock();
         try {
-            if (generation > targetGeneration) {
+            if (generation > life.generation) {
                 Entry entry = context.registry.live(target);
-                int life = entry != null && entry.ephemeral() ? entry.generation() : 0;
+                int ephemeral = entry != null && entry.ephemeral() ? entry.generation() : 0;
                 envelopes.useSlots(!context.polling && entry != null && entry.has(Entry.SLOTS));
-                isOfOneLife = targetGeneration == 0 && life != 0;
-                targetGeneration = generation;
-                sealer.sealFor(life);
+                isOfOneLife = life.generation == 0 && ephemeral != 0;
+                boolean isItself = entry != null && entry.generation() == generation;
+                life = new Life(generation, isItself ? entry.process() : null);
+                sealer.sealFor(ephemeral);
                 rests = true;
                 release();
             }
@@ -356,7 +366,12 @@ final class OutgoingLink {
 
     /** The newest generation of the target that it was for. */
     int generation() {
-        return targetGeneration;
+        return life.generation;
+    }
+
+    /** The newest life of the target that it was for. */
+    Life life() {
+        return life;
     }
 
     boolean isOfOneLife() {

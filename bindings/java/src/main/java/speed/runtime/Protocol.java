@@ -61,7 +61,7 @@ final class Protocol {
         this.inbox = inbox;
         this.dispatch = dispatch;
         lanes = new InboundLanes(context, inbox, dispatch::mayRead, this::resume, context.mostLanes());
-        departures = new Departures(context.pending, context.registry::isGone, dispatch::nodeDied);
+        departures = new Departures(context.pending, dispatch::settle);
         waker = bell == null ? null : new Waker(bell);
     }
 

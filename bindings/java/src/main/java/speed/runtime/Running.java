@@ -28,8 +28,8 @@ final class Running implements Job {
 
     final SpcHead head;
     final byte[] payload;
-    /** Whether an earlier process may have run it, if its service may run twice. */
-    final boolean redelivered;
+    /** When it was written; Unix ms. */
+    final long writtenMs;
     /** Whether nobody can tell if it was begun before. */
     final boolean uncertain;
     /** Monotonic. */
@@ -48,7 +48,7 @@ final class Running implements Job {
         this.head = head;
         this.deadline = deadline;
         payload = received.payload();
-        redelivered = received.redelivered();
+        writtenMs = received.header().timestampMs();
         uncertain = received.uncertain();
         place = new Place(lane, received.token());
     }

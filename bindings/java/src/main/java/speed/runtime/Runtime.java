@@ -50,11 +50,14 @@ final class Runtime {
         private Inbox inbox;
         private Bell bell;
 
-        void prepare(Options options, Registry registry, boolean polling, double lateSeconds, Won won) {
+        void prepare(Options options, Registry registry, boolean polling, Filesystem filesystem, Won won) {
             try {
                 inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
                         options.ephemeral());
-                inbox.late(lateSeconds);
+                inbox.late(filesystem.lateSeconds());
+                if (filesystem.isRemote()) {
+                    inbox.neverSeal();
+                }
                 inbox.judgeSenders(registry::isWriting);
                 inbox.prepare();
                 if (won.former() > 0) {
@@ -118,9 +121,10 @@ final class Runtime {
             context.checkOpen();
             isRunning = true;
         }
-        Successors successors = new Successors(context, parts.calls());
         registrar.notice(parts.serving()::callers, this::left, (name, generation) -> {
-            successors.ask(name, generation);
+            if (parts.calls().hasOlder(name, generation)) {
+                protocol.nodeLeft(name);
+            }
             parts.serving().forget(name, generation);
         });
         reader.start();
@@ -142,11 +146,11 @@ final class Runtime {
         Prepared prepared = new Prepared();
         Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
                 options.heartbeat().toMillis(), (long) (filesystem.lateSeconds() * 1000), options.fabrics(),
-                policy.allowed(), options.ephemeral());
+                policy.allowed(), options.ephemeral(), options.starting());
         Registration registration = null;
         Context context = null;
         try {
-            registration = registrant.register(won -> prepared.prepare(options, registry, polling, filesystem.lateSeconds(), won));
+            registration = registrant.register(won -> prepared.prepare(options, registry, polling, filesystem, won));
             context = new Context(options, keys, registry, registration, policy, polling);
             return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {

@@ -8,6 +8,7 @@ import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
+import speed.fs.Beginning;
 import speed.fs.Received;
 import speed.fs.StoredShards;
 import speed.segment.Keccak;
@@ -97,6 +98,21 @@ final class Segments {
         @Override
         public int begin(Token token) {
             return lane.begin(token);
+        }
+
+        @Override
+        public Beginning begin(Token token, boolean isIdempotent) {
+            Beginning beginning = lane.begin(token, isIdempotent);
+            if (beginning == Beginning.WRITTEN && !isIdempotent) {
+                held.complete(key);
+            }
+            return beginning;
+        }
+
+        @Override
+        public void finishForOther(Token token) {
+            lane.finishForOther(token);
+            held.complete(key);
         }
 
         @Override

@@ -13,6 +13,7 @@ import speed.core.Token;
 import speed.core.Work;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
+import speed.fs.Beginning;
 import speed.fs.Posix;
 import speed.fs.Received;
 import speed.fs.ThisProcess;
@@ -27,6 +28,8 @@ import speed.wire.SpcResponse;
 final class Serving {
     private static final Log LOG = new Log("speed.spc");
     private static final int LARGE_BYTES = 1 << 20;
+    /** A request that waited longer begins only after a look at its caller. */
+    private static final long LOOK_MS = 100;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
 
     /** The services that this node offers. */
@@ -56,6 +59,10 @@ final class Serving {
             reject(lane, received, "INVALID_ARGUMENTS", broken.getMessage());
             throw broken;
         }
+        if (isForAnother(head)) {
+            replaced(lane, received, head);
+            return;
+        }
         Running accepted = new Running(this::serve, lane, received, head, deadline(head));
         Scheduler.Admitted<Job> admitted =
                 pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
@@ -63,6 +70,34 @@ final class Serving {
             case WAITING -> { }
             case DUPLICATE -> repeated((Running) admitted.work().item, lane, received.token());
             case LEAVING -> answer(accepted, leaving());
+        }
+    }
+
+    private boolean isForAnother(SpcHead head) {
+        return head.generation() != context.generation;
+    }
+
+    /** Answers a request that is for another generation of this node, whatever is granted; false for any other. */
+    boolean refusedForAnother(Lane lane, Received received) {
+        try {
+            SpcHead head = SpcHead.decode(received.payload());
+            if (isForAnother(head)) {
+                replaced(lane, received, head);
+                return true;
+            }
+        } catch (WireException broken) {
+            // refused like any other
+        }
+        return false;
+    }
+
+    /** It never begins; its caller, if it is still there, finds out whether it began before. */
+    private void replaced(Lane lane, Received received, SpcHead head) {
+        context.stats.count("requests_for_another_generation");
+        lane.finishForOther(received.token());
+        if (context.registry.live(lane.source()) != null) {
+            reject(lane, received, "REPLACED", "the request is for generation " + head.generation() + " of '"
+                    + context.name() + "', this is " + context.generation);
         }
     }
 
@@ -142,11 +177,6 @@ final class Serving {
         }
     }
 
-    /** Those of some requests of a caller that wait or run. */
-    List<String> among(String source, List<String> requestIds) {
-        return requestIds.stream().filter(one -> pool.has(source, one)).toList();
-    }
-
     /** Those who wait here for answers. */
     List<String> callers() {
         return pool.callers();
@@ -195,6 +225,11 @@ final class Serving {
             expireWaiting(accepted);
             return;
         }
+        if (hasWaited(accepted) && context.registry.isGone(accepted.source())) {
+            forget(accepted.source()); // this one is taken already
+            leave(accepted);
+            return;
+        }
         SpcHead head = accepted.head;
         ServiceTable.Found found = services.find(head.service(), accepted.source());
         if (found.refusal() != null) {
@@ -215,7 +250,7 @@ final class Serving {
             answer(accepted, Response.error("INVALID_ARGUMENTS", broken.getMessage()));
             return;
         }
-        if (!found.options().idempotent() && !commit(accepted)) {
+        if (!commit(accepted, found.options().idempotent())) {
             return;
         }
         if (!accepted.begin()) {
@@ -226,34 +261,55 @@ final class Serving {
         run(accepted, found, arguments);
     }
 
+    /** Whether so much time passed since it was written that its caller may have ended. */
+    private static boolean hasWaited(Running accepted) {
+        return System.currentTimeMillis() - accepted.writtenMs > LOOK_MS;
+    }
+
+    /** Nobody is there to be answered. */
+    private void leave(Running accepted) {
+        accepted.withdraw();
+        if (accepted.answer() != null) {
+            context.stats.count("requests_forgotten");
+            accepted.commit();
+        }
+    }
+
     /** Commits a request before it begins, so that it runs at most once; false if it must not begin. */
-    private boolean commit(Running accepted) {
-        if (accepted.uncertain) {
+    private boolean commit(Running accepted, boolean isIdempotent) {
+        if (!isIdempotent && (accepted.uncertain || accepted.head.repeated())) {
             answer(accepted, Response.error("INTERNAL_ERROR", "'" + accepted.head.service()
                     + "' may have run before its node was interrupted", Map.of("phase", "running")));
             return false;
         }
         Running.Place place = accepted.place();
-        boolean written = place.lane().finish(List.of(place.token()));
-        while (!written && place.lane().isClosed() && !accepted.cancellation.isCancelled()) {
+        Beginning written = place.lane().begin(place.token(), isIdempotent);
+        while (written == Beginning.UNWRITTEN && place.lane().isClosed() && !accepted.cancellation.isCancelled()) {
             Running.Place failed = place;
             place = pool.blocking(() -> accepted.awaitAnother(failed)); // its lane is opened again
-            written = place.lane().finish(List.of(place.token()));
+            written = place.lane().begin(place.token(), isIdempotent);
         }
-        if (written) {
-            accepted.committed();
-            return true;
+        switch (written) {
+            case WRITTEN -> {
+                if (!isIdempotent) {
+                    accepted.committed();
+                }
+            }
+            case UNWRITTEN -> answer(accepted, Response.error("INTERNAL_ERROR", "that '" + accepted.head.service()
+                    + "' begins could not be written, so it did not run; a later look may not tell", Map.of("phase", "running")));
+            case REPLACED -> {
+                accepted.answer(); // nobody answers it here any more
+                context.registration.replaced();
+            }
         }
-        answer(accepted, Response.error("INTERNAL_ERROR", "that '" + accepted.head.service()
-                + "' begins could not be written: it may run when that node starts again", Map.of("phase", "running")));
-        return false;
+        return written == Beginning.WRITTEN;
     }
 
     private void run(Running accepted, ServiceTable.Found found, Map<String, Object> arguments) {
         SpcHead head = accepted.head;
         Request request = new Request(head.service(), arguments, accepted.source(),
                 accepted.source() + "/" + head.requestId(), head.deadlineMs(), head.traceparent(),
-                found.options().idempotent() && accepted.redelivered, accepted.cancellation);
+                head.repeated(), accepted.cancellation);
         long began = System.nanoTime();
         Response[] response = new Response[1];
         Trace.under(head.traceparent(), () -> response[0] = ServiceTable.invoke(found.service(), request,

@@ -141,10 +141,10 @@ public final class Vectors {
         List<Cursor.Unfinished> unfinished = ((List<?>) stated.get("unfinished")).stream()
                 .map(item -> (Map<?, ?>) item)
                 .map(item -> new Cursor.Unfinished(sequence(item, "sequence"), segment(item, "generation"),
-                        number(item, "offset"))).toList();
+                        number(item, "offset"), (Boolean) item.get("begun"))).toList();
         return new Cursor((int) number(stated, "receiver_generation"), segment(stated, "sender_generation"),
                 number(stated, "offset"), sequence(stated, "last_sequence"), unfinished,
-                (Boolean) stated.get("clean")).encode(Decoding.MAC);
+                (Boolean) stated.get("clean"), (Boolean) stated.get("sealed")).encode(Decoding.MAC);
     }
 
     private static byte[] fence(Map<?, ?> one) {
@@ -170,9 +170,11 @@ public final class Vectors {
     @SuppressWarnings("unchecked")
     private static SpcRequest request(Map<String, Object> fields) {
         return new SpcRequest(text(fields, "requestId"), text(fields, "service"),
-                (Map<String, Object>) fields.get("arguments"), text(fields, "caller"), number(fields, "deadline"),
+                (Map<String, Object>) fields.get("arguments"), text(fields, "caller"), (int) number(fields, "generation"),
+                number(fields, "deadline"),
                 fields.get("bootId") == null ? "" : text(fields, "bootId"),
-                fields.get("bootDeadline") == null ? 0 : number(fields, "bootDeadline"), text(fields, "traceparent"));
+                fields.get("bootDeadline") == null ? 0 : number(fields, "bootDeadline"), text(fields, "traceparent"),
+                Boolean.TRUE.equals(fields.get("repeated")));
     }
 
     private static SpcResponse response(Map<String, Object> fields) {

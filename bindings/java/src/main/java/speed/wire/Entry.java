@@ -37,6 +37,7 @@ public record Entry(
         String version,
         List<String> features,
         boolean ephemeral) {
+    public static final String STARTING = "starting";
     public static final String ONLINE = "online";
     public static final String LEAVING = "leaving";
     /** Feature of a node that takes every payload in segments. */
@@ -45,7 +46,7 @@ public record Entry(
     public static final String WITHDRAW = "withdraw";
     /** Feature of a node that takes large payloads in slots. */
     public static final String SLOTS = "slots";
-    private static final Set<String> STATUSES = Set.of(ONLINE, LEAVING);
+    private static final Set<String> STATUSES = Set.of(STARTING, ONLINE, LEAVING);
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 
     /** Who a process is, for good: pid alone is reused and means nothing in another namespace. */
@@ -77,6 +78,11 @@ public record Entry(
             }
         }
         return false;
+    }
+
+    /** Whether it does not serve yet: what it refuses, or does not grant, is not final. */
+    public boolean isStarting() {
+        return status.equals(STARTING);
     }
 
     public boolean isLeaving() {

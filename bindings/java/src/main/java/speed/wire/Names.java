@@ -262,6 +262,10 @@ public final class Names {
         return "cursor." + six(generation);
     }
 
+    public static String startName(int generation) {
+        return "start." + six(generation);
+    }
+
     public static String deliveriesName(int generation) {
         return "deliveries." + six(generation);
     }
@@ -295,6 +299,11 @@ public final class Names {
     /** The generation of a cursor's file name, 0 for anything else. */
     public static int parseCursor(String filename) {
         return filename.startsWith("cursor.") ? generation(filename.substring(7)) : 0;
+    }
+
+    /** The generation of the file name of a receiver's first cursor, 0 for anything else. */
+    public static int parseStart(String filename) {
+        return filename.startsWith("start.") ? generation(filename.substring(6)) : 0;
     }
 
     /** The generation of the file name of deliveries, 0 for anything else. */

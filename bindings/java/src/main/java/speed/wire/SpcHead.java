@@ -1,28 +1,34 @@
 package speed.wire;
 
+import java.util.Arrays;
 import java.util.Map;
 import speed.errors.WireException;
 
 /**
  * What stands before the arguments of an SPC_REQUEST, and all that the thread that reads lanes decodes of it.
  *
+ * @param generation of the receiver that the request is for: no other begins it
  * @param deadlineMs Unix ms
  * @param bootId of the boot whose clock {@code bootDeadlineMs} counts on; empty where the caller did not say
  * @param bootDeadlineMs the same moment, in ms of CLOCK_BOOTTIME
  * @param traceparent may be null
+ * @param repeated whether an earlier generation may have run it
  * @param argumentsAt byte of the payload at which the arguments begin
  */
 public record SpcHead(
         String requestId,
         String service,
         String caller,
+        int generation,
         long deadlineMs,
         String bootId,
         long bootDeadlineMs,
         String traceparent,
+        boolean repeated,
         int argumentsAt) {
     /** A first key and an id of the longest kind lie within so many bytes. */
     private static final int ID_BYTES = 256;
+    private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 
     /** Checks and reads a head; BAD_PAYLOAD names the field. */
     public static SpcHead decode(byte[] payload) {
@@ -36,9 +42,24 @@ public record SpcHead(
         String bootId = fields.get("bootId") == null ? null : Payloads.text(fields, "bootId");
         Long bootDeadline = fields.get("bootDeadline") == null ? null : time(fields, "bootDeadline");
         boolean onBoot = bootId != null && bootDeadline != null; // each is checked where it stands alone, too
-        return new SpcHead(Payloads.requestId(fields), service, caller, time(fields, "deadline"),
+        return new SpcHead(Payloads.requestId(fields), service, caller, generation(fields), time(fields, "deadline"),
                 onBoot ? bootId : "", onBoot ? bootDeadline : 0,
-                fields.get("traceparent") == null ? null : Payloads.text(fields, "traceparent"), head.at());
+                fields.get("traceparent") == null ? null : Payloads.text(fields, "traceparent"), isRepeated(fields), head.at());
+    }
+
+    private static int generation(Map<Object, Object> fields) {
+        if (fields.get("generation") instanceof Long generation && generation >= 1 && generation <= MAX_GENERATION) {
+            return generation.intValue();
+        }
+        throw new WireException("BAD_PAYLOAD", "generation is none of a node");
+    }
+
+    private static boolean isRepeated(Map<Object, Object> fields) {
+        Object repeated = fields.get("repeated");
+        if (repeated == null || repeated instanceof Boolean) {
+            return Boolean.TRUE.equals(repeated);
+        }
+        throw new WireException("BAD_PAYLOAD", "repeated is no boolean");
     }
 
     private static long time(Map<Object, Object> fields, String name) {
@@ -56,6 +77,17 @@ public record SpcHead(
     public Map<String, Object> arguments(byte[] payload, boolean views) {
         Object value = ValueReader.decode(payload, argumentsAt, payload.length - argumentsAt, "arguments", 1, views);
         return Payloads.textKeys(value, "arguments");
+    }
+
+    /** The same request for another generation of its receiver; {@code isRepeated}: an earlier one may have run it. */
+    public static byte[] readdressed(byte[] payload, int generation, boolean isRepeated) {
+        SpcHead head = decode(payload);
+        byte[] front = new SpcRequest(head.requestId, head.service, Map.of(), head.caller, generation, head.deadlineMs,
+                head.bootId, head.bootDeadlineMs, head.traceparent, isRepeated || head.repeated).encode();
+        int begins = front.length - 1; // the last byte is the empty map of arguments
+        byte[] whole = Arrays.copyOf(front, begins + payload.length - head.argumentsAt);
+        System.arraycopy(payload, head.argumentsAt, whole, begins, payload.length - head.argumentsAt);
+        return whole;
     }
 
     /** The id that a request or response begins with; null if it begins with anything else. */

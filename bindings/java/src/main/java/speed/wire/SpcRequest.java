@@ -7,20 +7,24 @@ import speed.errors.UnserialisableException;
 /**
  * One SPC_REQUEST payload: its head first, its arguments last.
  *
+ * @param generation of the receiver that the request is for: no other begins it
  * @param deadlineMs Unix ms
  * @param bootId of the boot whose clock {@code bootDeadlineMs} counts on; empty for none
  * @param bootDeadlineMs the same moment, in ms of CLOCK_BOOTTIME
  * @param traceparent may be null
+ * @param repeated whether an earlier generation may have run it
  */
 public record SpcRequest(
         String requestId,
         String service,
         Map<String, Object> arguments,
         String caller,
+        int generation,
         long deadlineMs,
         String bootId,
         long bootDeadlineMs,
-        String traceparent) {
+        String traceparent,
+        boolean repeated) {
 
     /** The payload; UnserialisableException names the argument. */
     public byte[] encode() {
@@ -28,6 +32,7 @@ public record SpcRequest(
         fields.put("requestId", requestId);
         fields.put("service", service);
         fields.put("caller", caller);
+        fields.put("generation", generation);
         fields.put("deadline", deadlineMs);
         if (!bootId.isEmpty()) {
             fields.put("bootId", bootId);
@@ -35,6 +40,9 @@ public record SpcRequest(
         }
         if (traceparent != null) {
             fields.put("traceparent", traceparent);
+        }
+        if (repeated) {
+            fields.put("repeated", true);
         }
         fields.put("arguments", arguments);
         try {
@@ -49,6 +57,6 @@ public record SpcRequest(
     public static SpcRequest decode(byte[] payload) {
         SpcHead head = SpcHead.decode(payload);
         return new SpcRequest(head.requestId(), head.service(), head.arguments(payload, false), head.caller(),
-                head.deadlineMs(), head.bootId(), head.bootDeadlineMs(), head.traceparent());
+                head.generation(), head.deadlineMs(), head.bootId(), head.bootDeadlineMs(), head.traceparent(), head.repeated());
     }
 }

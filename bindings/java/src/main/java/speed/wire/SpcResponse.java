@@ -1,5 +1,6 @@
 package speed.wire;
 
+import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import speed.errors.UnserialisableException;
@@ -8,6 +9,8 @@ import speed.errors.WireException;
 /** One SPC_RESPONSE payload; {@code errorCode} is null for a success, the other fields then say nothing. */
 public record SpcResponse(
         String requestId, Object result, String errorCode, String errorMessage, Map<?, ?> details) {
+    private static final String REPLACED = "REPLACED";
+    private static final int MOST_REPLACED_BYTES = 1024;
 
     public static SpcResponse success(String requestId, Object result) {
         return new SpcResponse(requestId, result, null, "", Map.of());
@@ -53,6 +56,18 @@ public record SpcResponse(
         String note = " (its details were left out: " + why + ")";
         int room = Limits.MAX_ERROR_CHARACTERS - note.codePointCount(0, note.length());
         return error(requestId, errorCode, Values.shortened(errorMessage, Math.max(0, room)) + note, Map.of()).encode();
+    }
+
+    /** Whether a response says that its request was for another generation of the node. */
+    public static boolean saysReplaced(byte[] payload) {
+        if (payload.length > MOST_REPLACED_BYTES || !new String(payload, StandardCharsets.ISO_8859_1).contains(REPLACED)) {
+            return false;
+        }
+        try {
+            return REPLACED.equals(decode(payload).errorCode);
+        } catch (WireException broken) {
+            return false;
+        }
     }
 
     /** The id that a response begins with; BAD_PAYLOAD if it begins with anything else. */

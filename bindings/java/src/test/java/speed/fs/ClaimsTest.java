@@ -45,7 +45,7 @@ class ClaimsTest {
     }
 
     private Registrant registrant(long lease, long heartbeat) {
-        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of(), false);
+        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of(), false, false);
     }
 
     private Registration register() {

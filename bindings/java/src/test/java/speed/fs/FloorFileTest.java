@@ -54,7 +54,7 @@ class FloorFileTest {
     }
 
     private Registration register() {
-        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false).register(won -> {});
+        return new Registrant(registry, "billing", 30_000, 5_000, 0, List.of(), List.of(), false, false).register(won -> {});
     }
 
     private Path file() {

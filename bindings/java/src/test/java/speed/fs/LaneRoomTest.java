@@ -34,7 +34,7 @@ class LaneRoomTest extends OneLane {
         assertTrue(sender.writer.hasRoom(1));
         sender.send("the last");
         assertFalse(sender.writer.hasRoom(1));
-        Cursor first = new Cursor(1, new SegmentId(1, 2), 0, 0, List.of(), false);
+        Cursor first = new Cursor(1, new SegmentId(1, 2), 0, 0, List.of(), false, false);
         Files.write(lane().resolve("cursor.000001"), first.encode(mac));
         assertTrue(sender.writer.hasRoom(1));
     }
@@ -76,7 +76,7 @@ class LaneRoomTest extends OneLane {
         List.of("one", "two", "three").forEach(sender::send);
         Files.delete(segment("000001-00000001"));
         Files.move(segment("000001-00000002"), root.resolve("unlisted"));
-        Cursor behindTheFirst = new Cursor(1, new SegmentId(1, 2), 0, 0, List.of(), true);
+        Cursor behindTheFirst = new Cursor(1, new SegmentId(1, 2), 0, 0, List.of(), true, false);
         Files.write(lane().resolve("cursor.000001"), behindTheFirst.encode(mac));
         LaneReader reader = inbox(2).lane("analytics");
         Files.move(root.resolve("unlisted"), segment("000001-00000002"));

@@ -113,9 +113,10 @@ class LaneVectorsTest {
 
     private static Cursor cursor(Contract stated) {
         List<Cursor.Unfinished> unfinished = stated.cases("unfinished").stream().map(one -> new Cursor.Unfinished(
-                one.sequence("sequence"), segment(one, "generation"), one.number("offset"))).toList();
+                one.sequence("sequence"), segment(one, "generation"), one.number("offset"), (Boolean) one.get("begun"))).toList();
         return new Cursor((int) stated.number("receiver_generation"), segment(stated, "sender_generation"),
-                stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"));
+                stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"),
+                (Boolean) stated.get("sealed"));
     }
 
     private static SegmentId segment(Contract stated, String generation) {

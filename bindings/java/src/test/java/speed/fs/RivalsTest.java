@@ -45,7 +45,7 @@ class RivalsTest {
     }
 
     private int register() {
-        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false)
+        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false, false)
                 .register(won -> {}).entry().generation();
     }
 

@@ -56,7 +56,7 @@ class SweepTest {
     }
 
     private Registration register(Registry by, String name, boolean ephemeral) {
-        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral).register(won -> {});
+        return new Registrant(by, name, LEASE, LEASE / 6, 0, List.of(), List.of(), ephemeral, false).register(won -> {});
     }
 
     /** An ephemeral node that ran and left. */

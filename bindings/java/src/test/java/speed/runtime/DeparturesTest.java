@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 import speed.core.PendingCalls;
 import speed.core.PendingCalls.Call;
@@ -24,8 +23,8 @@ class DeparturesTest {
         pending.add(new Call(key, Long.MAX_VALUE, "billing", outcome -> told.add(key)));
     }
 
-    private Departures departures(Predicate<String> isGone) {
-        return new Departures(pending, isGone,
+    private Departures departures() {
+        return new Departures(pending,
                 (name, waiting) -> pending.fail(waiting, () -> new NodeLeftException(name + " left")));
     }
 
@@ -39,7 +38,7 @@ class DeparturesTest {
 
     @Test
     void whoWaitedWhenTheNodeWasFoundGoneIsTold() {
-        Departures departures = departures(name -> true);
+        Departures departures = departures();
         call(OLD);
         find(departures);
         tell(departures);
@@ -49,30 +48,18 @@ class DeparturesTest {
     /** A node that starts and is called right after the look is not taken for the one that was looked at. */
     @Test
     void aSuccessorThatIsCalledBetweenTheLookAndTheTellingIsWaitedFor() {
-        Departures departures = departures(name -> {
-            call(NEW);
-            return true;
-        });
+        Departures departures = departures();
         call(OLD);
         find(departures);
+        call(NEW);
         tell(departures);
         assertEquals(List.of(OLD), told);
         assertTrue(pending.isOpen(NEW));
     }
 
     @Test
-    void whereASuccessorIsLiveNobodyIsTold() {
-        Departures departures = departures(name -> false);
-        call(OLD);
-        find(departures);
-        tell(departures);
-        assertEquals(List.of(), told);
-        assertTrue(pending.isOpen(OLD));
-    }
-
-    @Test
     void nobodyIsToldBeforeTheInboxIsScannedAndTheLaneIsReadToItsEnd() {
-        Departures departures = departures(name -> true);
+        Departures departures = departures();
         call(OLD);
         find(departures);
         departures.tell(() -> false, name -> true);
@@ -85,7 +72,7 @@ class DeparturesTest {
     /** The later reading has all that still wait. */
     @Test
     void aNodeThatIsFoundGoneAgainIsToldOfOnce() {
-        Departures departures = departures(name -> true);
+        Departures departures = departures();
         call(OLD);
         find(departures);
         call(NEW);

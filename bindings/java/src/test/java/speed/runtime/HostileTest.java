@@ -78,7 +78,7 @@ class HostileTest {
 
     /** A request whose arguments are no msgpack: whoever decodes them finds that out. */
     private byte[] undecodable(String requestId, String service) {
-        byte[] head = new SpcRequest(requestId, service, Map.of(), "analytics", Long.MAX_VALUE, "", 0, null).encode();
+        byte[] head = new SpcRequest(requestId, service, Map.of(), "analytics", 1, Long.MAX_VALUE, "", 0, null, false).encode();
         byte[] payload = new byte[MANY_BYTES];
         System.arraycopy(head, 0, payload, 0, head.length - 1);
         payload[head.length - 1] = (byte) 0xC1;
@@ -123,7 +123,7 @@ class HostileTest {
     }
 
     private static byte[] request(String requestId, long deadlineMs, String bootId, long bootDeadlineMs) {
-        return new SpcRequest(requestId, "one", Map.of(), "analytics", deadlineMs, bootId, bootDeadlineMs, null).encode();
+        return new SpcRequest(requestId, "one", Map.of(), "analytics", 1, deadlineMs, bootId, bootDeadlineMs, null, false).encode();
     }
 
     @Test

@@ -17,7 +17,7 @@ final class RunningNode implements AutoCloseable {
         runtime = Runtime.start(new Options(name, root.path().toString(), root.path().resolve("speed.key").toString(),
                 List.of(), List.of(allowed), Duration.ofSeconds(30), Duration.ofSeconds(5), 4, false, false,
                 Limits.LANE_WINDOW_BYTES, NodeEngine.defaultOpenFiles(), "default", List.of(), SegmentLimits.DEFAULT,
-                OnError.DEAD_LETTER, 5, false, null));
+                OnError.DEAD_LETTER, 5, false, false, null));
     }
 
     @Override

@@ -97,7 +97,7 @@ class UngrantedTest {
         guest.runtime.context().pending.add(new Call(new RequestKey("9.1"), System.nanoTime() + SOON.toNanos(), "billing",
                 answer::complete));
         send(link, EnvelopeType.SPC_REQUEST,
-                new SpcRequest("9.1", "one", Map.of(), "guest", Long.MAX_VALUE, "", 0, null).encode());
+                new SpcRequest("9.1", "one", Map.of(), "guest", 1, Long.MAX_VALUE, "", 0, null, false).encode());
         Outcome outcome = answer.get(20, TimeUnit.SECONDS);
         assertEquals("ACCESS_DENIED", SpcResponse.decode(Calls.payload(outcome)).errorCode());
     }

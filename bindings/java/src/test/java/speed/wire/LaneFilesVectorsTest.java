@@ -34,9 +34,10 @@ class LaneFilesVectorsTest {
 
     private static Cursor cursor(Contract stated) {
         var unfinished = stated.cases("unfinished").stream().map(entry -> new Cursor.Unfinished(
-                entry.sequence("sequence"), segment(entry, "generation"), entry.number("offset"))).toList();
+                entry.sequence("sequence"), segment(entry, "generation"), entry.number("offset"), (Boolean) entry.get("begun"))).toList();
         return new Cursor((int) stated.number("receiver_generation"), segment(stated, "sender_generation"),
-                stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"));
+                stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"),
+                (Boolean) stated.get("sealed"));
     }
 
     private static SegmentId segment(Contract stated, String generation) {

@@ -77,6 +77,7 @@ class NamesTest {
         SlotId slot = Names.parseSlot(file);
         int generation = switch (one.text("kind")) {
             case "cursor" -> Names.parseCursor(file);
+            case "start" -> Names.parseStart(file);
             case "fence" -> Names.parseFence(file);
             default -> 0;
         };

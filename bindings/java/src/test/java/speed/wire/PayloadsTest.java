@@ -69,6 +69,7 @@ class PayloadsTest {
         fields.put("service", request.service());
         fields.put("arguments", request.arguments());
         fields.put("caller", request.caller());
+        fields.put("generation", (long) request.generation());
         fields.put("deadline", request.deadlineMs());
         fields.put("traceparent", request.traceparent());
         return fields;
