@@ -357,7 +357,7 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
     const bool serves = entry != nullptr && entry->status == "online";
     const std::string why = entry == nullptr ? "is not live" : !serves ? "is " + entry->status : "does not allow '" + context.name + "'";
-    registry.check_there();
+    context.registry->check_there();
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
 }
