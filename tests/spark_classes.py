@@ -15,7 +15,7 @@ from pathlib import Path
 BUILD = Path(__file__).resolve().parents[1] / "build"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Jobs of seconds, on few cores: to compile well does not pay."""
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 280.0
 SESSION = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
