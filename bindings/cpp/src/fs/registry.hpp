@@ -33,6 +33,8 @@ class Registry {
 
   // Whether there is a file that should be the entry, but is not authentic.
   bool is_unreadable(const std::string& name);
+  // StorageError if the system keeps from knowing whether there is an entry: then it is not absent.
+  void check_readable(const std::string& name) const;
   std::string absence(const std::string& name);  // why there is no live node of this name, and what to do
 
   struct Judged {

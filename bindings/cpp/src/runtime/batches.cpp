@@ -85,7 +85,7 @@ void Batches::handle(const std::vector<Arrival>& batch) {
   for (const Arrival& arrival : batch) messages.emplace_back(arrival);
   while (!leaving_ && !context_.stop.requested()) {
     try {
-      return finish(batch, handler_(messages));
+      return finish(batch, handled(messages));
     } catch (const Unavailable& error) {  // it is tried again until it can
       context_.stats.count("batches_failed");
       context_.log.rarely(LogLevel::warning, "speed.messages", "batches_failed", std::string("a batch waits: ") + error.what());
@@ -95,6 +95,11 @@ void Batches::handle(const std::vector<Arrival>& batch) {
     }
     context_.stop.wait_for(again_seconds);
   }
+}
+
+Node::Refusals Batches::handled(std::vector<Message>& messages) const {
+  const ProgramsCode scope(*context_.fork_mark);
+  return handler_(messages);
 }
 
 void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& refused) {

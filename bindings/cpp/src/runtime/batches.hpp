@@ -36,6 +36,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   std::vector<Arrival> take();
   bool opened(Message::State& message) const;
   void handle(const std::vector<Arrival>& batch);
+  Node::Refusals handled(std::vector<Message>& messages) const;
   void finish(const std::vector<Arrival>& batch, const Node::Refusals& refused);
   void refuse(const Message::State& message, const Node::Refusal& refusal, bool wants_answer);
 

@@ -94,15 +94,17 @@ core::Completion Waiter::completion() {
   };
 }
 
-Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted, bool in_place) {
+Value Waiter::result(Workers& workers, bool in_place) {
   std::optional<Workers::Away> away;
   if (!state_->done) away.emplace();
-  if (!state_->done) workers.read_until(state_->done, interrupted);
+  if (!state_->done) workers.read_until(state_->done);
   std::unique_lock guard(state_->lock);
   const auto done = [&] { return state_->done.load(); };
-  if (!interrupted) state_->changed.wait(guard, done);
+  if (!is_interruptible()) state_->changed.wait(guard, done);
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
-    if (interrupted()) throw Interrupted{};
+    guard.unlock();  // who is asked may close the node, which completes this
+    look_for_interruption();
+    guard.lock();
   }
   // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
   core::Outcome outcome = std::exchange(state_->outcome, Value());

@@ -10,7 +10,7 @@
 #include "fs/lane_reader.hpp"
 #include "runtime/outgoing.hpp"
 #include "runtime/workers.hpp"
-#include "speed/embedding.hpp"
+#include "speed/interruption.hpp"
 #include "wire/control.hpp"
 
 namespace speed::runtime {
@@ -20,10 +20,10 @@ class Waiter {
  public:
   core::Completion completion();
   bool done() const { return state_->done; }
-  // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). Throws Interrupted
-  // when `interrupted`, which is asked now and then, says so: the answer is then nobody's.
+  // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). The answer
+  // of one that is interrupted is nobody's.
   // `in_place`: what is large in it is lent.
-  Value result(Workers& workers, const IsInterrupted& interrupted = {}, bool in_place = false);
+  Value result(Workers& workers, bool in_place = false);
 
  private:
   struct State {

@@ -40,8 +40,7 @@ void LargeSender::send(const std::string& target, wire::EnvelopeType type, const
 }
 
 bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                                    double timeout_seconds, const Progress& progress,
-                                    const std::function<bool()>& interrupted, bool unordered) const {
+                                    double timeout_seconds, const Progress& progress, bool unordered) const {
   const LinkPtr link = link_to(target, payload.size());
   Waiter waiter;
   const core::Completion answered = answered_once(waiter.completion());
@@ -72,7 +71,7 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   }
   Value waiting;
   try {
-    waiting = waiter.result(workers_, interrupted);
+    waiting = waiter.result(workers_);
   } catch (...) {
     forget();
     throw;
