@@ -1,6 +1,6 @@
 """The package's loggers: what others wrote forges no line of a log, and acts on no terminal (W-19).
 
-Handlers and filters are the program's code. One that fails costs its line, never what the line was about (S-23).
+Handlers and filters are the program's code. One that fails costs its line, never what the line was about (S-24).
 """
 
 from __future__ import annotations

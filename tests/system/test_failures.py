@@ -150,9 +150,9 @@ class Exiting(dict[str, int]):
     __iter__ = items
 
 
-def test_a_result_whose_own_code_exits_is_answered(make: Make) -> None:
-    """S-3, S-24."""
-    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+def test_a_result_whose_own_code_exits_is_answered(node: Make) -> None:
+    """S-3, S-24: the native engine reads such a map without its code."""
+    billing, analytics = node("billing", allow=["analytics"], workers=1, engine="python"), node("analytics")
     billing.register("bad", lambda: Exiting(a=1))
     for _ in range(3):
         with pytest.raises(speed.ExecutionFailedError, match="enough"):

@@ -17,7 +17,6 @@ namespace {
 using test::echo;
 using test::eventually;
 
-constexpr auto never = [] { return false; };
 constexpr auto always = [] { return true; };
 
 class EmbeddingTest : public testing::Test {
@@ -29,7 +28,7 @@ TEST_F(EmbeddingTest, a_call_returns_what_the_service_answers) {
   Node server("server", root_.options({"client"}));
   EmbeddedNode client("client", root_.options());
   server.serve("echo", echo);
-  EXPECT_EQ(client.call("server", "echo", {{"data", 7}}, {}, never), Value(7));
+  EXPECT_EQ(client.call("server", "echo", {{"data", 7}}), Value(7));
 }
 
 // Returns the argument `data` as it was given.
@@ -51,10 +50,10 @@ TEST_F(EmbeddingTest, large_bytes_are_lent_to_a_service_with_views_and_to_no_oth
   EmbeddedNode client("client", root_.options());
   server.serve("reading", reading, {.views = true});
   server.serve("copying", copying);
-  const Value answer = client.call("server", "reading", {{"data", LentBytes{data}}}, {}, never);
+  const Value answer = client.call("server", "reading", {{"data", LentBytes{data}}});
   EXPECT_NE(answer.get_if<LentBytes>(), nullptr);
   EXPECT_EQ(answer.as<Bytes>(), data);
-  EXPECT_EQ(client.call("server", "copying", {{"data", data}}, {}, never).as<Bytes>(), data);
+  EXPECT_EQ(client.call("server", "copying", {{"data", data}}).as<Bytes>(), data);
   EXPECT_TRUE(reading->was_lent);
   EXPECT_FALSE(copying->was_lent);
 }
@@ -88,7 +87,7 @@ TEST_F(EmbeddingTest, lent_answers_outlive_those_that_come_after_them) {
   };
   for (std::size_t number = 0; number < 20; ++number) {
     const Bytes data = payload(number);
-    answers.push_back(client.call("server", "echo", {{"data", LentBytes{data}}}, {}, never));
+    answers.push_back(client.call("server", "echo", {{"data", LentBytes{data}}}));
   }
   for (std::size_t number = 0; number < 20; ++number) EXPECT_EQ(answers[number].as<Bytes>(), payload(number));
 }
@@ -101,8 +100,64 @@ TEST_F(EmbeddingTest, a_call_that_its_caller_interrupts_is_withdrawn) {
     withdrawn = eventually([&] { return request.stop_token().stop_requested(); });
     return Value();
   });
-  EXPECT_THROW(client.call("server", "hold", {}, {}, always), Interrupted);
+  {
+    const Interruptible waits(always);
+    EXPECT_THROW(client.call("server", "hold", {}), Interrupted);
+  }
   EXPECT_TRUE(eventually([&] { return withdrawn || test::counter(server, "requests_withdrawn") > 0; }));
+}
+
+// S-25: it holds nothing that the end of the node waits for.
+TEST_F(EmbeddingTest, who_is_asked_whether_to_go_on_may_close_the_node_that_waits) {
+  Node server("server", root_.options({"client"}));
+  EmbeddedNode client("client", root_.options());
+  server.serve("hold", [&](const Request& request) -> Response {
+    eventually([&] { return request.stop_token().stop_requested(); });
+    return Value();
+  });
+  const Interruptible waits([&] { return client.close(Seconds(0)), false; });
+  EXPECT_THROW(client.call("server", "hold", {}), NodeClosedError);
+  EXPECT_TRUE(client.closed());
+}
+
+// S-25.
+TEST_F(EmbeddingTest, a_wait_for_room_is_interrupted_and_the_lane_goes_on) {
+  NodeOptions options = root_.options();
+  options.max_lane_bytes = 20'000;
+  Node reader("reader", root_.options({"sender"}));
+  EmbeddedNode sender("sender", options);
+  const Bytes payload(1000);
+  const auto send = [&](Seconds timeout) { sender.send("reader", payload, {.timeout = timeout}); };
+  EXPECT_THROW(while (true) send(Seconds(0)), InboxFullError);
+  {
+    const Interruptible waits(always);
+    EXPECT_THROW(send(Seconds(test::hang_seconds)), Interrupted);
+    EXPECT_THROW(sender.send_all("reader", {payload, payload}, {.timeout = Seconds(test::hang_seconds)}), Interrupted);
+  }
+  while (reader.receive(Seconds(0))) {
+  }
+  send(Seconds(test::hang_seconds));
+}
+
+// S-25.
+TEST_F(EmbeddingTest, a_close_that_is_interrupted_has_ended_the_node) {
+  std::latch begun(1);
+  std::latch over(1);
+  Node client("client", root_.options());
+  EmbeddedNode server("server", root_.options({"client"}));
+  server.serve("hold", [&](const Request&) -> Response {
+    begun.count_down();
+    over.wait();
+    return Value();
+  });
+  const std::future<Value> held = client.submit("server", "hold", {});
+  begun.wait();
+  {
+    const Interruptible waits(always);
+    EXPECT_THROW(server.close(Seconds(test::hang_seconds)), Interrupted);
+  }
+  EXPECT_TRUE(server.closed());
+  over.count_down();
 }
 
 TEST_F(EmbeddingTest, an_answer_is_decoded_by_whoever_reads_it) {
@@ -132,7 +187,7 @@ TEST_F(EmbeddingTest, forwarded_messages_arrive_in_order_as_they_were) {
     EXPECT_TRUE(is_finished(*message));
   }
   const std::vector<ByteView> messages(kept.begin(), kept.end());
-  std::thread reader([&] { relay.forward("target", messages, false, true, Seconds(test::hang_seconds), never); });
+  std::thread reader([&] { relay.forward("target", messages, false, true, Seconds(test::hang_seconds)); });
   for (int n = 0; n < 200; ++n) EXPECT_EQ(target.receive(Seconds(test::hang_seconds))->payload(), Value(n));
   target.receive(Seconds(0));
   reader.join();

@@ -139,6 +139,32 @@ TEST_F(NodeTest, the_copy_of_a_forked_child_throws_and_harms_nothing) {
   EXPECT_EQ(node.nodes().size(), 1U);
 }
 
+// The exit status of a child that leaves as its parent does: the parent has waited for its end.
+int forked(const std::function<void()>& in_child) {
+  const pid_t child = fork();
+  if (child == 0) {
+    in_child();
+    return -1;
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST_F(NodeTest, a_child_that_a_service_or_handler_forked_ends_where_it_leaves_it_r_23) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  std::promise<int> handled;
+  server.serve("returns", [](const Request&) -> Response { return forked([] {}); });
+  server.serve("throws", [](const Request&) -> Response { return forked([] { throw 7; }); });  // NOLINT
+  server.on_message([&](Message&) { handled.set_value(forked([] {})); });
+  for (const char* const service : {"returns", "throws", "returns"}) {
+    EXPECT_EQ(client.call("server", service, {}), Value(EXIT_FAILURE));
+  }
+  client.send("server", 1, {.ack = true});
+  EXPECT_EQ(handled.get_future().get(), EXIT_FAILURE);
+}
+
 TEST_F(NodeTest, grants_that_cannot_be_published_are_not_in_force_a_2) {
   std::vector<std::string> many;
   Node node("node", root_.options({"billing"}));

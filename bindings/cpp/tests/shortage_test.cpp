@@ -89,6 +89,61 @@ TEST_F(ShortageTest, who_asks_for_a_registry_that_cannot_be_listed_is_told_r_20)
   EXPECT_THROW(node.on_join([](const NodeInfo&) {}), StorageError);
 }
 
+TEST_F(ShortageTest, an_entry_that_was_never_read_is_neither_absent_nor_forged_r_20) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", test::echo);
+  {
+    const FewFiles none;
+    EXPECT_THROW(client.call("server", "echo", {{"data", 1}}), StorageError);
+    EXPECT_THROW(client.wait_for("server", Seconds(0)), StorageError);
+  }
+  EXPECT_EQ(client.call("server", "echo", {{"data", 1}}), Value(1));
+}
+
+// For as long as it lives, no standard descriptor is open.
+class NoStandard {
+ public:
+  NoStandard() {
+    for (int fd = 0; fd < 3; ++fd) {
+      kept_.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+      close(fd);
+    }
+  }
+  NoStandard(const NoStandard&) = delete;
+  NoStandard& operator=(const NoStandard&) = delete;
+  ~NoStandard() {
+    for (int fd = 0; fd < 3; ++fd) {
+      dup2(kept_[static_cast<std::size_t>(fd)], fd);
+      close(kept_[static_cast<std::size_t>(fd)]);
+    }
+  }
+
+  static int open_ones() {
+    int count = 0;
+    for (int fd = 0; fd < 3; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    return count;
+  }
+
+ private:
+  std::vector<int> kept_;
+};
+
+TEST_F(ShortageTest, no_file_of_a_node_has_a_standard_descriptor_r_32) {
+  int open_ones = -1;
+  {
+    const NoStandard none;
+    Node server("server", root_.options({"client"}));
+    Node client("client", root_.options());
+    server.serve("echo", test::echo);
+    client.call("server", "echo", {{"data", 1}});
+    client.send("server", Bytes(300'000));
+    server.receive(Seconds(test::hang_seconds));
+    open_ones = NoStandard::open_ones();
+  }
+  EXPECT_EQ(open_ones, 0);
+}
+
 TEST_F(ShortageTest, a_watch_keeps_what_it_saw_while_the_registry_cannot_be_listed_r_20) {
   std::mutex lock;
   std::vector<std::string> events;

@@ -35,7 +35,7 @@ CallOptions call_options(double timeout, nb::handle traceparent) {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // True when a signal handler of Python raised; the exception is then the thread's.
-bool is_interrupted() {
+bool a_signal_raised() {
   const Taken taken;
   return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
 }
@@ -43,6 +43,7 @@ bool is_interrupted() {
 // Runs a wait without the interpreter lock; an interruption by a signal is what its handler raised.
 template <class Wait>
 auto without_lock(Wait wait) {
+  const Interruptible waits(a_signal_raised);
   try {
     const auto result = [&] {
       const Released released;
@@ -70,10 +71,17 @@ Engine::Engine(const std::string& name, NodeOptions options, nb::handle settle)
       if (const auto kept = settling.lock()) (kept.get()->*act)();
     };
   };
-  const Released released;
-  node_ = std::make_unique<EmbeddedNode>(
-      name, options, EmbeddingHooks{with_settling(&Settling::look), with_settling(&Settling::end)});
-  settling_->begin(*node_);
+  try {
+    without_lock([&] {
+      node_ = std::make_unique<EmbeddedNode>(
+          name, options, EmbeddingHooks{with_settling(&Settling::look), with_settling(&Settling::end)});
+      return settling_->begin(*node_), true;
+    });
+  } catch (...) {  // its end waits for threads that may need the interpreter lock
+    const Released released;
+    node_.reset();
+    throw;
+  }
 }
 
 Engine::~Engine() {
@@ -131,7 +139,7 @@ nb::object Engine::call(nb::handle target, nb::handle service, nb::handle argume
   const Map members = to_arguments(arguments);
   const std::string node = name_in(target), name = name_in(service);
   const CallOptions options = call_options(timeout, traceparent);
-  return to_object(without_lock([&] { return node_->call(node, name, members, options, is_interrupted); }), views);
+  return to_object(without_lock([&] { return node_->call(node, name, members, options); }), views);
 }
 
 std::string Engine::submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
@@ -143,8 +151,7 @@ std::string Engine::submit(nb::handle target, nb::handle service, nb::handle arg
     settling->add(kept, std::move(answer), views);
   };
   const CallOptions options = call_options(timeout, traceparent);
-  const Released released;
-  return node_->start(node, name, members, options, std::move(answered));
+  return without_lock([&] { return node_->start(node, name, members, options, std::move(answered)); });
 }
 
 void Engine::withdraw(const std::string& target, const std::string& id) {
@@ -155,13 +162,13 @@ void Engine::withdraw(const std::string& target, const std::string& id) {
 double Engine::ping(nb::handle target, double timeout) {
   check();
   const std::string name = name_in(target);
-  return without_lock([&] { return node_->ping(name, Seconds(timeout), is_interrupted).count(); });
+  return without_lock([&] { return node_->ping(name, Seconds(timeout)).count(); });
 }
 
 nb::object Engine::discover(nb::handle target, const char* operation, double timeout) {
   check();
   const std::string name = name_in(target);
-  return to_object(Value(without_lock([&] { return node_->discover(name, operation, Seconds(timeout), is_interrupted); })));
+  return to_object(Value(without_lock([&] { return node_->discover(name, operation, Seconds(timeout)); })));
 }
 
 nb::object Engine::stats() const { return to_object(node_->stats()); }
@@ -176,7 +183,7 @@ nb::tuple Engine::send(nb::handle target, nb::handle payload, bool ack, double t
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
   settings.unordered = unordered;
-  const Sent sent = without_lock([&] { return node_->send(name, value, settings, is_interrupted); });
+  const Sent sent = without_lock([&] { return node_->send(name, value, settings); });
   return nb::make_tuple(sent.id, sent.waiting);
 }
 
@@ -190,7 +197,7 @@ nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, dou
   settings.ack = ack;
   settings.unordered = unordered;
   const Sent sent =
-      without_lock([&] { return node_->send_large(name, payload, settings, report, is_interrupted); });
+      without_lock([&] { return node_->send_large(name, payload, settings, report); });
   return nb::make_tuple(sent.id, sent.waiting);
 }
 
@@ -207,8 +214,7 @@ void Engine::send_all(nb::handle target, const nb::list& payloads, double timeou
   values.reserve(payloads.size());
   for (const nb::handle payload : payloads) values.push_back(to_value(payload, "payload"));
   const SendOptions settings = send_options(options, timeout);
-  const Released released;
-  node_->send_all(name, values, settings);
+  without_lock([&] { return node_->send_all(name, values, settings), true; });
 }
 
 void Engine::forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout) {
@@ -217,10 +223,7 @@ void Engine::forward(nb::handle target, const nb::list& messages, bool event, bo
   std::vector<ByteView> views;  // of bytes objects that the caller's list keeps
   views.reserve(messages.size());
   for (const nb::handle message : messages) views.push_back(bytes_in(message));
-  without_lock([&] {
-    node_->forward(name, views, event, ack, Seconds(timeout), is_interrupted);
-    return true;
-  });
+  without_lock([&] { return node_->forward(name, views, event, ack, Seconds(timeout)), true; });
 }
 
 nb::tuple Engine::publish(const std::string& topic, nb::handle payload, double timeout, bool waits,
@@ -229,11 +232,7 @@ nb::tuple Engine::publish(const std::string& topic, nb::handle payload, double t
   const Value value = to_value(payload, "payload");
   SendOptions settings = send_options(options, timeout);
   if (!waits) settings.on_full = SendOptions::OnFull::drop;
-  Published published;
-  {
-    const Released released;
-    published = node_->publish(topic, value, settings);
-  }
+  const Published published = without_lock([&] { return node_->publish(topic, value, settings); });
   nb::dict failed;
   for (const auto& [name, code] : published.failed) failed[name.c_str()] = code;
   return nb::make_tuple(published.delivered, failed);
@@ -307,7 +306,7 @@ nb::object Engine::nodes() {
 nb::object Engine::wait_for(nb::handle target, double timeout) {
   check();
   const std::string name = name_in(target);
-  return to_object(without_lock([&] { return node_->wait_for(name, Seconds(timeout), is_interrupted); }));
+  return to_object(without_lock([&] { return node_->wait_for(name, Seconds(timeout)); }));
 }
 
 void Engine::on_join(nb::handle handle) {
@@ -332,14 +331,14 @@ void Engine::ready() {
   node_->ready();
 }
 
-// Who comes second does not wait, and the services may be needed yet.
+// Who comes second does not wait, and the services may be needed yet. One that is interrupted has ended the node.
 void Engine::close(const std::function<void()>& leave) {
   const bool is_first = !std::exchange(is_closing_, true);
-  {
-    const Released released;
-    leave();
-  }
-  if (is_first) given_.forget();
+  const auto forget = [&](void*) {
+    if (is_first) given_.forget();
+  };
+  const std::unique_ptr<Engine, decltype(forget)> at_end(this, forget);
+  without_lock([&] { return leave(), true; });
 }
 
 }  // namespace speed::python

@@ -1,5 +1,5 @@
 // A node inside the runtime of another language, as Python's engine is: waits that end when that language interrupts
-// them, answers without a future for each, encoded messages, and work that goes on on another thread than its worker's.
+// them (`Interruptible`), answers without a future for each, encoded messages, and work that goes on on another thread than its worker's.
 // A C++ program needs none of this: `speed::Node` is the interface for it.
 // Threads: all may be called from any thread, unless said otherwise. Errors are those of Node.
 #pragma once
@@ -7,15 +7,10 @@
 #include <span>
 #include <stdexcept>
 
+#include "speed/interruption.hpp"
 #include "speed/node.hpp"
 
 namespace speed {
-
-// Thrown by a wait that its caller interrupted. What was sent stays sent; a call is withdrawn.
-struct Interrupted {};
-
-// Asked now and then while a call waits: whether to end the wait. An empty one never does.
-using IsInterrupted = std::function<bool()>;
 
 // Thrown by a handler that cannot judge a message for the moment: it comes again, and is not counted as a failure.
 struct Unavailable : std::runtime_error {
@@ -54,32 +49,27 @@ class EmbeddedNode : public Node {
   void run(std::function<void()> task);  // on a worker
 
   // --- calls ---
-  Value call(const std::string& target, const std::string& service, const Map& arguments, const CallOptions& options,
-             const IsInterrupted& interrupted);
+  Value call(const std::string& target, const std::string& service, const Map& arguments,
+             const CallOptions& options = {});
   // Writes a request and returns its id; `answered` runs once, on the thread that reads, and must not block.
   std::string start(const std::string& target, const std::string& service, const Map& arguments,
                     const CallOptions& options, std::function<void(Answer)> answered);
   void withdraw(const std::string& target, const std::string& id);  // nobody wants its answer any more
-  Seconds ping(const std::string& target, Seconds timeout, const IsInterrupted& interrupted);
+  Seconds ping(const std::string& target, Seconds timeout);
   // What a node says of itself: SERVICES, INFO or STATS.
-  Map discover(const std::string& target, const char* operation, Seconds timeout,
-               const IsInterrupted& interrupted);
+  Map discover(const std::string& target, const char* operation, Seconds timeout);
 
   // --- messages ---
-  Sent send(const std::string& target, const Value& payload, const SendOptions& options,
-            const IsInterrupted& interrupted);
+  Sent send(const std::string& target, const Value& payload, const SendOptions& options);
   Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                  const Progress& progress, const IsInterrupted& interrupted);
+                  const Progress& progress);
   // Sends messages that are encoded already, in their order, many in a write; `ack` awaits that of the last.
   void forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
-               Seconds timeout, const IsInterrupted& interrupted);
+               Seconds timeout);
   // Like `receive`, but nothing finishes the message except its own `done`; null once `wake_receivers` was called too.
   std::optional<Message> fetch(Seconds timeout);
   void put_back(const Message& message);  // it is fetched again
   void wake_receivers();
-
-  // --- other nodes ---
-  NodeInfo wait_for(const std::string& target, Seconds timeout, const IsInterrupted& interrupted);
 };
 
 // The bytes of a message that are held in memory: all of it, or all but the payload of a large one.

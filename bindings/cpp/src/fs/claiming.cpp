@@ -9,6 +9,7 @@
 #include "fs/fence.hpp"
 #include "fs/floor.hpp"
 #include "speed/error.hpp"
+#include "speed/interruption.hpp"
 #include "wire/names.hpp"
 
 namespace speed::fs {
@@ -90,6 +91,7 @@ class Claiming {
       EntryPtr holder = judged.verdict == core::LeaseVerdict::live || !waiting_.allowed ? judged.entry : nullptr;
       while (judged.verdict == core::LeaseVerdict::watch && holder == nullptr) {
         std::this_thread::sleep_for(watch_pause);
+        look_for_interruption();
         const Registry::Judged again = registry_.judge(name_);
         if (again.entry == nullptr || *again.entry != *judged.entry) holder = again.entry;
         judged.verdict = again.verdict;
@@ -123,6 +125,7 @@ class Claiming {
       const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
       if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return true;
       std::this_thread::sleep_for(watch_pause);
+      look_for_interruption();
       if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms) tell_of_wait(generation, claimant, lease_ms);
     }
   }
@@ -159,6 +162,7 @@ class Claiming {
                              name_ + "': try again later");
       }
       std::this_thread::sleep_for(sweep_pause);
+      look_for_interruption();
     }
   }
 

@@ -79,6 +79,15 @@ void walk(int dir_fd, const std::function<bool(const dirent&)>& take) {
 
 }  // namespace
 
+int above_standard(int fd) noexcept {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int own = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  return own;
+}
+
 Fd& Fd::operator=(Fd&& other) noexcept {
   if (this != &other) {
     close();

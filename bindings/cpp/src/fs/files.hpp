@@ -15,11 +15,15 @@
 
 namespace speed::fs {
 
-// An open descriptor; closed when it goes.
+// The same file under a descriptor above those of standard input, output and error: a program that has closed these may
+// write to them all the same, or open others in their place. None of none; errno tells why.
+int above_standard(int fd) noexcept;
+
+// An open descriptor, never one of the standard ones; closed when it goes.
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
+  explicit Fd(int fd) : fd_(above_standard(fd)) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept;
   ~Fd() { close(); }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "fs/clock.hpp"
+#include "speed/interruption.hpp"
 
 namespace speed::fs {
 
@@ -22,6 +23,7 @@ std::optional<Lock> Lock::take(const std::string& path, double seconds) {
     if (std::optional<Lock> lock = try_once(path)) return lock;
     if (monotonic_seconds() >= until) return std::nullopt;
     std::this_thread::sleep_for(pause);
+    look_for_interruption();
   }
 }
 

@@ -60,8 +60,18 @@ void Registry::check_there() const {
                      root_ + "`, and start them anew");
 }
 
+void Registry::check_readable(const std::string& name) const {
+  try {
+    check_reachable(root_, name);
+  } catch (const std::system_error& error) {
+    throw StorageError("the entry of '" + name + "' in " + root_ + " cannot be read: " + error.code().message() +
+                       "; nothing was sent, free what this process holds open or raise its limits, or see `speed doctor`");
+  }
+}
+
 std::string Registry::absence(const std::string& name) {
   check_there();
+  check_readable(name);
   if (is_unreadable(name)) {
     return "the entry of '" + name + "' is not authentic: use the key of " + root_ + ", or see `speed doctor`";
   }

@@ -36,6 +36,8 @@ class Registry {
   // Why there is no live node of this name, and what to do. StorageError if the registry is gone.
   std::string absence(const std::string& name);
   void check_there() const;  // StorageError if the registry is gone
+  // StorageError if the system keeps from knowing whether there is an entry: then it is not absent.
+  void check_readable(const std::string& name) const;
 
   struct Judged {
     EntryPtr entry;

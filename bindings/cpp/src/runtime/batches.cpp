@@ -126,7 +126,7 @@ std::optional<std::string> Batches::failure(const std::vector<Arrival>& batch) {
   for (const Arrival& arrival : batch) messages.emplace_back(arrival);
   for (unsigned attempt = 1; !is_over(); ++attempt) {
     try {
-      finish(batch, handler_(messages));
+      finish(batch, handled(messages));
       return std::nullopt;
     } catch (const Unavailable& error) {
       context_.stats.count("batches_failed");
@@ -156,6 +156,11 @@ void Batches::put_aside(Message::State& message, const std::string& why) {
 void Batches::pause(unsigned attempt) const {
   const double seconds = wire::limits::retry_first_seconds * static_cast<double>(1ULL << std::min(attempt - 1, 20U));
   context_.stop.wait_for(std::min(seconds, wire::limits::retry_most_seconds));
+}
+
+Node::Refusals Batches::handled(std::vector<Message>& messages) const {
+  const ProgramsCode scope(*context_.fork_mark);
+  return handler_(messages);
 }
 
 void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& refused) {

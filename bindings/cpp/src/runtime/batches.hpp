@@ -50,6 +50,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   void put_aside(Message::State& message, const std::string& why);
   bool is_over() const { return leaving_ || context_.stop.requested(); }
   void pause(unsigned attempt) const;
+  Node::Refusals handled(std::vector<Message>& messages) const;
   void finish(const std::vector<Arrival>& batch, const Node::Refusals& refused);
   void refuse(const Message::State& message, const Node::Refusal& refusal, bool wants_answer);
 

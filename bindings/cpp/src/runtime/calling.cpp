@@ -66,7 +66,7 @@ Value call(Runtime& node, const std::string& target, const std::string& service,
   start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
              waiter.completion());
   try {
-    return waiter.result(node.workers, {}, options.views);
+    return waiter.result(node.workers, options.views);
   } catch (Error& error) {
     error.set_called(target, service);
     throw;

@@ -103,15 +103,17 @@ core::Completion Waiter::completion() {
   };
 }
 
-Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted, bool in_place) {
+Value Waiter::result(Workers& workers, bool in_place) {
   std::optional<Workers::Away> away;
   if (!state_->done) away.emplace();
-  if (!state_->done) workers.read_until(state_->done, interrupted);
+  if (!state_->done) workers.read_until(state_->done);
   std::unique_lock guard(state_->lock);
   const auto done = [&] { return state_->done.load(); };
-  if (!interrupted) state_->changed.wait(guard, done);
+  if (!is_interruptible()) state_->changed.wait(guard, done);
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
-    if (interrupted()) throw Interrupted{};
+    guard.unlock();  // who is asked may close the node, which completes this
+    look_for_interruption();
+    guard.lock();
   }
   // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
   core::Outcome outcome = std::exchange(state_->outcome, Value());
@@ -255,10 +257,9 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
 }
 
 void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
-                              double timeout_seconds, bool unordered, core::Completion completion,
-                              const IsInterrupted& interrupted) {
+                              double timeout_seconds, bool unordered, core::Completion completion) {
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
-  const LinkPtr link = links_.granted(target, deadline, interrupted);
+  const LinkPtr link = links_.granted(target, deadline);
   if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
   std::vector<std::uint64_t> entered;  // several on a link with a segment size
   const auto enter = [&](std::uint64_t sequence) {

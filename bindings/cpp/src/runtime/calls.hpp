@@ -13,7 +13,7 @@
 #include "fs/settled.hpp"
 #include "runtime/outgoing.hpp"
 #include "runtime/workers.hpp"
-#include "speed/embedding.hpp"
+#include "speed/interruption.hpp"
 #include "wire/control.hpp"
 
 namespace speed::runtime {
@@ -23,10 +23,10 @@ class Waiter {
  public:
   core::Completion completion();
   bool done() const { return state_->done; }
-  // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). Throws Interrupted
-  // when `interrupted`, which is asked now and then, says so: the answer is then nobody's.
+  // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). The answer
+  // of one that is interrupted is nobody's.
   // `in_place`: what is large in it is lent.
-  Value result(Workers& workers, const IsInterrupted& interrupted = {}, bool in_place = false);
+  Value result(Workers& workers, bool in_place = false);
 
  private:
   struct State {
@@ -76,7 +76,7 @@ class Calls {
   void ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
            core::Completion completion, bool urgent = false);
   void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
-                         bool unordered, core::Completion completion, const IsInterrupted& interrupted = {});
+                         bool unordered, core::Completion completion);
 
   // An acknowledgement under one of several sequences; `forget` is for those that are not awaited any more.
   void track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 
+#include "fs/fork_mark.hpp"
 #include "fs/key_source.hpp"
 #include "fs/registration.hpp"
 #include "message/guard.hpp"
@@ -83,6 +84,23 @@ class Stop {
   std::exception_ptr why_;
 };
 
+// A scope for what a program registered, on a thread of a node: a child that was forked in it ends with it, or it would
+// answer, finish and commit what is the parent's.
+class ProgramsCode {
+ public:
+  explicit ProgramsCode(const fs::ForkMark& mark) : mark_(mark) {}
+  ProgramsCode(const ProgramsCode&) = delete;
+  ProgramsCode& operator=(const ProgramsCode&) = delete;
+  ~ProgramsCode() {
+    if (mark_.is_copied()) end_child();
+  }
+
+ private:
+  [[noreturn]] static void end_child();  // says why; nothing of the parent is flushed, told or released
+
+  const fs::ForkMark& mark_;
+};
+
 // Made once, then only read; its parts guard themselves.
 struct Context {
   std::string name;
@@ -110,6 +128,7 @@ struct Context {
   Log log;
   wire::Buffers buffers;
   Stop stop;
+  const std::shared_ptr<const fs::ForkMark> fork_mark = std::make_shared<fs::ForkMark>();  // lanes may outlive the node
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
   std::function<void(const std::string& why)> replaced;  // told when another process is seen to have the name
   // Told of a sender that will not come back, and of which this node has no lane any more.

@@ -445,6 +445,7 @@ void Delivery::refuse(Message::State& message, std::string_view code, const std:
 
 // A message runs only once there is a handler, which stays until the node ended.
 void Delivery::call_handlers(const Arrival& arrival) {
+  const ProgramsCode scope(*context_.fork_mark);
   if (arrival->is_event) return tell_subscribers(arrival);
   std::shared_ptr<const Node::MessageHandler> handler;
   {

@@ -37,11 +37,10 @@ std::shared_ptr<Runtime> prepared(const std::string& name, const NodeOptions& op
   return node;
 }
 
-Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, Seconds timeout,
-          const IsInterrupted& interrupted) {
+Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, Seconds timeout) {
   Waiter waiter;
   node.calls.ask(target, type, std::move(body), in_seconds("timeout", timeout), waiter.completion());
-  return waiter.result(node.workers, interrupted);
+  return waiter.result(node.workers);
 }
 
 }  // namespace
@@ -51,18 +50,23 @@ EmbeddedNode::EmbeddedNode(const std::string& name, const NodeOptions& options, 
 
 void EmbeddedNode::check() const { open(); }
 bool EmbeddedNode::polling() const { return runtime_->context.polling; }
-void EmbeddedNode::run(std::function<void()> task) { runtime_->workers.follow(std::move(task)); }
+void EmbeddedNode::run(std::function<void()> task) {
+  runtime_->workers.follow([node = runtime_.get(), task = std::move(task)] {
+    const runtime::ProgramsCode scope(*node->context.fork_mark);
+    task();
+  });
+}
 
 // --- calls ---
 
 Value EmbeddedNode::call(const std::string& target, const std::string& service, const Map& arguments,
-                         const CallOptions& options, const IsInterrupted& interrupted) {
+                         const CallOptions& options) {
   Runtime& node = open();
   Waiter waiter;
   const std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
                                           waiter.completion());
   try {
-    return waiter.result(node.workers, interrupted, true);
+    return waiter.result(node.workers, true);
   } catch (const Interrupted&) {
     withdraw(target, id);
     throw;
@@ -89,32 +93,30 @@ void EmbeddedNode::withdraw(const std::string& target, const std::string& id) {
   runtime_->workers.ensure_reader();
 }
 
-Seconds EmbeddedNode::ping(const std::string& target, Seconds timeout, const IsInterrupted& interrupted) {
+Seconds EmbeddedNode::ping(const std::string& target, Seconds timeout) {
   const double began = fs::monotonic_seconds();
-  ask(open(), target, EnvelopeType::heartbeat, {}, timeout, interrupted);
+  ask(open(), target, EnvelopeType::heartbeat, {}, timeout);
   return Seconds(fs::monotonic_seconds() - began);
 }
 
-Map EmbeddedNode::discover(const std::string& target, const char* operation, Seconds timeout,
-                           const IsInterrupted& interrupted) {
-  Value answer = ask(open(), target, EnvelopeType::discovery, {{"op", operation}}, timeout, interrupted);
+Map EmbeddedNode::discover(const std::string& target, const char* operation, Seconds timeout) {
+  Value answer = ask(open(), target, EnvelopeType::discovery, {{"op", operation}}, timeout);
   return wire::checked_answer(operation, std::move(answer));
 }
 
 // --- messages ---
 
-Sent EmbeddedNode::send(const std::string& target, const Value& payload, const SendOptions& options,
-                        const IsInterrupted& interrupted) {
-  return open().send(target, payload, options, interrupted);
+Sent EmbeddedNode::send(const std::string& target, const Value& payload, const SendOptions& options) {
+  return open().send(target, payload, options);
 }
 
 Sent EmbeddedNode::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                              const Progress& progress, const IsInterrupted& interrupted) {
-  return open().send_large(target, payload, options, progress, interrupted);
+                              const Progress& progress) {
+  return open().send_large(target, payload, options, progress);
 }
 
 void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
-                           Seconds timeout, const IsInterrupted& interrupted) {
+                           Seconds timeout) {
   Runtime& node = open();
   const double deadline = fs::monotonic_seconds() + in_seconds("timeout", timeout);
   const auto type = as_events ? EnvelopeType::event : EnvelopeType::message;
@@ -122,23 +124,19 @@ void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> 
   auto left = messages.first(messages.size() - (acknowledged ? 1 : 0));
   while (!left.empty()) {
     const auto batch = runtime::first_write(left);
-    node.links.granted(target, deadline, interrupted)->send({type, 0, batch, deadline});
+    node.links.granted(target, deadline)->send({type, 0, batch, deadline});
     left = left.subspan(batch.size());
   }
   if (!acknowledged) return;
   Waiter waiter;
   const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
-  node.calls.send_acknowledged(target, type, messages.back(), seconds, false, waiter.completion(), interrupted);
-  waiter.result(node.workers, interrupted);
+  node.calls.send_acknowledged(target, type, messages.back(), seconds, false, waiter.completion());
+  waiter.result(node.workers);
 }
 
 std::optional<Message> EmbeddedNode::fetch(Seconds timeout) { return open().delivery.fetch(in_seconds("timeout", timeout)); }
 void EmbeddedNode::put_back(const Message& message) { runtime_->delivery.put_back(message); }
 void EmbeddedNode::wake_receivers() { runtime_->delivery.wake_receivers(); }
-
-NodeInfo EmbeddedNode::wait_for(const std::string& target, Seconds timeout, const IsInterrupted& interrupted) {
-  return open().wait_for(target, in_seconds("timeout", timeout), interrupted);
-}
 
 ByteView held_bytes(const Message& message) { return message.state().view.bytes(); }
 std::size_t encoded_size(const Message& message) { return message.state().large->size(); }

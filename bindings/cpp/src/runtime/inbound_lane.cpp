@@ -13,11 +13,12 @@ bool is_work(wire::EnvelopeType type) {
 }  // namespace
 
 InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader,
-                         std::function<void(const wire::NodeId&)> resume)
+                         std::function<void(const wire::NodeId&)> resume, std::shared_ptr<const fs::ForkMark> mark)
     : Lane(std::move(source)),
       id_(wire::node_id(this->source())),
       reader_(std::move(reader)),
-      resume_(std::move(resume)) {}
+      resume_(std::move(resume)),
+      mark_(std::move(mark)) {}
 
 bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan) {
   const std::lock_guard guard(lock_);
@@ -34,6 +35,7 @@ bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, do
 }
 
 void InboundLane::finish(std::span<const std::uint64_t> sequences) {
+  if (mark_->is_copied()) return;  // a lock of it may be held for ever
   bool resume = false;
   {
     const std::lock_guard guard(lock_);
@@ -46,6 +48,7 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
 }
 
 Lane::Begun InboundLane::begin(std::uint64_t sequence, bool may_run_again) {
+  if (mark_->is_copied()) return Begun::unwritten;
   bool resume = false;
   Begun begun = Begun::unwritten;
   {

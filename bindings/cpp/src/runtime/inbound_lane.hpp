@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "fs/fork_mark.hpp"
 #include "fs/lane_reader.hpp"
 
 namespace speed::runtime {
@@ -42,9 +43,9 @@ class Lane {
 // At rest it holds no file open: what is finished meanwhile opens them for that long only (L-26).
 class InboundLane : public Lane {
  public:
-  // `resume(id)` has a paused lane read again.
+  // `resume(id)` has a paused lane read again. A forked copy commits nothing.
   InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader,
-              std::function<void(const wire::NodeId&)> resume);
+              std::function<void(const wire::NodeId&)> resume, std::shared_ptr<const fs::ForkMark> mark);
 
   // As LaneReader::read; nothing while too much is unfinished. Types that no handler finishes are done when read.
   bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
@@ -78,6 +79,7 @@ class InboundLane : public Lane {
   std::unique_ptr<fs::LaneReader> reader_;  // null once closed
   std::map<std::string, std::uint64_t> last_counts_;
   std::function<void(const wire::NodeId&)> resume_;
+  const std::shared_ptr<const fs::ForkMark> mark_;
   bool rests_ = false;
   bool paused_ = false;
   bool more_ = false;  // what the last read said

@@ -127,7 +127,7 @@ InboundLanePtr InboundLanes::open(const wire::NodeId& id, double now) {
   const std::string source = names_.at(id);
   if (now < held_until_ && held_.contains(id) && !may_read_(source)) return nullptr;
   try {
-    auto lane = std::make_shared<InboundLane>(source, inbox_.lane(source), resume_);
+    auto lane = std::make_shared<InboundLane>(source, inbox_.lane(source), resume_, context_.fork_mark);
     passed_.erase(id);
     held_.erase(id);
     const std::lock_guard guard(lock_);

@@ -40,9 +40,8 @@ void LargeSender::send(const std::string& target, wire::EnvelopeType type, const
 }
 
 bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                                    double timeout_seconds, const Progress& progress,
-                                    const std::function<bool()>& interrupted, bool unordered) const {
-  const LinkPtr link = link_to(target, payload.size(), timeout_seconds, interrupted);
+                                    double timeout_seconds, const Progress& progress, bool unordered) const {
+  const LinkPtr link = link_to(target, payload.size(), timeout_seconds);
   Waiter waiter;
   const core::Completion answered = answered_once(waiter.completion());
   std::vector<std::uint64_t> tracked;
@@ -72,7 +71,7 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   }
   Value waiting;
   try {
-    waiting = waiter.result(workers_, interrupted);
+    waiting = waiter.result(workers_);
   } catch (...) {
     forget();
     throw;
@@ -81,9 +80,8 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   return waiting == Value(true);
 }
 
-LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds,
-                             const IsInterrupted& interrupted) const {
-  LinkPtr link = links_.granted(target, fs::monotonic_seconds() + timeout_seconds, interrupted);
+LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds) const {
+  LinkPtr link = links_.granted(target, fs::monotonic_seconds() + timeout_seconds);
   if (payload_bytes <= wire::limits::max_payload_bytes || links_.takes_segments(target)) return link;
   throw PayloadTooLargeError(std::to_string(payload_bytes) + " bytes for '" + target +
                              "', which takes no payloads in segments: send less or in parts");

@@ -16,15 +16,12 @@ class LargeSender {
   void send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload, double timeout_seconds,
             const Progress& progress = {}, bool unordered = false) const;
   // Then waits for the acknowledgement, as long as `timeout_seconds` from the last segment on, and tells whether the
-  // message waits there for the program to take it. SegmentsLostError if the receiver gave it up; Interrupted when
-  // `interrupted`, which is asked now and then.
+  // message waits there for the program to take it. SegmentsLostError if the receiver gave it up.
   bool send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                         double timeout_seconds, const Progress& progress = {},
-                         const IsInterrupted& interrupted = {}, bool unordered = false) const;
+                         double timeout_seconds, const Progress& progress = {}, bool unordered = false) const;
 
  private:
-  LinkPtr link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds,
-                  const IsInterrupted& interrupted = {}) const;
+  LinkPtr link_to(const std::string& target, std::size_t payload_bytes, double timeout_seconds) const;
 
   Context& context_;
   Links& links_;

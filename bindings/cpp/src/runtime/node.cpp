@@ -10,6 +10,7 @@
 #include "runtime/span.hpp"
 #include "runtime/topic_host.hpp"
 #include "speed/error.hpp"
+#include "speed/interruption.hpp"
 #include "wire/batch.hpp"
 #include "wire/control.hpp"
 #include "wire/hosts.hpp"
@@ -162,6 +163,7 @@ Node::~Node() {
     new std::shared_ptr<Runtime>(std::move(runtime_));  // NOLINT: kept for ever on purpose
     return;
   }
+  const Interruptible not_at_all({});
   close();
 }
 
@@ -268,6 +270,7 @@ void Node::submit(const std::string& target, const std::string& service, const M
     node.workers.submit([&node, handler, called, outcome = std::move(outcome)] {
       std::promise<Value> promise;
       settle(promise, outcome, called);
+      const runtime::ProgramsCode scope(*node.context.fork_mark);
       try {
         handler(promise.get_future());
       } catch (...) {
@@ -296,7 +299,7 @@ std::string Node::send_batch(const std::string& target, const std::vector<Value>
   if (is_remote(target)) {
     runtime::across::send(node, target, {copy_of(message)}, options);
   } else {
-    node.send_message(target, segment::MemorySource(message.view()), options, {}, {});
+    node.send_message(target, segment::MemorySource(message.view()), options, {});
   }
   return fields.message_id;
 }

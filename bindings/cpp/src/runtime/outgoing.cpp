@@ -9,11 +9,13 @@
 #include "runtime/workers.hpp"
 #include "segment/form.hpp"
 #include "speed/error.hpp"
+#include "speed/interruption.hpp"
 
 namespace speed::runtime {
 
 namespace {
 
+constexpr double slice_seconds = 0.05;  // after which a wait looks whether it is interrupted
 constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 256 << 10;  // by each link
 constexpr std::size_t least_in_slot = 128 << 10;  // less is sooner written into the lane than into a file of its own
@@ -277,8 +279,17 @@ bool OutgoingLink::find_space() {
 
 // Another sender waits for room; whoever comes later overtakes it with nothing, and waits for its own deadline only.
 void OutgoingLink::wait_for_turn(Guard& guard, const Outgoing& outgoing) {
-  const std::chrono::duration<double> left(std::min(outgoing.deadline - fs::monotonic_seconds(), longest_turn_seconds));
-  if (outgoing.urgent || !turn_.wait_for(guard, left, [&] { return !is_full_; })) refuse_full();
+  const double longest = is_interruptible() ? slice_seconds : longest_turn_seconds;
+  const auto is_next = [&] { return !is_full_; };
+  while (true) {
+    const double left = outgoing.deadline - fs::monotonic_seconds();
+    if (outgoing.urgent) refuse_full();
+    if (turn_.wait_for(guard, std::chrono::duration<double>(std::min(left, longest)), is_next)) return;
+    if (left <= longest) refuse_full();
+    guard.unlock();
+    look_for_interruption();
+    guard.lock();
+  }
 }
 
 // Keeps others from appending until the receiver has committed enough, but not from the lock.
@@ -291,6 +302,7 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
     if (outgoing.urgent || left <= 0) refuse_full();
     guard.unlock();
     const bool stopping = context_.stop.wait_for(std::min(pause, left));
+    look_for_interruption();
     guard.lock();
     if (stopping) refuse_full();
     pause = std::min(pause * 2, longest_pause_seconds);
@@ -299,6 +311,7 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
 
 // Nothing is written, and nothing opened, once the node has let go of its links.
 void OutgoingLink::check_open(const Outgoing& outgoing) const {
+  if (context_.fork_mark->is_copied()) throw ForkedNodeError("node '" + context_.name + "' belongs to the parent process");
   if (is_shut_ || (has_ended_ && !outgoing.is_last)) refuse_ended(context_);
 }
 
@@ -385,11 +398,11 @@ int OutgoingLink::bell_fd() {
   return rests_ ? -1 : ringer_.fd();
 }
 
-LinkPtr Links::granted(const std::string& target, double deadline, const IsInterrupted& interrupted) {
+LinkPtr Links::granted(const std::string& target, double deadline) {
   if (LinkPtr link = look(target, true).link) return link;
   const Workers::Away away;
   while (true) {
-    if (interrupted && interrupted()) throw Interrupted{};
+    look_for_interruption();
     if (LinkPtr link = look(target, true).link) return link;
     if (fs::monotonic_seconds() >= deadline) throw still_starting(target);
     if (context_.stop.wait_for(starting_look_seconds)) context_.stop.check();

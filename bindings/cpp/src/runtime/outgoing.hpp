@@ -146,7 +146,7 @@ class Links {
   // The link to a live node that allows this one; nothing is written before this returns. One that is starting is
   // waited for, up to a deadline in monotonic seconds, if it does not allow that yet; Interrupted.
   // UnknownNodeError, AccessDeniedError, NodeLeftError, NodeStartingError.
-  LinkPtr granted(const std::string& target, double deadline = 0, const IsInterrupted& interrupted = {});
+  LinkPtr granted(const std::string& target, double deadline = 0);
   // The same for a call: waits for nothing.
   Granted granted_call(const std::string& target);
 

@@ -6,6 +6,7 @@
 #include "runtime/outgoing.hpp"
 #include "runtime/span.hpp"
 #include "speed/error.hpp"
+#include "speed/interruption.hpp"
 
 namespace speed::runtime {
 
@@ -56,6 +57,7 @@ void Publishing::wait_for_room(std::deque<std::string> full, double deadline) {
   double pause = first_pause_seconds;
   const bool waits = options_.on_full == SendOptions::OnFull::wait;
   while (waits && !full.empty() && fs::monotonic_seconds() < deadline && !node_.context.stop.wait_for(pause)) {
+    look_for_interruption();
     std::erase_if(full, [&](const std::string& target) { return try_send(target); });
     pause = std::min(2 * pause, longest_pause_seconds);
   }

@@ -175,6 +175,7 @@ void Registrar::tell(const core::RegistryChange& change) {
   }
   for (const HandlerPtr& handler : handlers) {
     workers_.submit([this, one = std::weak_ptr(handler), info = info_of(change.entry)] {
+      const ProgramsCode scope(*context_.fork_mark);
       try {
         if (const HandlerPtr kept = one.lock()) (*kept)(info);
       } catch (...) {

@@ -214,7 +214,13 @@ void Runtime::leave(double drain_seconds) {
   protocol->leave();
   workers.scheduling([](core::Scheduler& scheduler) { scheduler.leave(); });
   delivery.stop_waiting();
-  const bool settled = workers.drain(drain_seconds);
+  end_in_order(workers.drain(drain_seconds));
+  look_for_interruption();  // not before the node has ended
+}
+
+// `settled`: nothing waits or runs any more. Not left half way.
+void Runtime::end_in_order(bool settled) {
+  const Interruptible not_at_all({});
   end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")), true,
       settled ? callback_seconds : callback_seconds_beside_hung_work);
   say_leave();
@@ -318,6 +324,7 @@ void Runtime::tell_lost(const std::exception_ptr& why) {
   std::thread([self = shared_from_this(), handlers = std::move(handlers), why] {
     fs::block_signals();
     for (const auto& handler : handlers) {
+      const ProgramsCode scope(*self->context.fork_mark);
       try {
         handler(why);
       } catch (...) {
@@ -346,37 +353,37 @@ wire::Block<10> Runtime::random_bytes() {
   return bytes;
 }
 
-NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted) {
+NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
   wire::check_node_name(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
   const Workers::Away away;
   while (true) {
     const fs::EntryPtr entry = context.registry->live(target);
     if (entry != nullptr && entry->status == "online" && fs::grants(*entry, context.name)) return info_of(*entry);
-    if (interrupted && interrupted()) throw Interrupted{};
+    look_for_interruption();
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
     const bool serves = entry != nullptr && entry->status == "online";
     const std::string why = entry == nullptr ? "is not live" : !serves ? "is " + entry->status : "does not allow '" + context.name + "'";
     context.registry->check_there();
+    context.registry->check_readable(target);
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
 }
 
-Sent Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
-                            const IsInterrupted& interrupted) {
+Sent Runtime::send(const std::string& target, const Value& payload, const SendOptions& options) {
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer encoded = context.buffers.take();
   encode(payload, fields, options.protection, encoded);
-  const bool waiting = send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
+  const bool waiting = send_message(target, segment::MemorySource(encoded.view()), options, {});
   context.buffers.give(std::move(encoded));
   return {fields.message_id, waiting};
 }
 
 Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
-                                  const SendOptions& options, const Progress& progress, const IsInterrupted& interrupted) {
+                                  const SendOptions& options, const Progress& progress) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
     if (payload.size() > wire::limits::max_payload_bytes) refuse_large(options);
-    Sent sent = send(target, all_of(payload), options, interrupted);
+    Sent sent = send(target, all_of(payload), options);
     if (progress) progress(payload.size(), payload.size());
     return sent;
   }
@@ -387,7 +394,7 @@ Sent Runtime::send_large(const std::string& target, const segment::Source& paylo
     throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
                                " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
   }
-  const bool waiting = send_message(target, Behind(front.view(), payload), options, progress, interrupted);
+  const bool waiting = send_message(target, Behind(front.view(), payload), options, progress);
   return {fields.message_id, waiting};
 }
 
@@ -398,11 +405,11 @@ void Runtime::refuse_large(const SendOptions& options) {
 }
 
 bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                           const Progress& progress, const IsInterrupted& interrupted) {
+                           const Progress& progress) {
   constexpr auto type = wire::EnvelopeType::message;
   const double timeout = in_seconds("timeout", options.timeout);
   if (message.size() > wire::limits::max_payload_bytes) {
-    if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, interrupted, options.unordered);
+    if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, options.unordered);
     large.send(target, type, message, timeout, progress, options.unordered);
     return false;
   }
@@ -411,11 +418,11 @@ bool Runtime::send_message(const std::string& target, const segment::Source& mes
   bool waiting = false;
   if (options.ack) {
     Waiter waiter;
-    calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion(), interrupted);
-    waiting = waiter.result(workers, interrupted) == Value(true);
+    calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion());
+    waiting = waiter.result(workers) == Value(true);
   } else {
     const double deadline = fs::monotonic_seconds() + timeout;
-    links.granted(target, deadline, interrupted)->send({type, 0, {&one, 1}, deadline, false, {}, options.unordered});
+    links.granted(target, deadline)->send({type, 0, {&one, 1}, deadline, false, {}, options.unordered});
   }
   if (progress) progress(message.size(), message.size());
   return waiting;

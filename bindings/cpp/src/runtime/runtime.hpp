@@ -2,11 +2,11 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
-#include "fs/fork_mark.hpp"
 #include "runtime/large_sender.hpp"
 #include "runtime/protocol.hpp"
 #include "runtime/registrar.hpp"
 #include "runtime/sweeper.hpp"
+#include "speed/embedding.hpp"
 
 namespace speed::runtime {
 
@@ -22,13 +22,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void on_lost(Node::LostHandler handler);
 
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
-  bool is_forked() const { return fork_mark_.is_copied(); }
-  // Each sends one message. If the options ask for its acknowledgement, they wait for that;
-  // Interrupted when `interrupted`, which is asked now and then.
-  Sent send(const std::string& target, const Value& payload, const SendOptions& options,
-            const IsInterrupted& interrupted = {});
+  bool is_forked() const { return context.fork_mark->is_copied(); }
+  // Each sends one message. If the options ask for its acknowledgement, they wait for that.
+  Sent send(const std::string& target, const Value& payload, const SendOptions& options);
   Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                  const Progress& progress = {}, const IsInterrupted& interrupted = {});
+                  const Progress& progress = {});
   // Throws for a payload that is too large to be protected; an audit tells of it.
   [[noreturn]] void refuse_large(const SendOptions& options);
   // Appends one message, protected if it is to be.
@@ -41,10 +39,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   // A whole message, in segments if no envelope holds it.
   bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                    const Progress& progress, const IsInterrupted& interrupted);
-  // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time, Interrupted
-  // when `interrupted`, which is asked now and then.
-  NodeInfo wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted = {});
+                    const Progress& progress);
+  // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time.
+  NodeInfo wait_for(const std::string& target, double timeout_seconds);
 
   std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
   std::atomic<bool> closed = false;
@@ -69,6 +66,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void begin();
   // `callbacks`: for how long those are waited for that hear of the end of a call.
   void end(const std::exception_ptr& why, bool orderly, double callbacks);
+  void end_in_order(bool settled);
   void lost(const std::exception_ptr& why);
   void tell_lost(const std::exception_ptr& why);
   void leave_registry();
@@ -77,7 +75,6 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void let_go();  // of what the program registered: it may hold this node
   wire::Block<10> random_bytes();
 
-  const fs::ForkMark fork_mark_;
   std::unique_ptr<Dispatch> dispatch_;
   std::mutex end_lock_;     // held while the node ends, so that nobody leaves before it has
   std::vector<Node::LostHandler> lost_handlers_;  // guarded by `lock`

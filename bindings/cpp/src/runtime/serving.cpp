@@ -228,7 +228,11 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
   workers_.begun();
   const TraceScope trace(head.traceparent);
   std::string thrown;
-  Response response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
+  Response response;
+  {
+    const ProgramsCode scope(*context_.fork_mark);
+    response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
+  }
   if (!thrown.empty()) {  // what the caller did wrong is no trouble of this node
     const bool is_callers = response.error_code == "INVALID_ARGUMENTS";
     context_.log.always(is_callers ? LogLevel::info : LogLevel::error, "speed.spc",
@@ -294,7 +298,10 @@ void Serving::end(const AskedPtr& asked, std::string_view code, const std::strin
 
 // What the program hung on it runs on a worker.
 void Serving::cancel(const AskedPtr& asked) {
-  workers_.submit([asked] { asked->cancellation.request_stop(); });
+  workers_.submit([this, asked] {
+    const ProgramsCode scope(*context_.fork_mark);
+    asked->cancellation.request_stop();
+  });
 }
 
 void Serving::withdraw(const std::string& source, const std::vector<std::string>& ids) {

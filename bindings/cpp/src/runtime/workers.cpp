@@ -1,15 +1,18 @@
 #include "runtime/workers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "speed/interruption.hpp"
 
 namespace speed::runtime {
 
 namespace {
 
 constexpr double tick_seconds = 0.001;
+constexpr double slice_seconds = 0.05;  // after which a wait looks whether it is interrupted
 constexpr int idle_ticks = 30;          // the relief sleeps after so many ticks without anything to look at
 constexpr std::uint64_t slow_jobs = 8;  // that end in one tick; with fewer what waits gets another runner
 constexpr double flush_seconds = 0.0005;
@@ -318,25 +321,35 @@ void Workers::take_place(const JobPtr& job) {
 
 // --- callers ---
 
-void Workers::read_until(const std::atomic<bool>& done, const std::function<bool()>& interrupted) {
+void Workers::read_until(const std::atomic<bool>& done) {
   const bool worker = on_worker();
   if (!worker && serves_) return;
   if (!role_.try_take()) {
     if (!worker) caller_waits_ = true;
     return;
   }
-  while (!done && !stopping_) {
+  bool reads = true;
+  while (reads && !done && !stopping_) {
     ++turns_;
     step(true);
     if (may_take()) call_member();
-    if (!done && interrupted && interrupted()) break;
+    if (!done && is_interruptible()) reads = goes_on_reading();
   }
-  role_.give_up();
+  if (reads) role_.give_up();
   if (may_take() || duties_.calls() > 0) {
     call_member();
   } else {
     watch();
   }
+}
+
+// Asks without the role: a signal handler may call, or end the node. False if it is over, or another thread reads.
+bool Workers::goes_on_reading() {
+  role_.give_up();
+  if (is_interrupted()) return false;
+  if (role_.try_take()) return true;
+  if (!on_worker()) caller_waits_ = true;
+  return false;
 }
 
 void Workers::ensure_reader() {
@@ -387,9 +400,19 @@ bool Workers::needs_relief() {
 bool Workers::drain(double timeout_seconds) {
   const Away away;  // what this is called from is not waited for, and others may end meanwhile
   const std::size_t own = on_worker() ? 1 : 0;
+  const auto is_settled = [&] { return runners_ <= own && scheduler_.is_settled(own); };
+  const double until = fs::monotonic_seconds() + timeout_seconds;
+  double left = timeout_seconds;
   std::unique_lock guard(lock_);
-  return settled_.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
-                           [&] { return runners_ <= own && scheduler_.is_settled(own); });
+  do {
+    const std::chrono::duration<double> slice(is_interruptible() ? std::min(left, slice_seconds) : left);
+    if (settled_.wait_for(guard, slice, is_settled)) return true;
+    guard.unlock();
+    if (is_interrupted()) return false;
+    guard.lock();
+    left = until - fs::monotonic_seconds();
+  } while (left > 0);
+  return false;
 }
 
 void Workers::stop(double timeout_seconds) {

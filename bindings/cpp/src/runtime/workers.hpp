@@ -68,7 +68,7 @@ class Workers {
 
   // Lets a waiting caller read by itself until it is `done`, if nobody else reads and nobody would miss it.
   // Returns early if another thread reads; then that one completes the caller.
-  void read_until(const std::atomic<bool>& done, const std::function<bool()>& interrupted = {});
+  void read_until(const std::atomic<bool>& done);
 
   void ensure_reader();  // somebody reads, since an answer is awaited that no thread waits for
 
@@ -76,7 +76,8 @@ class Workers {
   void at_each_tick(std::function<void()> look) { at_each_tick_ = std::move(look); }
   void at_end(std::function<void()> last) { at_end_ = std::move(last); }  // by `stop`; likewise
 
-  bool drain(double timeout_seconds);  // waits until nothing waits or runs but what this is called from
+  // Waits until nothing waits or runs but what this is called from; false if the time was over, or it was interrupted.
+  bool drain(double timeout_seconds);
   void stop(double timeout_seconds);   // lets every thread end after its present turn or job
 
   // What a thread runs, and for whom; both null for one that runs nothing.
@@ -137,6 +138,7 @@ class Workers {
   void execute(const JobPtr& job);
   void look_in();
   void watch();
+  bool goes_on_reading();
   void relieve();
   bool needs_relief();
   bool may_take();

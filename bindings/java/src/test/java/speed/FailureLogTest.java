@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -52,6 +53,35 @@ class FailureLogTest extends TwoNodes {
         String log = logged(ExecutionFailedException.class, Map.of("card", Column.of(1L)));
         assertTrue(log.contains("row 0: AssertionError: no luck"), log);
         assertTrue(log.contains("Caused by: java.lang.AssertionError: no luck"), log);
+    }
+
+    /** Fails with each line. */
+    private static final class FullDisk extends PrintStream {
+        FullDisk() {
+            super(OutputStream.nullOutputStream());
+        }
+
+        @Override
+        public void println(String line) {
+            throw new AssertionError("no room");
+        }
+    }
+
+    /** S-24. */
+    @Test
+    void aLogThatFailsCostsNoAnswer() {
+        billing.register("fail", request -> {
+            throw new IllegalStateException("no luck");
+        });
+        PrintStream before = System.err;
+        System.setErr(new FullDisk());
+        try {
+            for (int call = 0; call < 3; call++) {
+                assertThrows(ExecutionFailedException.class, () -> analytics.call("billing", "fail", Map.of()));
+            }
+        } finally {
+            System.setErr(before);
+        }
     }
 
     @Test
