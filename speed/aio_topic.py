@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from speed.core.seconds import checked_seconds
 from speed.core.topic_messages import due_ms, outgoing
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
 from speed.topic import Topic
@@ -22,6 +21,7 @@ from speed.topic_host import (
     is_unknown,
     outwait,
 )
+from speed.wire.seconds import checked_seconds
 from speed.wire.value import pack
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
-from speed.core.seconds import checked_seconds, milliseconds
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -30,6 +29,7 @@ from speed.topic_host import (
     is_unknown,
     read_message,
 )
+from speed.wire.seconds import checked_seconds, milliseconds
 
 if TYPE_CHECKING:
     from speed.topic import Topic

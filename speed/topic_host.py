@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from speed.core.seconds import checked_seconds
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -15,6 +14,7 @@ from speed.errors import (
     NodeLeftError,
     UnknownNodeError,
 )
+from speed.wire.seconds import checked_seconds
 from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
 from speed.wire.value import unpack
 
