@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from speed.core.seconds import checked_seconds
 from speed.core.topic_messages import due_ms, outgoing
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
 from speed.topic import Topic, offsets_of
@@ -23,6 +22,7 @@ from speed.topic_host import (
     is_unknown,
     outwait,
 )
+from speed.wire.seconds import checked_seconds
 from speed.wire.value import pack
 
 if TYPE_CHECKING:

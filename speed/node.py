@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.arguments import by_name, each, function, number, several, text, texts
 from speed.core.hints import is_type
-from speed.core.seconds import checked_seconds
 from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
@@ -28,6 +27,7 @@ from speed.wire.content import Content, is_protobuf
 from speed.wire.entry import Entry
 from speed.wire.hosts import local_grants
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
+from speed.wire.seconds import checked_seconds
 
 if TYPE_CHECKING:
     from speed.across import Across

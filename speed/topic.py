@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from speed.core.seconds import checked_seconds, milliseconds
 from speed.core.topic_messages import batches, due_ms, outgoing, outgoing_all
 from speed.errors import AccessDeniedError
 from speed.topic_consumer import Consumer
 from speed.topic_host import GRACE_SECONDS, HOST, WAIT_SECONDS, Offset, Start, TopicMessage, asked, read_message
+from speed.wire.seconds import checked_seconds, milliseconds
 from speed.wire.value import pack
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from speed.core.log import logger
-from speed.core.seconds import checked_seconds, milliseconds
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -36,6 +35,7 @@ from speed.topic_host import (
     is_unknown,
     read_message,
 )
+from speed.wire.seconds import checked_seconds, milliseconds
 
 if TYPE_CHECKING:
     from speed.topic import Topic

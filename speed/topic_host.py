@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
-from speed.core.seconds import checked_seconds
 from speed.errors import (
     AccessDeniedError,
     ApplicationError,
@@ -16,6 +15,7 @@ from speed.errors import (
     NodeLeftError,
     UnknownNodeError,
 )
+from speed.wire.seconds import checked_seconds
 from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
 from speed.wire.value import unpack
 

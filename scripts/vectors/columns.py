@@ -31,7 +31,7 @@ def offsets(*positions: int) -> bytes:
 
 
 def tagged_row(row: Any) -> Any:
-    return {"decimal": str(row)} if isinstance(row, Decimal) else tagged(row)
+    return {"decimal": f"{row:f}"} if isinstance(row, Decimal) else tagged(row)
 
 
 def columns() -> dict[str, Any]:

@@ -59,6 +59,10 @@ Exit status:
 \b
 Environment: SPEED_ROOT is the root, SPEED_KEY the key file, unless --root or --key is given,
 before a command or after it.
+
+\b
+JSON: bytes are Base64, times ISO 8601; NaN, Infinity and -Infinity are texts;
+a map with two keys of one text, as 1 and "1", is a list of pairs.
 """
 
 

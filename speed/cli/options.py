@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from speed.core.seconds import MOST
 from speed.errors import NameTakenError
+from speed.wire.seconds import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
-from speed.core.seconds import milliseconds
 from speed.errors import ConfigurationError
+from speed.wire.seconds import milliseconds
 from speed.wire.value import pack
 
 BATCH_MESSAGES = 1000

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from speed.core.seconds import checked_seconds
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import MessageError
 from speed.pulsar import compression as codecs
@@ -25,6 +24,7 @@ from speed.pulsar.errors import PulsarConnectionError, PulsarRefusedError, Pulsa
 from speed.pulsar.opening import PulsarMessage, closed, opened
 from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.seconds import checked_seconds
 
 MAX_SENT_FRAME_BYTES = 1 << 20
 """What Pulsar takes unless it is configured for more; it closes the connection on a longer frame."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from speed.core.seconds import checked_seconds
+from speed.wire.seconds import checked_seconds
 
 
 class Withdrawal:

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from speed.core.forms import as_views
 from speed.core.log import logger
 from speed.core.outcomes import Unread, call_error, raised, ran_before
-from speed.core.seconds import checked_seconds
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.runtime import locks
 from speed.runtime.workers import place_given_up
 from speed.wire import spc
+from speed.wire.seconds import checked_seconds
 
 log = logger("speed.spc")
 

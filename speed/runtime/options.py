@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import AccessPolicy
-from speed.core.seconds import checked_seconds
 from speed.errors import ConfigurationError, DurabilityError
 from speed.wire import names
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
+from speed.wire.seconds import checked_seconds
 
 if TYPE_CHECKING:
     from speed.segment.reassembly import Limits

@@ -10,6 +10,7 @@ from enum import Enum
 from speed.errors import ConfigurationError, WireError
 from speed.segment.form import Segment
 from speed.wire import limits
+from speed.wire.seconds import MOST as MOST_SECONDS
 
 
 class SegmentVerdict(Enum):
@@ -61,6 +62,8 @@ class Limits:
         for name, value in asdict(self).items():
             if not isinstance(value, int | float if name.endswith("seconds") else int) or not value >= 0:
                 raise ConfigurationError(f"the limit {name} is {value!r}; use a number that is not below 0")
+            if name.endswith("seconds") and not value < MOST_SECONDS:
+                raise ConfigurationError(f"the limit {name} is {value!r}; use a number below {MOST_SECONDS:.0f}")
 
 
 @dataclass

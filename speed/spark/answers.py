@@ -12,12 +12,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class _BrokenError(Exception):
+    """A row of the answer that is not as it was promised."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(text)
+        self.row = row
+
+
 def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, *, named: bool = True) -> list[pa.Array]:
     """The arrays of ``promised``, in its order: of one column, or of a map of columns by name.
 
     ``rows`` is how many are expected, None for as many as come. What the answer lacks is null, unless the names of
     ``promised`` are not those of the program (``named``). Raises ExecutionFailedError, which says what was promised
-    and what came; ``details["row"]`` is the row of a value.
+    and what came; ``details`` have the row of a value, as ``row`` where ``rows`` are those that were sent.
     """
     by_name = _by_name(answer, promised)
     if not named and by_name and not by_name.keys() & set(promised.names):
@@ -27,7 +35,14 @@ def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, *, named
         expected = "columns of one length" if rows is None else f"{rows} rows"
         raise ExecutionFailedError(f"the answer has {sorted(lengths)} rows, promised were {expected}")
     there = next(iter(lengths), rows or 0)
-    return [_promised(by_name.get(field.name), field, there) for field in promised]
+    try:
+        return [_promised(by_name.get(field.name), field, there) for field in promised]
+    except _BrokenError as broken:
+        if rows is None:  # no row that was sent is to blame
+            text, details = f"row {broken.row} of the answer: {broken}", {"row_of_answer": broken.row}
+        else:
+            text, details = str(broken), {"row": broken.row}
+        raise ExecutionFailedError(text, details) from None
 
 
 def null_arrays(promised: pa.Schema, rows: int) -> list[pa.Array]:
@@ -63,13 +78,9 @@ def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
         try:
             array = cast(columns.to_arrow(column), field.type)
         except MisfitError as error:
-            raise _broken(error.row, f"the answer for {field.name!r} {error.why}") from None
+            raise _BrokenError(error.row, f"the answer for {field.name!r} {error.why}") from None
     if not field.nullable and array.null_count:
         row = array.is_null().index(True).as_py()
         missing = "nothing" if column is None else "null"
-        raise _broken(row, f"the answer for {field.name!r} is {missing}, which was promised NOT NULL")
+        raise _BrokenError(row, f"the answer for {field.name!r} is {missing}, which was promised NOT NULL")
     return array
-
-
-def _broken(row: int, text: str) -> ExecutionFailedError:
-    return ExecutionFailedError(text, {"row": row})

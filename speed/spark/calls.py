@@ -194,7 +194,7 @@ class BatchCalls:
         try:
             batch.result = self._promised(batch.answer.result(), batch.rows.num_rows)
         except ExecutionFailedError as error:
-            if "row" not in error.details:
+            if not error.details:
                 raise located(error, batch) from None  # no row is to blame: the service is another one than expected
             return error
         self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)

@@ -13,6 +13,7 @@ from speed.message.errors import KeyExhaustedError, KeyRefusedError, KeyUnavaila
 from speed.message.keys import MessageKey, check_key_id
 from speed.trust.keyset import MAX_AGE_SECONDS, WAIT_SECONDS, KeySet, Pace
 from speed.trust.providers import KeyProvider, provider_of
+from speed.wire.seconds import checked_seconds
 
 MAX_SETS = 1024
 
@@ -44,7 +45,8 @@ class KeyStore:
     ) -> None:
         if len(sets) > MAX_SETS:
             raise ConfigurationError(f"{len(sets)} key sets are too many; at most {MAX_SETS} are kept")
-        pace = Pace(max_age_seconds, wait_seconds, clock)
+        checked_seconds("max_age_seconds", max_age_seconds)
+        pace = Pace(max_age_seconds, checked_seconds("wait_seconds", wait_seconds), clock)
         self._sets = {check_key_id(name): KeySet(name, _provider(given), pace) for name, given in sets.items()}
         self._max_uses = max_uses
         self._uses: Counter[str] = Counter()

@@ -12,6 +12,7 @@ from speed.trust.schemas import SchemaRegistry
 from speed.wire import lazily
 from speed.wire.message import MessageView
 from speed.wire.message.splice import has_token, signed_parts, with_security, without_token
+from speed.wire.seconds import checked_seconds
 
 MAX_TOKEN_BYTES = 16384
 _FAR = 1 << 53
@@ -70,7 +71,8 @@ class TokenVerifier:
             )
         self._jwt = jwt
         self._keys = dict(keys)
-        self._audience, self._issuer, self._leeway = audience, issuer, leeway_seconds
+        self._audience, self._issuer = audience, issuer
+        self._leeway = checked_seconds("leeway_seconds", leeway_seconds)
         self._claims = (publisher_claim, team_claim)
         self._audit, self._schemas = audit, schemas
 

@@ -74,6 +74,9 @@ TEST_F(CallTest, a_lease_that_is_no_span_of_time_is_refused) {
   options.heartbeat = Seconds(HUGE_VAL);
   EXPECT_THROW(Node("node", options), ConfigurationError);
   options = root_.options();
+  options.segment_limits.idle = Seconds(NAN);
+  EXPECT_THROW(Node("node", options), ConfigurationError);
+  options = root_.options();
   options.spin = std::chrono::seconds(1);
   EXPECT_THROW(Node("node", options), ConfigurationError);
 }

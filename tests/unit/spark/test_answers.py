@@ -138,3 +138,9 @@ def test_columns_of_different_lengths_are_refused_where_any_number_of_rows_may_c
     answer = {"a": columns.from_values([1]), "b": columns.from_values([1, 2])}
     with pytest.raises(ExecutionFailedError, match=r"\[1, 2\] rows, promised were columns of one length"):
         arrays(answer, pa.field("a", pa.int64()), pa.field("b", pa.int64()), rows=None)
+
+
+def test_of_rows_that_were_not_sent_the_row_of_the_answer_is_named() -> None:
+    with pytest.raises(ExecutionFailedError, match="row 1 of the answer: the answer for 'c' is beyond") as failed:
+        arrays(columns.from_values([1.0, 1e300]), pa.field("c", pa.float32()), rows=None)
+    assert failed.value.details == {"row_of_answer": 1}

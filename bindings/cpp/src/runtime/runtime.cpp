@@ -45,6 +45,9 @@ void check(const std::string& name, const NodeOptions& options) {
   }
   in_seconds("lease", options.lease);
   in_seconds("heartbeat", options.heartbeat);
+  in_seconds("segment_limits.idle", options.segment_limits.idle);
+  in_seconds("segment_limits.total", options.segment_limits.total);
+  in_seconds("segment_limits.completion", options.segment_limits.completion);
   if (options.max_deliveries < 1) throw ConfigurationError("max_deliveries is 0; use 1 or more");
   if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
 }

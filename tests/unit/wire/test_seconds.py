@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from speed.core.seconds import checked_seconds, milliseconds
 from speed.errors import ConfigurationError
 from speed.runtime.cancellation import Withdrawal
+from speed.segment.reassembly import Limits
+from speed.trust.keystore import KeyStore
+from speed.trust.tokens import TokenVerifier
+from speed.wire.seconds import checked_seconds, milliseconds
 
 ODD = [math.nan, math.inf, -math.inf, 1e9, "5", None]
 
@@ -37,8 +40,16 @@ def test_a_client_of_pulsar_takes_no_odd_time(odd: Any) -> None:
     pytest.importorskip("websockets")
     from speed.pulsar.client import Pulsar
 
-    with (
-        Pulsar("ws://127.0.0.1:9", None, None, 1 << 20) as pulsar,
-        pytest.raises(ConfigurationError, match="key_seconds is "),
-    ):
+    pulsar = Pulsar("ws://127.0.0.1:9", None, None, 1 << 20)
+    with pytest.raises(ConfigurationError, match="key_seconds is "):
         pulsar.producer("orders", key_seconds=odd)
+
+
+@pytest.mark.parametrize("odd", ODD[:-1], ids=repr)
+def test_no_setting_takes_an_odd_time(odd: Any) -> None:
+    with pytest.raises(ConfigurationError, match="max_age_seconds is "):
+        KeyStore({}, max_age_seconds=odd)
+    with pytest.raises(ConfigurationError, match="leeway_seconds is "):
+        TokenVerifier({}, audience="a", issuer="i", leeway_seconds=odd)
+    with pytest.raises(ConfigurationError, match="idle_seconds is "):
+        Limits(idle_seconds=odd).check()
