@@ -85,11 +85,18 @@ class AsyncConsumer:
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""
+        fetched = self._consumer._fetched
+        if not self._closed.is_set() and not self._lock.locked() and (message := fetched.next()) is not None:
+            return message
         receiving = asyncio.ensure_future(self._receive(timeout))
         closing = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait((receiving, closing), return_when=asyncio.FIRST_COMPLETED)
             return receiving.result() if receiving.done() else None
+        except asyncio.CancelledError:
+            if receiving.done() and not receiving.cancelled() and receiving.exception() is None:
+                fetched.give_back(receiving.result())
+            raise
         finally:
             closing.cancel()
             receiving.cancel()
