@@ -17,8 +17,8 @@ from speed.topic_host import (
     GRACE_SECONDS,
     PAUSE_SECONDS,
     WAIT_SECONDS,
-    Offset,
     TopicMessage,
+    TopicOffset,
     is_unknown,
     outwait,
 )
@@ -48,7 +48,7 @@ class AsyncTopic:
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
         return await _asked(self._topic._node, self.host, service, dict(arguments), timeout)
 
-    async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> Offset:
+    async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> TopicOffset:
         """Like ``Topic.publish``."""
         due = due_ms(how.pop("deliver_after", None), how.pop("deliver_at_ms", None), int(time.time() * 1000))
         named = {"producer": how.pop("producer", ""), "owner": how.pop("owner", "")}
