@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from speed.runtime.tracing import current_trace, trace, traced
     from speed.topic import Reader, Topic
     from speed.topic_consumer import Consumer
-    from speed.topic_host import TopicMessage
+    from speed.topic_host import TopicMessage, TopicOffset
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
     from speed.trust.namespaces import NamespaceSchemas
@@ -108,6 +108,7 @@ _LATER = {
     "Reader": "speed.topic",
     "Topic": "speed.topic",
     "TopicMessage": "speed.topic_host",
+    "TopicOffset": "speed.topic_host",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -185,6 +186,7 @@ __all__ = [
     "TokenVerifier",
     "Topic",
     "TopicMessage",
+    "TopicOffset",
     "UnknownNodeError",
     "UnserialisableError",
     "WireError",

@@ -17,8 +17,8 @@ from speed.topic_host import (
     GRACE_SECONDS,
     PAUSE_SECONDS,
     WAIT_SECONDS,
-    Offset,
     TopicMessage,
+    TopicOffset,
     is_unknown,
     outwait,
 )
@@ -49,7 +49,7 @@ class AsyncTopic:
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
         return await _asked(self._topic._node, self.host, service, dict(arguments), timeout)
 
-    async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> Offset:
+    async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> TopicOffset:
         """Like ``Topic.publish``."""
         due = due_ms(how.pop("deliver_after", None), how.pop("deliver_at_ms", None), int(time.time() * 1000))
         named = {"producer": how.pop("producer", ""), "owner": how.pop("owner", "")}
@@ -86,11 +86,18 @@ class AsyncConsumer:
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""
+        fetched = self._consumer._fetched
+        if not self._closed.is_set() and not self._lock.locked() and (message := fetched.next()) is not None:
+            return message
         receiving = asyncio.ensure_future(self._receive(timeout))
         closing = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait((receiving, closing), return_when=asyncio.FIRST_COMPLETED)
             return receiving.result() if receiving.done() else None
+        except asyncio.CancelledError:
+            if receiving.done() and not receiving.cancelled() and receiving.exception() is None:
+                fetched.give_back(receiving.result())
+            raise
         finally:
             closing.cancel()
             receiving.cancel()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.topic_messages import batches, due_ms, outgoing, outgoing_all
 from speed.errors import AccessDeniedError
 from speed.topic_consumer import Consumer
-from speed.topic_host import GRACE_SECONDS, HOST, WAIT_SECONDS, Offset, Start, TopicMessage, asked, read_message
+from speed.topic_host import GRACE_SECONDS, HOST, WAIT_SECONDS, Start, TopicMessage, TopicOffset, asked, read_message
 from speed.wire.seconds import checked_seconds, milliseconds
 from speed.wire.value import pack
 
@@ -54,7 +54,7 @@ class Topic:
         owner: str = "",
         sequence: int = 0,
         timeout: float = 30.0,
-    ) -> Offset:
+    ) -> TopicOffset:
         """Publish one message; it is kept when this returns. Returns its offset, and whether it is a ``duplicate``.
 
         ``deliver_after`` (seconds) or ``deliver_at_ms`` (Unix milliseconds): shared and key-shared subscriptions get
@@ -69,7 +69,7 @@ class Topic:
         one = outgoing(pack(payload, "payload"), key, properties, due, sequence)
         return self._publish([one], producer, owner, timeout)[0]
 
-    def delete_key(self, key: str, *, timeout: float = 30.0) -> Offset:
+    def delete_key(self, key: str, *, timeout: float = 30.0) -> TopicOffset:
         """Publish a tombstone: this key has no value any more."""
         return self._publish([{"payload": b"", "key": key, "tombstone": True}], "", "", timeout)[0]
 
@@ -83,7 +83,7 @@ class Topic:
         owner: str = "",
         sequence: int = 0,
         timeout: float = 30.0,
-    ) -> list[Offset]:
+    ) -> list[TopicOffset]:
         """Publish many messages in their order, up to 1,000 or 4 MiB in one write; returns their offsets.
 
         ``keys`` gives each its key; ``sequence`` is that of the first one, and those behind it count on. On an error
@@ -95,9 +95,9 @@ class Topic:
 
     def publish_all(
         self, messages: Iterable[dict[str, Any]], *, producer: str = "", owner: str = "", timeout: float = 30.0
-    ) -> list[Offset]:
+    ) -> list[TopicOffset]:
         """As ``publish_batch``, of messages that ``outgoing`` made."""
-        offsets: list[Offset] = []
+        offsets: list[TopicOffset] = []
         making = batches(messages)
         batch = next(making, None)
         while batch is not None:
@@ -118,13 +118,13 @@ class Topic:
 
     def _kept(
         self, under_way: Future[Any] | None, batch: _Batch, producer: str, owner: str, timeout: float
-    ) -> list[Offset]:
+    ) -> list[TopicOffset]:
         with suppress(AccessDeniedError):
             if under_way is not None:
                 return offsets_of(under_way.result())
         return self._publish(batch, producer, owner, timeout)
 
-    def _publish(self, messages: _Batch, producer: str, owner: str, timeout: float) -> list[Offset]:
+    def _publish(self, messages: _Batch, producer: str, owner: str, timeout: float) -> list[TopicOffset]:
         arguments = self._publication(messages, producer, owner)
         return offsets_of(asked(self._node, self.host, "publish", arguments, timeout))
 
@@ -238,11 +238,12 @@ class Topic:
         self._call("unsubscribe", timeout=timeout, subscription=subscription)
 
 
-def offsets_of(answer: Mapping[str, Any]) -> list[Offset]:
+def offsets_of(answer: Mapping[str, Any]) -> list[TopicOffset]:
     """Of what was published, as the host answers."""
     repeated = set(answer.get("repeated", ()))
     return [
-        Offset.of(offset, duplicate=place in repeated or offset < 0) for place, offset in enumerate(answer["offsets"])
+        TopicOffset.of(offset, duplicate=place in repeated or offset < 0)
+        for place, offset in enumerate(answer["offsets"])
     ]
 
 

@@ -261,6 +261,12 @@ class _Fetched:
         self._begun -= 1
         return self._waiting.popleft()
 
+    def give_back(self, message: TopicMessage | None) -> None:
+        """It was not handed out after all."""
+        if message is not None:
+            self._waiting.appendleft(message)
+            self._begun += 1
+
     def beginning(self) -> dict[str, Any]:
         """What asks whether the program may have some more."""
         self._window = 1 if self._begun else min(2 * self._window, MOST_BEGUN)

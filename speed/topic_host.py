@@ -37,7 +37,7 @@ Start = int | str | Mapping[str, int]
 AWAY = (UnknownNodeError, NodeLeftError, CallTimeoutError)
 
 
-class Offset(int):
+class TopicOffset(int):
     """Where a published message is kept: a number, and whether the message was there before."""
 
     duplicate: bool = False
@@ -45,7 +45,7 @@ class Offset(int):
     host does not remember that."""
 
     @classmethod
-    def of(cls, offset: int, *, duplicate: bool) -> Offset:
+    def of(cls, offset: int, *, duplicate: bool) -> TopicOffset:
         """As the host answers."""
         made = cls(offset)
         made.duplicate = duplicate

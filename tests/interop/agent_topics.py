@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 import speed
-from speed.topic_host import Offset
+from speed.topic_host import TopicOffset
 
 
-def _shown(kept: Offset) -> dict[str, Any]:
+def _shown(kept: TopicOffset) -> dict[str, Any]:
     return {"offset": int(kept), "duplicate": kept.duplicate}
 
 

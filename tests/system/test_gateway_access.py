@@ -80,6 +80,20 @@ def test_a_client_has_the_grants_of_its_tokens_subject(site: GatewaySite) -> Non
     assert status(lambda: site.producer(topic, token=token("stranger")))[0] == 403
 
 
+def test_a_producers_name_belongs_to_its_tokens_subject(site: GatewaySite) -> None:
+    """D-6: nobody takes the name, or spends the sequences, of another client's producer."""
+    topic = site.topic()
+    far = {"producerName": "till", "initialSequenceId": 2**62}
+    with (
+        site.producer(topic, token=token("shop.7"), **far) as one,
+        site.producer(topic, token=token("web"), producerName="till", initialSequenceId=0) as other,
+    ):
+        kept = [client.publish(b"x") for client in (one, other)]
+    assert [reply["result"] for reply in kept] == ["ok", "ok"]
+    assert len({reply["messageId"] for reply in kept}) == 2
+    assert site.node.topic(topic).describe()["end"] == 2
+
+
 def test_the_header_goes_before_the_parameter(site: GatewaySite) -> None:
     topic = site.topic()
     url = f"ws://127.0.0.1:{site.port}/ws/v2/producer/persistent/public/default/{topic}"

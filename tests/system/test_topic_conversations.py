@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.topic_host import Offset
+from speed.topic_host import TopicOffset
 from tests.vectors import case_name, load, value_of
 
 pytestmark = pytest.mark.system
@@ -95,7 +95,7 @@ class Program:
         return {**seen, "origin": None if message.origin is None else list(message.origin)}
 
 
-def _told(kept: Offset) -> dict[str, Any]:
+def _told(kept: TopicOffset) -> dict[str, Any]:
     return {"offset": int(kept), "duplicate": kept.duplicate}
 
 
