@@ -348,7 +348,7 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
     if (interrupted && interrupted()) throw Interrupted{};
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
     const std::string why = entry == nullptr ? "is not live" : is_leaving ? "is leaving" : "does not allow '" + context.name + "'";
-    registry.check_there();
+    context.registry->check_there();
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
 }

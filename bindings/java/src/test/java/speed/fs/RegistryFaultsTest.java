@@ -231,11 +231,11 @@ class RegistryFaultsTest {
     /** L-29: its receiver may have given the payload up. */
     @Test
     void aSenderWhoseLeaseEndsInsideAPayloadSaysThatItMayNotHaveArrived() throws Exception {
-        Duration lease = Duration.ofMillis(500);
+        Duration lease = Duration.ofSeconds(1);
         try (BenchRoot bench = new BenchRoot(null); Node billing = bench.node("billing", "analytics");
                 Node analytics = Node.builder("analytics").root(bench.path()).key(bench.path().resolve("speed.key"))
-                        .lease(lease, Duration.ofMillis(100)).open()) {
-            long until = Posix.monotonicMs() + 2 * lease.toMillis();
+                        .lease(lease, Duration.ofMillis(200)).open()) {
+            long until = Posix.monotonicMs() + lease.toMillis() + 500;
             BooleanSupplier late = () -> { // pieces and heartbeats
                 Posix.pause(Math.max(0, until - Posix.monotonicMs()));
                 return false;
