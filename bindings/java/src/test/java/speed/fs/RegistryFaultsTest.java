@@ -17,6 +17,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -235,9 +236,13 @@ class RegistryFaultsTest {
         try (BenchRoot bench = new BenchRoot(null); Node billing = bench.node("billing", "analytics");
                 Node analytics = Node.builder("analytics").root(bench.path()).key(bench.path().resolve("speed.key"))
                         .lease(lease, Duration.ofMillis(200)).open()) {
-            long until = Posix.monotonicMs() + lease.toMillis() + 500;
-            BooleanSupplier late = () -> { // pieces and heartbeats
-                Posix.pause(Math.max(0, until - Posix.monotonicMs()));
+            Thread sender = Thread.currentThread();
+            AtomicLong until = new AtomicLong();
+            BooleanSupplier late = () -> { // heartbeats stand still from the first piece on
+                if (Thread.currentThread() == sender) {
+                    until.compareAndSet(0, Posix.monotonicMs() + lease.toMillis() + 100);
+                }
+                Posix.pause(Math.max(0, until.get() - Posix.monotonicMs()));
                 return false;
             };
             FailingCall.during("pwrite", PosixException.EIO, late, () -> {
