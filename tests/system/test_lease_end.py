@@ -78,7 +78,7 @@ def test_an_unexpected_failure_beside_the_lease_costs_no_lease(
 
 SENDS = """
 import sys, speed
-node = speed.Node("analytics", root=sys.argv[1], engine=sys.argv[2], lease_seconds=0.4, heartbeat_seconds=0.1)
+node = speed.Node("analytics", root=sys.argv[1], engine=sys.argv[2], lease_seconds=1, heartbeat_seconds=0.2)
 payload = bytes(60 << 20)
 print("up", flush=True)
 sys.stdin.readline()

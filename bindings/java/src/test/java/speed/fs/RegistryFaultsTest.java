@@ -10,12 +10,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -25,6 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 import speed.Node;
 import speed.SendOptions;
 import speed.core.RegistryView;
+import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
 import speed.errors.SpeedException;
@@ -241,6 +244,44 @@ class RegistryFaultsTest {
         registration.heartbeat();
         assertFalse(isPublished());
         assertEquals(2, register().entry().generation());
+    }
+
+    /** a later life would begin with a generation that was used. */
+    @Test
+    void aClaimThatIsRemovedIsMadeAgain() throws Exception {
+        Path claim = root.resolve("speed_registry/.claims/billing.000001");
+        Registration registration = register();
+        Files.delete(claim);
+        registration.heartbeat();
+        assertTrue(Files.exists(claim));
+        assertEquals(1, registration.claimsRestored());
+        Files.delete(claim);
+        registration.remove();
+        assertTrue(Claim.isReleased(root.toString(), "billing", 1).orElseThrow(), "who leaves makes it as well");
+    }
+
+    /** L-29: its receiver may have given the payload up. */
+    @Test
+    void aSenderWhoseLeaseEndsInsideAPayloadSaysThatItMayNotHaveArrived() throws Exception {
+        Duration lease = Duration.ofSeconds(1);
+        try (BenchRoot bench = new BenchRoot(null); Node billing = bench.node("billing", "analytics");
+                Node analytics = Node.builder("analytics").root(bench.path()).key(bench.path().resolve("speed.key"))
+                        .lease(lease, Duration.ofMillis(200)).open()) {
+            Thread sender = Thread.currentThread();
+            AtomicLong until = new AtomicLong();
+            BooleanSupplier late = () -> { // heartbeats stand still from the first piece on
+                if (Thread.currentThread() == sender) {
+                    until.compareAndSet(0, Posix.monotonicMs() + lease.toMillis() + 100);
+                }
+                Posix.pause(Math.max(0, until.get() - Posix.monotonicMs()));
+                return false;
+            };
+            FailingCall.during("pwrite", PosixException.EIO, late, () -> {
+                String said = assertThrows(LeaseLostException.class,
+                        () -> analytics.send(billing.name(), new byte[1 << 20])).getMessage();
+                assertTrue(said.contains("may not have been delivered"), said);
+            });
+        }
     }
 
     @Test
