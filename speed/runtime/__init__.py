@@ -21,7 +21,7 @@ Locks, by the names that ``locks`` makes them under, in their order: who holds o
 5.  ``link``         sequence, sealing and appending of one link; free while a sender waits for room
 6.  ``lane``         reading, finishing and committing of one lane
 7.  ``work``         the Scheduler, and who waits for work
-8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``  small tables
+8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``  tables
 9.  ``outcome``      one waiter's place, and a resting worker's
 10. ``said``, ``stats``   what is counted and logged; nothing is taken under them
 
