@@ -254,12 +254,14 @@ std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
     return asked->lane;
   });
   if (!asked->entered) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
-  const Lane::Begun begun = lane->begin(asked->sequence, idempotent);
+  // Without its lease it begins nothing, whether a successor has read the lane yet or not.
+  const bool is_over = context_.registration->is_over();
+  const Lane::Begun begun = is_over ? Lane::Begun::replaced : lane->begin(asked->sequence, idempotent);
   if (begun == Lane::Begun::written) return std::nullopt;
   context_.stats.count("requests_not_begun");
   workers_.scheduling([&](core::Scheduler&) { asked->begun = true; });  // its envelope stays in the lane
   if (begun == Lane::Begun::replaced) {
-    context_.replaced("another process reads its lanes");
+    if (!is_over) context_.replaced("another process reads its lanes");
     return Response::error("REPLACED", "'" + context_.name + "' was replaced: nothing ran here");  // which nobody reads
   }
   return Response::error("INTERNAL_ERROR", "that it begins cannot be written: whether it ran cannot be told later",
