@@ -21,8 +21,8 @@ BESIDE_SECONDS = 1.0
 def run(end: Callable[[float], None], drain_seconds: float) -> None:
     """Do ``end(drain_seconds)``: here, or where a handler interrupted the node's work, on a thread of its own.
 
-    The handler waits for it, but returns where it needs a lock that the interrupted work holds: it comes to its end once
-    that goes on. The interpreter waits for it.
+    The handler waits for it, but returns where it needs a lock that the interrupted work holds: it comes to its end
+    once that goes on. The interpreter waits for it.
     """
     if not _has_interrupted():
         end(drain_seconds)

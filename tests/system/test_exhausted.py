@@ -67,7 +67,7 @@ def test_an_entry_that_cannot_be_read_for_want_of_descriptors_is_not_called_abse
         partial(analytics.ping, "billing", timeout=20),
         partial(analytics.wait_for, "billing", timeout=0),
     ):
-        with no_descriptors(), pytest.raises(speed.StorageError, match="billing.*Too many open files"):
+        with no_descriptors(), pytest.raises(speed.StorageError, match=r"billing.*Too many open files"):
             verb()
     assert analytics.call("billing", "one", timeout=20) == 1
 
