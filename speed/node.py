@@ -20,7 +20,7 @@ from speed.opening import Opening
 from speed.runtime import fork
 from speed.runtime.event_loop import Awaited, EventLoop, is_async
 from speed.runtime.options import ON_FULL, Options, in_seconds
-from speed.runtime.published import publish_each
+from speed.runtime.published import Published, publish_each
 from speed.runtime.receiving import Receiving
 from speed.runtime.tracing import with_trace
 from speed.wire.content import Content, is_protobuf
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from speed.protected import Protected
     from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
-    from speed.runtime.published import Published
     from speed.segment import Limits
     from speed.topic import Topic
     from speed.trust.security import MessageSecurity
@@ -111,8 +110,7 @@ class Node:
     ) -> None:
         self._forked = False
         self._closed = True  # until it runs
-        self._lock = threading.RLock()
-        """A signal handler may close the node that this thread closes."""
+        self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         options = Options(
             name=name,
             root=root,
@@ -534,15 +532,11 @@ class Node:
         try:
             self._engine.close(0.0 if self._loop.is_here else drain_seconds)
         finally:  # also if a signal interrupted it
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """The engine has ended: so does what is around it."""
-        if self._guarded is not None:
-            self._guarded.end()
-        if (aio := self.__dict__.get("aio")) is not None:
-            aio._stop()
-        self._loop.stop()
+            if self._guarded is not None:
+                self._guarded.end()
+            if (aio := self.__dict__.get("aio")) is not None:
+                aio._stop()
+            self._loop.stop()
 
     def __del__(self) -> None:
         if not self.__dict__.get("_closed", True) and not self._forked and not sys.is_finalizing():
@@ -564,7 +558,6 @@ class Node:
         self._forked = True
         self._lock = threading.RLock()
         self._engine.abandon()
-        self._loop.abandon()
         if (aio := self.__dict__.get("aio")) is not None:
             aio._begin()
 

@@ -8,14 +8,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from speed.wire.harmless import harmless, harmless_lines
 
 MAX_VALUE_CHARACTERS = 4096
+
+
+def _always() -> bool:
+    return True
+
+
+exits_pass: Callable[[], bool] = _always
+"""Whether an exit on this thread is the program's. The runtime says so: of the main thread alone."""
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -36,7 +43,7 @@ class Log(_Adapter):
         except Exception as error:
             self._failed(error)
         except BaseException as error:
-            if threading.current_thread() is threading.main_thread():
+            if exits_pass():
                 raise
             self._failed(error)
 

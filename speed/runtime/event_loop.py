@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Service
 from speed.errors import NodeClosedError
-from speed.runtime import locks
-from speed.runtime.fork import end_child
+from speed.runtime import fork, locks
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,6 +80,7 @@ class EventLoop:
             if self._is_over:
                 raise NodeClosedError("the node was closed: nothing is awaited any more")
             if self._loop is None:
+                fork.track(self)
                 self._loop = asyncio.new_event_loop()
                 name = f"speed-{self._name}-loop"
                 self._thread = threading.Thread(target=self._run_until_over, args=(self._loop,), name=name, daemon=True)
@@ -97,10 +97,10 @@ class EventLoop:
             if self._has_ended:
                 return
 
-    def abandon(self) -> None:
-        """In a forked child: a coroutine that forked does not go on beyond where it awaits next, nor do others."""
+    def _after_fork_in_child(self) -> None:
+        """A coroutine that forked does not go on beyond where it awaits next, nor do others."""
         if self._loop is not None and self.is_here:
-            self._loop.call_soon(end_child)
+            self._loop.call_soon(fork.end_child)
 
     def stop(self) -> None:
         """Cancel what is awaited and end the thread; waits a moment for it."""

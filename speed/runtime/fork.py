@@ -15,6 +15,7 @@ import threading
 import weakref
 from typing import NoReturn, Protocol
 
+from speed.core import log
 from speed.wire import lazily
 
 
@@ -50,6 +51,8 @@ def end_child() -> NoReturn:
         os.write(2, _CHILD_ENDS)
     os._exit(CHILD_STATUS)
 
+
+log.exits_pass = lambda: threading.current_thread() is threading.main_thread()
 
 _nodes: weakref.WeakSet[Forkable] = weakref.WeakSet()
 _lock = threading.Lock()
