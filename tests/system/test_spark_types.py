@@ -110,7 +110,7 @@ def test_nulls_alone_fit_every_promise_but_not_null(spark: Any, sp: Speed) -> No
     empty = sp.enrich(frame, node="other", service="nothing", columns=["a"], returns="back string")
     assert {row.back for row in empty.collect()} == {None}
     broken = sp.enrich(frame, node="other", service="nothing", columns=["a"], returns="back string NOT NULL")
-    with pytest.raises(Exception, match=r"null for 'back' in row 0, which was promised NOT NULL"):
+    with pytest.raises(Exception, match=r"row 0: the answer for 'back' is null, which was promised NOT NULL"):
         broken.collect()
 
 
