@@ -19,7 +19,8 @@ def topics() -> dict[str, Any]:
     return {
         "about": "D-2, D-4, D-5, D-8 to D-14, D-18, D-19. `steps` are done in order; `gives` is what each returns: of "
         "`take` and `dead` pairs of offset and attempts, of others a count, or the code of a refusal. Times "
-        "are milliseconds. `offer` gives offset, key hash and due time; the back-off begins with 100 ms. "
+        "are milliseconds. `offer` gives offset, key hash and due time; the back-off begins with 100 ms. `begun` of "
+        "`take` is how many begin at once, all without it (D-28); `begin` gives offsets. "
         "`conversations`: what a program does with a topic object of the name `orders`, the requests that "
         "each step sends to its host and how these are answered (TIMEOUT: not at all), and what the step "
         "gives or raises. `messages` and `message` are numbers of what was received, from 0; a timeout is in "
@@ -226,6 +227,21 @@ def _subscriptions() -> list[dict[str, Any]]:
             "shared",
             0,
             [*_join("a"), *_offer((0, 0, 500), (1, 0, 0)), _take("a", 9, 0, (1, 1)), _take("a", 9, 500, (0, 1))],
+        ),
+        _case(
+            "a delivery counts when it has begun",
+            "what nobody saw comes marked",
+            "shared",
+            0,
+            [
+                *_join("a", "b"),
+                *three,
+                {**_take("a", 9, 0, (0, 1), (1, 1), (2, 1)), "begun": 1},
+                {"do": "begin", "consumer": "a", "offsets": [1, 7], "now": 0, "gives": [1]},
+                {"do": "leave", "consumer": "a", "now": 0, "gives": None},
+                _take("b", 9, 0, (2, 1)),
+                _take("b", 9, 100, (0, 2), (1, 2)),
+            ],
         ),
         _case("one alone", "two consumers", "exclusive", 0, [*_join("a"), {**_join("b")[0], "gives": "TAKEN"}]),
     ]

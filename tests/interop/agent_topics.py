@@ -9,7 +9,7 @@ import speed
 from speed.topic_host import TopicOffset
 
 
-def _shown(kept: TopicOffset) -> dict[str, Any]:
+def _kept(kept: TopicOffset) -> dict[str, Any]:
     return {"offset": int(kept), "duplicate": kept.duplicate}
 
 
@@ -23,13 +23,13 @@ class Topics:
         self._received: dict[int, speed.TopicMessage] = {}
 
     def do_topic_publish(self, topic: str, payload: Any, after: float | None = None, **options: Any) -> dict[str, Any]:
-        return _shown(self._node.topic(topic).publish(payload, deliver_after=after, **options))
+        return _kept(self._node.topic(topic).publish(payload, deliver_after=after, **options))
 
     def do_topic_publish_batch(self, topic: str, payloads: list[Any], **options: Any) -> list[dict[str, Any]]:
-        return [_shown(one) for one in self._node.topic(topic).publish_batch(payloads, **options)]
+        return [_kept(one) for one in self._node.topic(topic).publish_batch(payloads, **options)]
 
     def do_topic_delete_key(self, topic: str, key: str) -> dict[str, Any]:
-        return _shown(self._node.topic(topic).delete_key(key))
+        return _kept(self._node.topic(topic).delete_key(key))
 
     def do_topic_consume(
         self, topic: str, subscription: str, consumer: str = "", dead_letter: str | None = None, **terms: Any
@@ -75,5 +75,6 @@ class Topics:
 
 
 def _shown(message: speed.TopicMessage) -> dict[str, Any]:
-    shown = {name: value for name, value in asdict(message).items() if name not in ("topic", "lane", "recorded_at_ms")}
+    of_its_own = ("topic", "lane", "epoch", "recorded_at_ms")
+    shown = {name: value for name, value in asdict(message).items() if name not in of_its_own}
     return {**shown, "origin": None if message.origin is None else list(message.origin)}

@@ -65,7 +65,9 @@ def done(one: Subscription, step: dict[str, Any]) -> Any:
         result = getattr(one, step["do"])(**{renamed.get(name, name): value for name, value in arguments.items()})
     except SubscriptionError as error:
         return error.code
-    return [list(pair) for pair in result] if isinstance(result, list) else result
+    if step["do"] == "begin" or not isinstance(result, list):
+        return result
+    return [list(pair) for pair in result]
 
 
 @pytest.mark.parametrize("case", VECTORS["subscriptions"], ids=case_name)
