@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from speed.fs import lane_reader
 from speed.fs.committed import newest_cursor
 from speed.fs.envelope_reader import CHUNK_BYTES
 from speed.fs.fence import fence_lanes
-from speed.fs.lane_files import LaneFiles
+from speed.fs.lane_files import LaneFiles, LaneReplacedError
 from speed.fs.open import open_directory
 from speed.wire import names
 from speed.wire.cursor import MAX_CURSOR_BYTES
@@ -98,15 +99,26 @@ def test_a_segment_that_is_there_is_passed(lane: Lane) -> None:
     assert lane.segments() == ["000001-00000001.lane", "000001-00000002.lane"]
 
 
-def test_a_lane_that_is_gone_is_a_named_error_and_made_again(lane: Lane) -> None:
+def test_a_lane_that_is_gone_is_made_again_at_once_by_its_sender(lane: Lane) -> None:
     """L-2."""
     writer = lane.writer()
     assert writer.room(1)
     lane.path.rmdir()
-    with pytest.raises(StorageError, match="cannot write into the inbox of 'billing'"):
-        writer.append(sealed(1))
     writer.append(sealed(1))
     assert counters(lane.read_all(lane.reader())) == [1]
+
+
+def test_a_reader_says_that_its_lane_was_removed_and_the_next_one_goes_on(lane: Lane) -> None:
+    """L-2."""
+    writer = lane.writer()
+    writer.append(sealed(1))
+    reader = lane.reader()
+    assert counters(lane.read_all(reader)) == [1]
+    shutil.rmtree(lane.path)
+    writer.append(sealed(2))
+    with pytest.raises(LaneReplacedError, match="was removed or replaced"):
+        lane.read_all(reader)
+    assert counters(lane.read_all(lane.reader())) == [2]
 
 
 @pytest.mark.parametrize("durable", [False, True])

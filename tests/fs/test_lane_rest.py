@@ -100,7 +100,7 @@ def test_another_lane_in_the_place_of_one_at_rest_is_not_taken_for_it(lane: Lane
     reader.rest()
     lane.path.rename(lane.path.with_name(".tmp-old"))
     lane.raw_segment(sealed(2))
-    with pytest.raises(FileNotFoundError, match="another lane"):
+    with pytest.raises(FileNotFoundError, match="was removed or replaced"):
         lane.read_all(reader)
     assert counters(lane.read_all(lane.reader())) == [2]
 

@@ -99,13 +99,23 @@ TEST_F(LaneFaults, a_segment_that_is_there_is_passed_l_2) {
   EXPECT_GT(std::filesystem::file_size(lane_.file(2)), 0U);
 }
 
-TEST_F(LaneFaults, a_lane_that_is_gone_is_a_named_error_and_made_again_l_2) {
+TEST_F(LaneFaults, a_lane_that_is_gone_is_made_again_at_once_by_its_sender_l_2) {
   Sender sender(lane_);
   EXPECT_TRUE(sender.writer.has_room(1));
   std::filesystem::remove(lane_.place());
-  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("lost"); }), "has no inbox here"));
   sender.send("one");
   EXPECT_EQ(texts(read_all(*lane_.reader())), Texts{"one"});
+}
+
+TEST_F(LaneFaults, a_reader_says_that_its_lane_was_removed_and_the_next_one_goes_on_l_2) {
+  Sender sender(lane_);
+  sender.send("one");
+  const auto reader = lane_.reader();
+  EXPECT_EQ(texts(read_all(*reader)), Texts{"one"});
+  std::filesystem::remove_all(lane_.place());
+  sender.send("two");
+  EXPECT_THROW(read_all(*reader), std::system_error);
+  EXPECT_EQ(texts(read_all(*lane_.reader())), Texts{"two"});
 }
 
 TEST_F(LaneFaults, without_an_inbox_nothing_is_made_l_5) {

@@ -66,6 +66,20 @@ class LaneFaultsTest extends OneLane {
         assertTrue(Files.exists(segment("000002-00000001")));
     }
 
+    /** L-2: its sender goes on in a new one. */
+    @Test
+    void aReaderSaysThatItsLaneWasRemovedAndTheNextOneGoesOn() throws IOException {
+        Sender sender = new Sender(1);
+        sender.send("one");
+        LaneReader reader = inbox(1).lane("analytics");
+        assertEquals(List.of("one"), texts(read(reader)));
+        Files.move(lane(), root.resolve("aside"));
+        sender.writer.close();
+        sender.send("two");
+        assertTrue(assertThrows(PosixException.class, () -> read(reader)).is(PosixException.ENOENT));
+        assertEquals(List.of("two"), texts(read(inbox(1).lane("analytics"))));
+    }
+
     @Test
     void aBatchThatCannotBeRenamedLeavesNothing() throws IOException {
         Sender sender = new Sender(1, RENAMES);
