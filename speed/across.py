@@ -79,12 +79,17 @@ def _error(target: str, code: str, text: str, details: dict[str, Any]) -> SpeedE
     if own is not None or code in CALL_ERRORS or code not in _KINDS:
         kind = CALL_ERRORS.get(code, InternalError)
         call_error: CallError = ApplicationError(own, text, details) if own is not None else kind(text, details)
-        call_error.execution = execution_of(code, details)
+        call_error.execution = _told(details) or execution_of(code, details)
         return call_error
     error = _KINDS[code](text)
-    if details.get("execution") in [one.value for one in Execution]:
-        error.execution = Execution(details["execution"])
+    error.execution = _told(details)
     return error
+
+
+def _told(details: dict[str, Any]) -> Execution | None:
+    """Whether something ran, where the other host says so itself."""
+    told = details.get("execution")
+    return Execution(told) if told in [one.value for one in Execution] else None
 
 
 def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:

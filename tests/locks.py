@@ -13,7 +13,7 @@ ORDER = (
     ("link",),
     ("lane",),
     ("work",),
-    ("answers", "withdrawals", "threads", "receiving", "loop", "watch"),
+    ("answers", "withdrawals", "settling", "pending", "threads", "receiving", "loop", "watch"),
     ("outcome",),
     ("said", "stats"),
 )

@@ -236,6 +236,6 @@ def _size(path: str) -> int:
 
 
 def _is_written_in_place(filename: str) -> bool:
-    """Cursors, counts of deliveries and fences; whatever else lies in a lane is nobody's."""
-    parsers = (names.parse_cursor, names.parse_deliveries, names.parse_fence)
+    """Cursors, first cursors, counts of deliveries and fences; whatever else lies in a lane is nobody's."""
+    parsers = (names.parse_cursor, names.parse_start, names.parse_deliveries, names.parse_fence)
     return any(parse(filename) is not None for parse in parsers)

@@ -329,6 +329,7 @@ def _is_foreign(filename: str) -> bool:
         names.parse_lane_file,
         names.parse_slot,
         names.parse_cursor,
+        names.parse_start,
         names.parse_fence,
         names.parse_deliveries,
     )

@@ -71,8 +71,8 @@ class RegistryView:
         return self._entries
 
     def update(self, live: Iterable[Entry]) -> tuple[Event, ...]:
-        """Take a new reading and return what happened since the one before."""
-        after = {entry.name: entry for entry in live}
+        """Take a new reading and return what happened since the one before; who is starting has yet to join."""
+        after = {entry.name: entry for entry in live if entry.status != "starting"}
         events = diff(self._entries, after)
         self._entries = after
         return events

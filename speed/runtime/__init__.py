@@ -9,7 +9,8 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
 * ``worker-N`` run services, handlers and callbacks as the Scheduler says; started when first needed.
 * ``loop`` awaits what is ``async``.
 * For ``node.aio``: ``start-N`` write calls, ``await-N`` do what else may wait, ``receive`` fetches messages.
-* ``lost`` tells of a lost lease.
+* ``settling-N`` tell callers of servers that are gone, or send their calls to the successor; started when needed.
+* ``lost`` tells of a lost lease, ``abort`` ends the node when a worker found that out.
 
 Locks, by the names that ``locks`` makes them under, in their order: who holds one may take only those further down.
 
@@ -20,7 +21,7 @@ Locks, by the names that ``locks`` makes them under, in their order: who holds o
 5.  ``link``         sequence, sealing and appending of one link; free while a sender waits for room
 6.  ``lane``         reading, finishing and committing of one lane
 7.  ``work``         the Scheduler, and who waits for work
-8.  ``answers``, ``withdrawals``, ``threads``, ``receiving``, ``loop``, ``watch``   small tables
+8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``  tables
 9.  ``outcome``      one waiter's place, and a resting worker's
 10. ``said``, ``stats``   what is counted and logged; nothing is taken under them
 

@@ -110,7 +110,11 @@ class Settling:
                     del self._open[target]
                     return
                 self._open[target] = []
-            waiting = self._look(target, due)
+            try:
+                waiting = self._look(target, due)
+            except Exception as error:  # they are looked at again, and end by their deadlines at the latest
+                self._context.said.failed(log, f"settling calls to {target}", error)
+                waiting = [one for one in due if self._context.pending.is_open(one.call)]
             with self._lock:
                 self._open[target][:0] = waiting
             if waiting:

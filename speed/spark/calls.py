@@ -15,10 +15,12 @@ from speed.errors import (
     AccessDeniedError,
     CallError,
     CallTimeoutError,
+    Execution,
     ExecutionFailedError,
     InternalError,
     InvalidArgumentsError,
     NodeLeftError,
+    NodeStartingError,
     SpeedError,
     UnknownNodeError,
     UnserialisableError,
@@ -183,15 +185,19 @@ class BatchCalls:
         assert batch.target is not None
         if isinstance(error, UnknownNodeError | NodeLeftError):
             self._targets.left(batch.target)
-        if isinstance(error, _MAY_SUCCEED_AGAIN):
-            return batch.attempts <= self._settings.retries
-        never_ran = isinstance(error, UnknownNodeError) or (
-            isinstance(error, AccessDeniedError) and self._targets.denies(batch.target)
-        )
-        if never_ran:
+        if self._never_ran(batch.target, error):
             batch.attempts -= 1
             batch.give_up = batch.give_up or time.monotonic() + self._settings.wait_seconds
-        return never_ran and time.monotonic() < batch.give_up
+            return time.monotonic() < batch.give_up
+        return isinstance(error, _MAY_SUCCEED_AGAIN) and batch.attempts <= self._settings.retries
+
+    def _never_ran(self, target: Entry, error: BaseException) -> bool:
+        """Whether the node was not there, left before it began, or does not serve this one (any more)."""
+        if isinstance(error, AccessDeniedError):
+            return self._targets.denies(target)
+        if not isinstance(error, UnknownNodeError | NodeLeftError | NodeStartingError):
+            return False
+        return error.execution is Execution.NOT_BEGUN
 
     def _fail(self, batch: Batch, error: BaseException) -> None:
         """Raise ``error``, unless it becomes nulls."""

@@ -47,7 +47,7 @@ def decode_ack(payload: bytes | memoryview) -> tuple[int, bool]:
 
 
 def request_ids(body: dict[str, Any]) -> list[str]:
-    """The requests that a WITHDRAW or REQUESTS names; WireError BAD_PAYLOAD for what is no list of 1 to 64 of them."""
+    """The requests that a WITHDRAW names; WireError BAD_PAYLOAD for what is no list of 1 to 64 of them."""
     ids = body.get("requestIds")
     if type(ids) is not list or not 0 < len(ids) <= MAX_WITHDRAWN_IDS:
         raise WireError("BAD_PAYLOAD", f"requestIds is no list of 1 to {MAX_WITHDRAWN_IDS}")

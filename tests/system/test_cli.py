@@ -83,6 +83,12 @@ def test_nodes_are_listed_with_their_fabrics(run: Command, billing: speed.Node) 
     assert "finance" in run("nodes", "--fabric", "finance").out
 
 
+def test_a_node_that_is_starting_is_shown_so(run: Command) -> None:
+    with speed.Node("billing", root=run.root, starting=True):
+        assert [node["status"] for node in run("nodes", "--json").value] == ["starting"]
+        assert "starting" in run("nodes").out
+
+
 def test_watching_prints_a_line_for_each_change(run: Command) -> None:
     watching = run.begin("nodes", "--watch", "--json")
     try:

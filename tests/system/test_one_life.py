@@ -297,3 +297,43 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_sent_once_its_node_serves(
     billing.ready()
     assert analytics.call("billing", "note", {"x": 2}, timeout=PATIENCE) is None
     assert ran == [2]
+
+
+def test_a_repeated_call_of_a_service_that_is_not_idempotent_does_not_run(make: Make, node: Make) -> None:
+    """S-8: it was when the call began."""
+    from speed.wire import spc
+    from speed.wire.envelope import EnvelopeType
+
+    ran: list[int] = []
+    billing, analytics = make("billing", allow=["analytics"]), node("analytics", engine="python")
+    billing.register("note", lambda x: ran.append(x))
+    parts = analytics._engine._parts  # type: ignore[attr-defined]
+    told: list[Any] = []
+    parts.context.pending.add("1.99", float("inf"), "billing", told.append)
+    once = spc.encode_request("1.99", "note", {"x": 1}, "analytics", 7, 1 << 50)
+    again = spc.encode_again(once, billing.generation, repeated=True)
+    parts.links.granted("billing").send(EnvelopeType.SPC_REQUEST, 0, again, float("inf"))
+    assert until(lambda: bool(told))
+    error = told[0].outcome()
+    assert (error.code, error.execution) == ("INTERNAL_ERROR", speed.Execution.MAY_HAVE_RUN)
+    assert ran == []
+
+
+def test_a_request_for_another_life_of_its_server_is_not_run_whatever_is_granted(make: Make, node: Make) -> None:
+    """S-3, S-8."""
+    from speed.wire import spc
+    from speed.wire.envelope import EnvelopeType
+
+    ran: list[int] = []
+    billing, analytics = make("billing"), node("analytics", engine="python")
+    billing.register("note", lambda x: ran.append(x))
+    parts = analytics._engine._parts  # type: ignore[attr-defined]
+    told: list[Any] = []
+    parts.context.pending.add("1.99", float("inf"), "billing", told.append)
+    request = spc.encode_request("1.99", "note", {"x": 1}, "analytics", billing.generation + 1, 1 << 50)
+    answered: list[bytes] = []
+    parts.calls._is_replaced = lambda source, payload: answered.append(payload) or False
+    parts.links.open("billing", billing.generation).send(EnvelopeType.SPC_REQUEST, 0, request, float("inf"))
+    assert until(lambda: bool(told))
+    assert spc.decode_response(answered[0]).error_code == "REPLACED"
+    assert ran == []

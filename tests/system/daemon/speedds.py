@@ -34,6 +34,10 @@ def register(node):
 def stubborn(node):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     register(node)
+def patient(node):
+    while not os.path.exists(__file__ + ".go"):
+        time.sleep(0.01)
+    register(node)
 def crashing(node):
     raise RuntimeError("no luck")
 def echo(value: str) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import speed
+from speed.fs.keyfile import load_key_file
+from speed.fs.registry import Registry
+from tests.interop.harness import until
 from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
 
 pytestmark = pytest.mark.system
@@ -49,6 +52,22 @@ def test_a_starter_that_does_not_read_is_not_waited_for(start: Callable[..., Spe
     finally:
         os.close(writing)
         os.close(reading)
+    assert speedd.stop() == 0
+
+
+def test_a_process_whose_services_are_not_loaded_yet_is_starting_and_its_callers_wait(
+    start: Callable[..., Speedd], client: speed.Node, directory: Path
+) -> None:
+    """R-2: it gave ACCESS_DENIED until then, at each start."""
+    speedd = start(ONE.replace("register", "patient"))
+    registry = Registry(str(directory / "root"), load_key_file(str(directory / "speed.key")))
+    assert until(lambda: (entry := registry.live("one")) is not None and entry.status == "starting", PATIENCE)
+    with pytest.raises(speed.NodeStartingError):
+        client.call("one", "pid", timeout=0.1)
+    answer = client.submit("one", "pid", timeout=PATIENCE)
+    (directory / "lib" / "svc.py.go").touch()
+    assert answer.result(PATIENCE) > 0
+    assert registry.live("one").status == "online"  # type: ignore[union-attr]
     assert speedd.stop() == 0
 
 

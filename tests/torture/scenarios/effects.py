@@ -22,7 +22,7 @@ from typing import Any
 from tests.interop.harness import Agent
 from tests.interop.languages import ROOT
 from tests.torture.consumer import Ledger
-from tests.torture.duel import VICTIM, Duel, Outcome, language_of
+from tests.torture.duel import FAST, VICTIM, Duel, Outcome, language_of
 from tests.torture.scenario import Report, Scenario
 from tests.torture.withdrawals import SEGMENT_BYTES, Withdrawals
 
@@ -173,12 +173,15 @@ class Application:
         life = self.live("serve", seed)
         withdrawals = Withdrawals(Once(self.duel, seed), random, self.report)
         told = []
+        gone = self.caller_that_goes(seed)
         beside = random.sample(range(COMMANDS), 3)
         for place in range(COMMANDS):
             begun = withdrawals.begin(peer, VICTIM) if place in beside else []
             told.append(self.tell(peer, "call", seed, place, service="note", arguments=self.arguments(seed, place)))
             withdrawals.end(peer, begun)
         sent = self.strike(life, random, peer, told)
+        gone.end()
+        begun = effects_in(self.duel, f"{seed}.gone-")
         withdrawals.hear(peer)
         self.live("serve", seed).let(3 * COMMANDS)
         for place in sorted(set(range(COMMANDS)) - set(sent.results)):
@@ -186,7 +189,19 @@ class Application:
         last = f"{seed}-last"  # behind all that the first life left in the lane
         peer.ask("call", target=VICTIM, service="note", arguments={"id": last}, timeout=TIMEOUT)
         withdrawals.judge("the application is killed;", broken=self.broken)
+        later = effects_in(self.duel, f"{seed}.gone-")
+        self.report.check(
+            later == begun, f"what a caller that is gone had asked of an earlier life ran: {later}, {begun}"
+        )
         return {*ids_of(seed), last}
+
+    def caller_that_goes(self, seed: int) -> Agent:
+        """It calls ``once`` some times, and is killed when the application was: no later life runs what waits then."""
+        gone = self.duel.cast.start(language_of(seed // 6), "peer.gone", allow=[VICTIM], **FAST).ready()
+        for number in range(COMMANDS):
+            arguments = {"id": f"{seed}.gone-{number}", "filler": ""}
+            gone.tell("start", call=number, target=VICTIM, service="once", arguments=arguments, timeout=TIMEOUT)
+        return gone
 
     def strike(self, life: Life, random: Random, peer: Agent, told: list[int]) -> Outcome:
         """Just after a commit, or somewhere between two; what its peer heard."""

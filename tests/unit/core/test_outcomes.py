@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from speed.core.outcomes import call_error, execution_of, not_begun, raised
+from speed.core.outcomes import Unread, call_error, execution_of, node_left, not_begun, perhaps_run_before, raised
 from speed.core.replies import checked_answer
+from speed.core.verdicts import Verdict
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,
@@ -131,3 +132,25 @@ def test_names_of_services_are_a_list_of_texts(odd: Any) -> None:
     assert checked_answer("SERVICES", {"services": ["tax"]}) == {"services": ["tax"]}
     with pytest.raises(WireError, match="services"):
         checked_answer("SERVICES", {"services": odd})
+
+
+def test_no_error_of_a_call_that_was_sent_again_says_that_it_was_not_begun() -> None:
+    """S-21: an earlier process may have run it."""
+    told: list[Any] = []
+    complete = perhaps_run_before(told.append)
+    refused = call_error("billing", "SERVICE_NOT_FOUND", "none", {})
+    complete(refused)
+    complete(call_error("billing", "EXECUTION_FAILED", "failed", {}))
+    complete(7)
+    complete(unread := Unread())
+    assert [getattr(one, "execution", None) for one in told[:2]] == [Execution.MAY_HAVE_RUN, Execution.RAN]
+    assert refused.execution is Execution.NOT_BEGUN
+    assert told[2:] == [7, unread]
+    assert unread.may_have_run
+
+
+def test_who_left_before_it_began_is_told_from_who_may_have_run_it() -> None:
+    """S-21."""
+    assert node_left("billing", Verdict.NOT_BEGUN).execution is Execution.NOT_BEGUN
+    assert node_left("billing", Verdict.REPEATABLE).execution is Execution.MAY_HAVE_RUN
+    assert "look before you repeat it" in str(node_left("billing"))

@@ -57,3 +57,13 @@ def test_departures_come_first_and_each_kind_in_order_of_names() -> None:
         (Joined, "a"),
         (Joined, "c"),
     ]
+
+
+def test_a_node_that_is_starting_joins_when_it_is_online() -> None:
+    """R-2."""
+    view = RegistryView()
+    view.update([entry("billing")])
+    starting = entry("billing", 2, status="starting")
+    assert view.update([starting]) == (Left(entry("billing")),)
+    online = dataclasses.replace(starting, status="online")
+    assert view.update([online]) == (Joined(online),)

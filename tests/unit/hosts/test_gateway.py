@@ -23,10 +23,13 @@ from speed.errors import (
     InternalError,
     InvalidArgumentsError,
     InvalidNameError,
+    NodeLeftError,
     NotAcknowledgedError,
+    ServiceNotFoundError,
     UnknownNodeError,
 )
 from speed.hosts.inward import Serving
+from speed.hosts.outward import details_of
 from speed.hosts.stand_ins import StandIns
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
@@ -333,6 +336,20 @@ def test_each_code_is_raised_as_its_class() -> None:
     assert (type(own), own.code, own.details) == (ApplicationError, "SOLD_OUT", {"left": 0})
     assert failed("HOST_AWAY", execution="may have run").execution is Execution.MAY_HAVE_RUN
     assert failed("HOST_AWAY", execution="perhaps").execution is None
+
+
+def test_whether_a_call_was_begun_passes_through_where_its_code_does_not_say_it() -> None:
+    """H-3, S-21: as of a call that was sent again after its server had begun it."""
+    left = NodeLeftError("gone")
+    left.execution = Execution.NOT_BEGUN
+    assert details_of(left) == {"execution": "not begun"}
+    again = ServiceNotFoundError("none")
+    again.execution = Execution.MAY_HAVE_RUN
+    assert details_of(again) == {"execution": "may have run"}
+    assert failed("SERVICE_NOT_FOUND", execution="may have run").execution is Execution.MAY_HAVE_RUN
+    again.execution = Execution.NOT_BEGUN
+    assert details_of(again) == {}
+    assert failed("NODE_STARTING", execution="not begun").execution is Execution.NOT_BEGUN
 
 
 @pytest.mark.parametrize("answer", [None, 5, {}, {"status": "OK"}, {"result": 5}])
