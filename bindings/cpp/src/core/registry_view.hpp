@@ -19,7 +19,9 @@ class RegistryView {
   // Takes a new reading; departures come first.
   std::vector<RegistryChange> update(const std::vector<wire::Entry>& live) {
     std::map<std::string, wire::Entry> after;
-    for (const wire::Entry& entry : live) after.emplace(entry.name, entry);
+    for (const wire::Entry& entry : live) {
+      if (entry.status != "starting") after.emplace(entry.name, entry);  // it joins when it is online
+    }
     std::vector<RegistryChange> changes;
     for (const auto& [name, entry] : entries_) {
       if (!holds(after, entry)) changes.push_back({RegistryChange::Kind::left, entry});

@@ -62,7 +62,7 @@ std::exception_ptr error_of(const Map& answer, const std::string& target) {
   const std::string text = target + ": " + wire::harmless(said);
   const Map details = details_of(answer);
   const std::exception_ptr delivery = delivery_error(code, text);
-  return delivery ? with_execution(delivery, details) : call_error(code, text, details);
+  return with_execution(delivery ? delivery : call_error(code, text, details), details);
 }
 
 CallOptions within(Seconds timeout) {
