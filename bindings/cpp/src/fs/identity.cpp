@@ -61,7 +61,7 @@ Seen parse(const std::string& stat) {
 }
 
 // Null if there is no such process to be seen; std::system_error where the look failed, which tells nothing.
-std::optional<Seen> look_at(std::int64_t pid) {
+std::optional<Seen> seen_process(std::int64_t pid) {
   try {
     const std::string path = "/proc/" + std::to_string(pid) + "/stat";
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -80,7 +80,7 @@ bool is_hidden(std::int64_t pid) { return kill(static_cast<pid_t>(pid), 0) == 0 
 
 std::int64_t own_start() {
   try {
-    return look_at(getpid()).value_or(Seen{}).start;
+    return seen_process(getpid()).value_or(Seen{}).start;
   } catch (const std::system_error& error) {
     throw RegistrationError("cannot see this process in /proc: " + error.code().message());
   }
@@ -105,7 +105,7 @@ std::optional<bool> process_alive(const Identity& process, const Identity& obser
                           process.pid <= INT32_MAX;
   if (!is_visible) return std::nullopt;
   try {
-    const std::optional<Seen> seen = look_at(process.pid);
+    const std::optional<Seen> seen = seen_process(process.pid);
     if (!seen) return is_hidden(process.pid) ? std::nullopt : std::optional(false);
     return seen->lives && seen->start == process.pid_start;
   } catch (const std::system_error&) {
