@@ -105,9 +105,10 @@ def test_neither_links_nor_journals_nor_other_names_are_followed(run: Command, t
     os.symlink(outside, run.root / "link")
     refused = run("purge", "link", "--yes")
     assert (refused.status, "cannot be removed: it is a link" in refused.err) == (8, True)
-    (run.root / "journal").mkdir()
-    (run.root / "journal" / "journal.lock").touch()
-    assert run("purge", "journal", "--yes").status == 2
+    for name, status in (("records", 2), ("journal", 3)):
+        (run.root / name).mkdir()
+        (run.root / name / "journal.lock").touch()
+        assert run("purge", name, "--yes").status == status
     assert run("purge", "../outside", "--yes").status == 3
     assert (outside / "precious").exists()
-    assert (run.root / "journal").is_dir()
+    assert (run.root / "journal").is_dir() and (run.root / "records").is_dir()
