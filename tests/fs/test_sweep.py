@@ -337,7 +337,7 @@ def test_a_claim_that_cannot_be_read_says_so(
 ) -> None:
     registry.register("worker", **LONG).remove()
 
-    def fails(*_: object) -> int:
+    def fails(*_: object, **__: object) -> int:
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many"):

@@ -44,8 +44,25 @@ class Interruption(BaseException):
     """What the handler of a signal raises."""
 
 
-def raise_interruption(*_: object) -> None:
-    raise Interruption
+class Alarm:
+    """A signal that raises while it is armed: its handler may run a moment later than the wait that it was for."""
+
+    is_armed = False
+
+    def __call__(self, *_: object) -> None:
+        if self.is_armed:
+            raise Interruption
+
+    def __enter__(self) -> None:
+        self.is_armed = True
+        signal.setitimer(signal.ITIMER_REAL, INTERRUPT_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        self.is_armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+ALARM = Alarm()
 
 
 class Asked(logging.Filter):
@@ -164,8 +181,10 @@ class Person(threading.Thread):
 
     def interrupt(self) -> None:
         """A signal that ends a wait."""
-        node, target, call_id = self._pick()
-        signal.setitimer(signal.ITIMER_REAL, INTERRUPT_SECONDS)
+        with contextlib.suppress(Interruption), ALARM:
+            self._interrupted(*self._pick())
+
+    def _interrupted(self, node: speed.Node, target: str, call_id: str) -> None:
         try:
             if self._random.random() < 0.5:
                 node.wait_for("life.nobody", timeout=CALL_SECONDS)
@@ -173,8 +192,6 @@ class Person(threading.Thread):
                 self._ended(call_id, lambda: node.call(target, "note", {"id": call_id}, timeout=CALL_SECONDS))
         except Interruption:
             self._journal.tell("failed", call_id, "INTERRUPTED", "maybe")
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def send_large(self) -> None:
         node, target, message_id = self._pick()
@@ -234,7 +251,7 @@ def main() -> None:
     faulthandler.enable()
     logging.basicConfig()
     logging.getLogger().handlers[0].addFilter(Asked())
-    signal.signal(signal.SIGALRM, raise_interruption)
+    signal.signal(signal.SIGALRM, ALARM)
     setting = Setting(**json.loads(sys.stdin.readline()))
     journal = Journal(setting.journal)
     household = Household(setting, journal)
