@@ -519,8 +519,7 @@ class Node:
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Leave: finish the work in hand, remove the entry, tell others. Again, or in a fork: nothing.
 
-        Called from a service, handler or callback it does not wait for that: a message counts as handled then, and a
-        request is not answered any more.
+        From a service, handler or callback it waits for nothing: a message counts as handled, no request is answered.
         """
         checked_seconds("drain_seconds", drain_seconds)
         with self._lock:
@@ -572,9 +571,8 @@ class Node:
         self, options: PublishOptions | None, payload: Any, metadata: dict[str, Any]
     ) -> tuple[dict[str, Any], Protected | None]:
         """All metadata of a message, and who writes it; None if the engine itself can."""
-        if options is not None:
-            metadata = {**options.metadata(), **metadata}
-        told = with_trace(metadata, None if options is None else options.trace_context)
+        asked = {} if options is None else options.metadata()
+        told = with_trace({**asked, **metadata}, None if options is None else options.trace_context)
         is_plain = type(payload) is not Content and (options is None or options.is_plain)
         if not is_plain or (self.engine == "native" and is_protobuf(payload)):  # the core knows no classes of Python
             return told, self._guarded or self._make_protected()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from speed.core.log import logger
 from speed.errors import JournalDamagedError, JournalError, KeyFileError
@@ -31,12 +32,15 @@ class DamagedMessagesError(JournalDamagedError):
     """Messages ``first`` to ``end - 1`` of a topic cannot be read."""
 
     def __init__(self, topic: str, first: int, end: int) -> None:
-        self.first, self.end = first, end
         super().__init__(
             f"messages {first} to {end - 1} of topic {topic!r} are damaged: restore the topic from a copy, or go on "
             f"behind them, at offset {end} (`speed topic seek`)",
             first,
         )
+        self.topic, self.first, self.end = topic, first, end
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.topic, self.first, self.end), vars(self)
 
 
 class Log:

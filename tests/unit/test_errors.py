@@ -17,12 +17,14 @@ import speed
 from speed.daemon.config import ConfigFileError, Mistake
 from speed.errors import ApplicationError, Execution, SpeedError, WireError
 from speed.spark.source.scan import MessageError
+from speed.topics.log import DamagedMessagesError
 from speed.wire.column_values import RowMisfit
 
 PARTS_THAT_RUN = ("__main__", "bench_server")
 EXAMPLES: dict[type[SpeedError], Callable[[], SpeedError]] = {
     ApplicationError: lambda: ApplicationError("OUT_OF_STOCK", "none left"),
     RowMisfit: lambda: RowMisfit(7, "does not fit"),
+    DamagedMessagesError: lambda: DamagedMessagesError("orders", 3, 5),
     WireError: lambda: WireError("BAD_PAYLOAD", "no value"),
     MessageError: lambda: MessageError(WireError("BAD_MESSAGE", "no message"), 7),
     ConfigFileError: lambda: ConfigFileError(Path("speedd.toml"), [Mistake(3, "no name", "give one")]),

@@ -19,6 +19,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "slot": names.parse_slot,
     "segment": names.parse_lane_file,
     "cursor": names.parse_cursor,
+    "start": names.parse_start,
     "fence": names.parse_fence,
     "claim": names.parse_claim,
     "entry": names.parse_entry_file,

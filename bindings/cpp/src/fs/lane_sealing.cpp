@@ -97,7 +97,7 @@ bool LaneReader::keep_start() {
       listing_.starts.insert(listing_.starts.begin(), generation_);
     }
   } catch (const std::system_error&) {
-    count("starts_unwritten");
+    count("starts_failed");
     return false;
   }
   has_start_ = true;

@@ -108,7 +108,7 @@ void Serving::refuse(const LanePtr& lane, const fs::Received& received) {
 
 // It is for another life of this node. Its caller reads from the lane whether that one had begun it (S-21).
 void Serving::refuse_replaced(const LanePtr& lane, const fs::Received& received, std::uint32_t generation) {
-  context_.stats.count("requests_replaced");
+  context_.stats.count("requests_for_another_generation");
   if (!lane->keep_start()) return;  // it stays in the lane as it is
   lane->finish({&received.header.sequence, 1});
   if (context_.registry->live(lane->source()) == nullptr) return;

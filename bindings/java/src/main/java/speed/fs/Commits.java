@@ -84,7 +84,7 @@ final class Commits {
         try {
             files.keepEmptyStart(generation);
         } catch (PosixException error) {
-            counts.count("commits_failed");
+            counts.count("starts_failed");
         }
     }
 
@@ -106,7 +106,7 @@ final class Commits {
             files.keepStart(first);
             isFirstKept = true;
         } catch (PosixException error) {
-            counts.count("commits_failed"); // its caller is told that it may have run
+            counts.count("starts_failed"); // its caller is told that it may have run
         }
     }
 
