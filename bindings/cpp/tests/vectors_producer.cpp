@@ -125,7 +125,7 @@ void request(const Map& fields, wire::Buffer& out) {
   wire::encode_request({.request_id = field<std::string>(fields, "requestId"),
                         .service = field<std::string>(fields, "service"),
                         .caller = field<std::string>(fields, "caller"),
-                        .generation = field<std::uint32_t>(fields, "generation"),
+                        .generation = static_cast<std::uint32_t>(field<std::int64_t>(fields, "generation")),
                         .deadline = {field<std::int64_t>(fields, "deadline"), field<std::string>(fields, "bootId"),
                                      field<std::int64_t>(fields, "bootDeadline")},
                         .traceparent = trace,
