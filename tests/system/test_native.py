@@ -199,6 +199,19 @@ def test_a_closed_node_lets_its_services_go(node: Make) -> None:
     assert seen() is None
 
 
+def test_a_signal_that_comes_while_an_error_is_made_is_what_its_handler_raised(
+    pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-25."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(speed.UnknownNodeError, "__init__", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        pair[1].call("nobody", "one")
+
+
 def test_a_system_exit_of_a_service_is_its_failure(pair: tuple[speed.Node, speed.Node]) -> None:
     """S-8."""
     billing, analytics = pair

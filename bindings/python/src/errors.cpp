@@ -95,8 +95,12 @@ void translate_errors() {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      const nb::object exception = made(error);
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+      try {
+        const nb::object exception = made(error);
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+      } catch (nb::python_error& raised) {  // the handler of a signal ran in the making
+        raised.restore();
+      }
     }
   });
 }

@@ -1,5 +1,6 @@
 // A node inside the runtime of another language, as Python's engine is: waits that end when that language interrupts
-// them (`Interruptible`), answers without a future for each, encoded messages, and work that goes on on another thread than its worker's.
+// them (`Interruptible`), answers without a future for each, encoded messages, and work that goes on on another thread than
+// its worker's.
 // A C++ program needs none of this: `speed::Node` is the interface for it.
 // Threads: all may be called from any thread, unless said otherwise. Errors are those of Node.
 #pragma once
