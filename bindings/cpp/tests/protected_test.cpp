@@ -432,7 +432,7 @@ TEST_F(Unguarded, what_is_confidential_and_came_in_the_clear_is_refused_m_28) {
   const std::vector<ByteView> messages{message.view()};
   analytics_.on_message([](Message&) {});
   try {
-    billing_.forward("analytics", messages, false, true, Seconds(20), [] { return false; });
+    billing_.forward("analytics", messages, false, true, Seconds(20));
     FAIL() << "it was taken";
   } catch (const InvalidArgumentsError& error) {
     EXPECT_NE(std::string(error.what()).find("NOT_ENCRYPTED"), std::string::npos) << error.what();

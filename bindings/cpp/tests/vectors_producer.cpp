@@ -87,9 +87,10 @@ wire::Cursor cursor_of(const Json& fields) {
   cursor.position = position_of(fields, "sender_generation");
   cursor.last_sequence = test::number_of(fields["last_sequence"]);
   for (const Json& one : fields["unfinished"]) {
-    cursor.unfinished.push_back({test::number_of(one["sequence"]), position_of(one, "generation")});
+    cursor.unfinished.push_back({test::number_of(one["sequence"]), position_of(one, "generation"), one["begun"].get<bool>()});
   }
   fields["clean"].get_to(cursor.clean);
+  fields["sealed"].get_to(cursor.sealed);
   return cursor;
 }
 

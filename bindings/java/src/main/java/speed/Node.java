@@ -159,7 +159,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @return a topic
      */
     default Topic topic(String name, String host) {
-        return new Topic(this, name, host);
+        return new Topic(this, this, name(), name, host);
     }
 
     // --- the node itself ---

@@ -32,8 +32,8 @@ public final class Topic {
 
     private final TopicHost host;
 
-    Topic(Node node, String name, String host) {
-        this.host = new TopicHost(node, Given.value("name", name), Given.value("host", host));
+    Topic(Caller caller, Peers peers, String node, String name, String host) {
+        this.host = new TopicHost(caller, peers, node, Given.value("name", name), Given.value("host", host));
     }
 
     /**

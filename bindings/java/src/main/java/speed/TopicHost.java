@@ -25,12 +25,17 @@ final class TopicHost {
     /** Messages that a program may get before the host is asked again. */
     static final int MOST_BEGUN = 64;
 
-    private final Node node;
+    private final Caller caller;
+    private final Peers peers;
+    private final String name;
     private final String topic;
     private final String host;
 
-    TopicHost(Node node, String topic, String host) {
-        this.node = node;
+    /** For the node of a name. */
+    TopicHost(Caller caller, Peers peers, String name, String topic, String host) {
+        this.caller = caller;
+        this.peers = peers;
+        this.name = name;
         this.topic = topic;
         this.host = host;
     }
@@ -54,7 +59,7 @@ final class TopicHost {
         long ends = after(timeout.compareTo(GRACE) < 0 ? timeout : GRACE);
         while (true) {
             try {
-                return new Answer(node.call(host, "topics." + service, asked, timeout));
+                return new Answer(caller.call(host, "topics." + service, asked, timeout));
             } catch (AccessDeniedException denied) {
                 outwait(ends, denied);
             }
@@ -68,7 +73,7 @@ final class TopicHost {
             throw denied;
         }
         try {
-            node.waitFor(host, left);
+            peers.waitFor(host, left);
         } catch (UnknownNodeException away) {
             throw denied;
         }
@@ -76,8 +81,8 @@ final class TopicHost {
 
     /** Whether it says whom it allows, and this node is not among them: to wait would change nothing. */
     private boolean allowsOthers() {
-        return node.nodes().stream().filter(one -> one.name().equals(host)).map(NodeInfo::allow)
-                .anyMatch(allow -> !allow.isEmpty() && allow.stream().noneMatch(one -> Names.matches(one, node.name())));
+        return peers.nodes().stream().filter(one -> one.name().equals(host)).map(NodeInfo::allow)
+                .anyMatch(allow -> !allow.isEmpty() && allow.stream().noneMatch(one -> Names.matches(one, name)));
     }
 
     /** The messages of an answer; WireException for what is none. */

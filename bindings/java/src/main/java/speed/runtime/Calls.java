@@ -35,7 +35,6 @@ import speed.wire.Control;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Harmless;
-import speed.wire.SpcHead;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 
@@ -224,7 +223,7 @@ final class Calls {
         try {
             OutgoingLink link = links.serving(call.target(), call.programDeadline);
             OutgoingLink.Life life = link.life();
-            byte[] payload = SpcHead.readdressed(kept, life.generation(), verdict == Verdict.REPEATABLE);
+            byte[] payload = SpcRequest.readdressed(kept, life.generation(), verdict == Verdict.REPEATABLE);
             if (context.pending.isOpen(call.key())) {
                 context.stats.count("calls_sent_again");
                 if (verdict == Verdict.REPEATABLE) {

@@ -1,6 +1,5 @@
 package speed.wire;
 
-import java.util.Arrays;
 import java.util.Map;
 import speed.errors.WireException;
 
@@ -77,17 +76,6 @@ public record SpcHead(
     public Map<String, Object> arguments(byte[] payload, boolean views) {
         Object value = ValueReader.decode(payload, argumentsAt, payload.length - argumentsAt, "arguments", 1, views);
         return Payloads.textKeys(value, "arguments");
-    }
-
-    /** The same request for another generation of its receiver; {@code isRepeated}: an earlier one may have run it. */
-    public static byte[] readdressed(byte[] payload, int generation, boolean isRepeated) {
-        SpcHead head = decode(payload);
-        byte[] front = new SpcRequest(head.requestId, head.service, Map.of(), head.caller, generation, head.deadlineMs,
-                head.bootId, head.bootDeadlineMs, head.traceparent, isRepeated || head.repeated).encode();
-        int begins = front.length - 1; // the last byte is the empty map of arguments
-        byte[] whole = Arrays.copyOf(front, begins + payload.length - head.argumentsAt);
-        System.arraycopy(payload, head.argumentsAt, whole, begins, payload.length - head.argumentsAt);
-        return whole;
     }
 
     /** The id that a request or response begins with; null if it begins with anything else. */

@@ -1,5 +1,6 @@
 package speed.wire;
 
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import speed.errors.UnserialisableException;
@@ -51,6 +52,17 @@ public record SpcRequest(
             String message = error.getMessage();
             throw new UnserialisableException(message.startsWith("request.") ? message.substring(8) : message);
         }
+    }
+
+    /** The same request for another generation of its receiver; {@code isRepeated}: an earlier one may have run it. */
+    public static byte[] readdressed(byte[] payload, int generation, boolean isRepeated) {
+        SpcHead head = SpcHead.decode(payload);
+        byte[] front = new SpcRequest(head.requestId(), head.service(), Map.of(), head.caller(), generation, head.deadlineMs(),
+                head.bootId(), head.bootDeadlineMs(), head.traceparent(), isRepeated || head.repeated()).encode();
+        int begins = front.length - 1; // the last byte is the empty map of arguments
+        byte[] whole = Arrays.copyOf(front, begins + payload.length - head.argumentsAt());
+        System.arraycopy(payload, head.argumentsAt(), whole, begins, payload.length - head.argumentsAt());
+        return whole;
     }
 
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */
