@@ -192,6 +192,7 @@ def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed
 
         class registration:  # noqa: N801
             has_new_keys = False
+            claims_restored = 0
 
             @staticmethod
             def heartbeat() -> None:

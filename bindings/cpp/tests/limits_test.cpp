@@ -25,7 +25,7 @@ std::set<std::string> listed(const char* list) {
 
 TEST(Codes, every_spc_code_has_one_exception_class_s_8) {
   EXPECT_EQ((codes_of<ServiceNotFoundError, AccessDeniedError, InvalidArgumentsError, ExecutionFailedError,
-                      CallTimeoutError, InternalError, SegmentsLostError, CallWithdrawnError, NodeLeavingError>()),
+                      CallTimeoutError, InternalError, SegmentsLostError, CallWithdrawnError, NodeLeavingError, NodeReplacedError>()),
             listed("spc"));
 }
 
