@@ -215,10 +215,12 @@ TEST_F(NodeTest, a_service_is_registered_by_its_address_and_for_a_list_of_caller
   billing.allow("analytics");
   billing.allow({"other"});
   billing.serve("calculateTax", &tax, {"billing", "analytics"});
-  billing.serve("open", echo, {});
+  billing.serve("open", echo);
+  billing.serve("closed", echo, {});
   EXPECT_EQ(analytics.call("billing", "calculateTax", {{"amount", 1000}})["tax"], Value(250.0));
   EXPECT_THROW(other.call("billing", "calculateTax", {{"amount", 1}}), AccessDeniedError);
   EXPECT_EQ(other.call("billing", "open", {{"data", 1}}), Value(1));
+  EXPECT_THROW(other.call("billing", "closed", {{"data", 1}}), AccessDeniedError);
   billing.deny("other");
   EXPECT_EQ(billing.allowed(), std::vector<std::string>{"analytics"});
 }
