@@ -110,6 +110,7 @@ class Calls {
     std::string id;
     std::string target;
     RequestPtr request;
+    std::uint64_t number = 0;  // they go in the order of their numbers
   };
   std::string write(const Call& call, core::Completion completion);
   void send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent);

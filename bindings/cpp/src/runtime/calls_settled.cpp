@@ -1,5 +1,7 @@
 // The part of Calls for servers that are gone, or were replaced (S-21). What had not begun is sent again, by whoever reads,
 // or by a worker where that could take its time; the caller waits as for any answer.
+#include <algorithm>
+
 #include "fs/claim.hpp"
 #include "fs/clock.hpp"
 #include "runtime/calls.hpp"
@@ -109,9 +111,10 @@ void Calls::settle(const std::string& name, std::uint64_t entered, const fs::Ent
       const bool is_over = call.target == name && call.number <= entered && call.request != nullptr &&
                            call.request->state == RequestState::written &&
                            (live == nullptr || call.request->generation < generation_of(live));
-      if (is_over) open.push_back({id, name, call.request});
+      if (is_over) open.push_back({id, name, call.request, call.number});
     });
   }
+  std::ranges::sort(open, {}, &Open::number);
   std::map<std::uint32_t, fs::Decision> decisions;
   const std::string lane = wire::lane_dir(context_.root, name, context_.name);
   for (const Open& one : open) {
@@ -187,10 +190,11 @@ void Calls::look_again(double now) {
     look_at_ = never;
     table_.each([&](const std::string& id, core::PendingCall& call) {
       if (call.request == nullptr) return;
-      if (call.request->state == RequestState::waits) waiting.push_back({id, call.target, call.request});
+      if (call.request->state == RequestState::waits) waiting.push_back({id, call.target, call.request, call.number});
       if (call.request->state == RequestState::written && call.request->since > 0) undecided.insert(call.target);
     });
   }
+  std::ranges::sort(waiting, {}, &Open::number);  // they begin in the order in which they were made (S-5)
   for (const std::string& target : undecided) effects_.look_at(target);
   std::map<std::string, fs::EntryPtr> entries;
   for (const Open& open : waiting) {

@@ -20,6 +20,8 @@ final class RequestCall extends Call {
     record Sent(int generation, Entry.Process process, List<Long> sequences, int needed) {}
 
     final String requestId;
+    /** Calls were made in the order of their numbers, and are sent again in it. */
+    final long number;
     /** When its program stops waiting; monotonic. */
     final long programDeadline;
     /** The request as it was written first; null where it was not kept. */
@@ -34,6 +36,7 @@ final class RequestCall extends Call {
     RequestCall(String requestId, long programDeadline, long graceNanos, String target, Consumer<Outcome> completion) {
         super(new RequestKey(requestId), programDeadline + graceNanos, target, completion);
         this.requestId = requestId;
+        number = Long.parseLong(requestId.substring(requestId.indexOf('.') + 1), 16);
         this.programDeadline = programDeadline;
     }
 

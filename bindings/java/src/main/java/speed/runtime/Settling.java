@@ -1,10 +1,12 @@
 package speed.runtime;
 
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
+import java.util.stream.Stream;
 import speed.core.CallErrors;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.Outcome;
@@ -77,11 +79,8 @@ final class Settling {
      * @param live its entry; null if it is gone
      */
     void settle(List<Call> some, Entry live) {
-        for (Call call : some) {
-            if (call instanceof RequestCall request && context.pending.isOpen(request.key())) {
-                settle(request, live, System.nanoTime());
-            }
-        }
+        inOrder(some.stream().filter(RequestCall.class::isInstance).map(RequestCall.class::cast))
+                .forEach(request -> settle(request, live, System.nanoTime()));
         if (!context.pending.isWaitingFor(some.isEmpty() ? "" : some.get(0).target())) {
             some.forEach(call -> leavers.remove(call.target()));
         }
@@ -93,12 +92,15 @@ final class Settling {
             return;
         }
         nextLook = Long.MAX_VALUE;
-        for (RequestCall request : waiting.keySet()) {
-            waiting.remove(request);
-            if (context.pending.isOpen(request.key())) {
-                settle(request, context.registry.surelyLive(request.target()), now);
-            }
-        }
+        List<RequestCall> due = List.copyOf(waiting.keySet());
+        due.forEach(waiting::remove);
+        inOrder(due.stream()).forEach(request -> settle(request, context.registry.surelyLive(request.target()), now));
+    }
+
+    /** Those that still wait, in the order in which they were made: what is sent again begins in it. */
+    private List<RequestCall> inOrder(Stream<RequestCall> requests) {
+        return requests.filter(request -> context.pending.isOpen(request.key()))
+                .sorted(Comparator.comparingLong(request -> request.number)).toList();
     }
 
     /** Monotonic time of the next look. */
