@@ -22,6 +22,10 @@ def backend_names() -> dict[str, Any]:
             {"topic": topic, "stream": names.nats_stream(topic), "subjects": names.nats_subjects(topic), "bug": bug}
             for topic, bug in _STREAMS
         ],
+        "groups": [
+            {"group": group, "namespace": namespace, "name": names.group_name(group, namespace), "bug": bug}
+            for group, namespace, bug in _GROUPS
+        ],
         "nats_durables": [
             {"group": group, "pattern": pattern, "durable": names.nats_durable(group, pattern), "bug": bug}
             for group, pattern, bug in _DURABLES
@@ -52,6 +56,14 @@ def _s3(topic: str, message_id: str, unix_ms: int, bug: str) -> dict[str, Any]:
     return {"topic": topic, "message_id": message_id, "published_at_ms": unix_ms, "key": key, "bug": bug}
 
 
+_GROUPS = (
+    ("billing", "default", "the positions of groups that were there before get lost"),
+    ("billing", "a", "two namespaces share a group, and take each other's messages"),
+    ("billing", "a.b", "a dot is in no name of a consumer of NATS"),
+    ("billing", "a+b", "what ends the namespace stands in it"),
+    ("billing", "caf\u00e9/~", "a slash makes another object of S3"),
+    ("billing.eu", "default", "a group with a dot is taken for one of another namespace"),
+)
 _KAFKA = (
     ("orders.created", "a name that needs nothing is changed"),
     ("orders_created", "the underscore is escaped, and tools look for another topic"),
