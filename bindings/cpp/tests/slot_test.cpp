@@ -239,7 +239,7 @@ TEST_F(Slots, their_files_stay_within_the_window_l_29) {
   Sender other(lane, 1, {.window_bytes = 1 << 20});
   const auto reader = lane.reader();
   std::uintmax_t most = 0;
-  for (const std::size_t size : {150'000, 900'000, 200'000, 400'000, 1'000'000, 131'072, 600'000, 300'000, 900'000}) {
+  for (const std::size_t size : std::initializer_list<std::size_t>{150'000, 900'000, 200'000, 400'000, 1'000'000, 131'072, 600'000, 300'000, 900'000}) {
     ASSERT_TRUE(other.writer.has_room(size));
     ASSERT_NE(other.send_in_slot(std::string(size, 'a')), 0U);
     std::uintmax_t total = 0;
