@@ -35,7 +35,7 @@ def test_a_message_arrives_as_it_was_published(bench: Bench) -> None:
 
 def test_the_bytes_of_a_message_are_kept(bench: Bench) -> None:
     """Unknown fields, their order, a trace: all that a signature covers."""
-    head = {"topic": bench.topic, "namespace": "n", "published_at_ms": 1_718_000_000_000}
+    head = {"topic": bench.topic, "namespace": "default", "published_at_ms": 1_718_000_000_000}
     own_id = "0190163d-8694-739b-aea5-966c26f8ad90"
     sent = encode_message(b"\x00\xff", message_id=own_id, traceparent=f"00-{'a' * 32}-{'b' * 16}-01", **head)
     sent = b"\xa2\x06\x03abc" + sent  # field 100, before all others
@@ -162,7 +162,7 @@ def test_a_server_that_goes_away_is_missed_and_comes_back(own_bench: Bench) -> N
 def test_a_message_that_expired_is_not_handed_over(bench: Bench) -> None:
     connection = bench.connect()
     own_id = "0190163d-8694-739b-aea5-966c26f8ad90"
-    head = {"topic": bench.topic, "namespace": "n", "published_at_ms": 1_718_000_000_000, "message_id": own_id}
+    head = {"topic": bench.topic, "namespace": "default", "published_at_ms": 1_718_000_000_000, "message_id": own_id}
     connection.forward(encode_message("old", ttl_seconds=5, **head), key="k")
     connection.publish(bench.topic, "new", key="k", ttl_seconds=500)
     subscription = bench.subscribe(connection)
