@@ -142,7 +142,7 @@ def test_a_queue_without_a_bucket_takes_no_long_message(bench_of: BenchOf) -> No
 def test_a_token_reaches_no_backend(bench: Bench) -> None:
     """B-1."""
     own_id = "0190163d-8694-739b-aea5-966c26f8ad90"
-    head = {"topic": bench.topic, "namespace": "n", "published_at_ms": 1_718_000_000_000}
+    head = {"topic": bench.topic, "namespace": "default", "published_at_ms": 1_718_000_000_000}
     message = encode_message(1, message_id=own_id, **head)
     connection = bench.connect()
     connection.forward(with_security(message, TOKEN))
@@ -191,7 +191,7 @@ def test_rows_of_others_are_read_as_their_json_says(bench_of: BenchOf) -> None:
     connection = bench.connect()
     connection.publish(bench.topic, "ours")
     assert isinstance(bench.raw, RawPostgres)
-    metadata = {"messageId": "m-1", "topic": bench.topic, "namespace": "n", "publishedAtMs": "1718000000000"}
+    metadata = {"messageId": "m-1", "topic": bench.topic, "namespace": "default", "publishedAtMs": "1718000000000"}
     theirs = {"metadata": metadata | {"contentType": "CONTENT_TYPE_JSON"}, "payload": {"value": "eyJhIjogMX0="}}
     bench.raw.ask(f"INSERT INTO {bench.own} (topic, envelope) VALUES ($1, $2)", bench.topic, json.dumps(theirs))
     assert take(bench.subscribe(connection), 2) == ["ours", {"a": 1}]

@@ -235,7 +235,7 @@ def test_messages_that_producers_write_meanwhile_are_copied_too(bench_of: BenchO
 
 def test_what_was_lost_and_what_is_there_twice_is_found(bench_of: BenchOf, tmp_path: Path) -> None:
     source, target = bench_of("redis"), bench_of("kafka")
-    head = {"topic": source.topic, "namespace": "n", "published_at_ms": 1_718_000_000_000}
+    head = {"topic": source.topic, "namespace": "default", "published_at_ms": 1_718_000_000_000}
     fill(source, [encode_message(number, message_id=f"m-{number}", **head) for number in range(3)], "envelope")
     migrated(source, target, tmp_path)
     target.raw.put(source.topic, encode_message(1, message_id="m-1", **head))

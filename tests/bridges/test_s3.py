@@ -28,7 +28,7 @@ def old(bench: Bench, number: int, age_ms: int = HOUR_MS) -> Outgoing:
     unix_ms = int(time.time() * 1000) - age_ms + number
     message_id = new_message_id(unix_ms, bytes(16))
     return Outgoing.of(
-        encode_message(number, topic=bench.topic, namespace="n", message_id=message_id, published_at_ms=unix_ms)
+        encode_message(number, topic=bench.topic, namespace="default", message_id=message_id, published_at_ms=unix_ms)
     )
 
 
