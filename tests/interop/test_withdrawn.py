@@ -169,7 +169,7 @@ def test_a_call_that_is_said_not_to_have_begun_never_runs_whoever_is_killed(
 def test_a_call_whose_server_is_killed_before_its_beginning_is_committed_never_runs(
     private: Agents, tmp_path: Path, source: str, target: str, filler: int
 ) -> None:
-    """S-8, S-21: the commit is the beginning; a request that was not committed yet is not begun, put together or not."""
+    """S-8, S-21: the commit is the beginning; one that was not committed is not begun, put together or not."""
     caller = private.start(source, "caller", allow=["server"], heartbeat=0.5).ready()
     server = private.start(target, "server", allow=["caller"]).ready()
     assert caller.call(server, "add", {"a": 1, "b": 1}) == 2
