@@ -8,6 +8,7 @@ from itertools import count
 from time import monotonic, time
 from typing import Any
 
+from speed.core.codes import travelling
 from speed.core.outcomes import execution_of
 from speed.core.services import Request
 from speed.errors import (
@@ -99,7 +100,7 @@ def _failed(code: str, text: str, details: dict[str, Any]) -> dict[str, Any]:
 def details_of(error: SpeedError) -> dict[str, Any]:
     """What is told of an error beside its text: of a call what it has, and whether it ran unless that follows."""
     told = dict(error.details) if isinstance(error, CallError) else {}
-    follows = isinstance(error, CallError) and execution_of(error.code, told) is error.execution
+    follows = isinstance(error, CallError) and execution_of(travelling(error.code), told) is error.execution
     if error.execution is not None and not follows:
         told["execution"] = error.execution.value
     return told
