@@ -1,12 +1,15 @@
 package speed.runtime;
 
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
@@ -69,6 +72,8 @@ final class Calls {
     private final Futures futures;
     private final Withdrawals withdrawals;
     private final Settling settling;
+    /** What is to be sent again, by target, in its order; a queue that is not empty is being worked off. */
+    private final Map<String, Queue<Runnable>> again = new ConcurrentHashMap<>();
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
     private final SomeLines lines = new SomeLines();
@@ -79,7 +84,7 @@ final class Calls {
         this.pool = pool;
         this.futures = futures;
         withdrawals = new Withdrawals(context, links);
-        settling = new Settling(context, (request, verdict) -> futures.add(() -> sendAgain(request, verdict)));
+        settling = new Settling(context, this::sendInOrder);
         prefix = Integer.toHexString(context.generation) + ".";
     }
 
@@ -214,6 +219,37 @@ final class Calls {
         call.written(life.generation(), life.process(), link.parityOf(load));
     }
 
+    /** Calls begin in the order in which they were made, also those that are sent again. */
+    private void sendInOrder(RequestCall call, Verdict verdict) {
+        Queue<Runnable> queue = again.computeIfAbsent(call.target(), any -> new ArrayDeque<>());
+        boolean isFirst;
+        synchronized (queue) {
+            isFirst = queue.isEmpty();
+            queue.add(() -> sendAgain(call, verdict));
+        }
+        if (isFirst) {
+            futures.add(() -> sendAll(queue));
+        }
+    }
+
+    private static void sendAll(Queue<Runnable> queue) {
+        for (Runnable next = first(queue); next != null; next = first(queue)) {
+            try {
+                next.run();
+            } finally {
+                synchronized (queue) {
+                    queue.remove();
+                }
+            }
+        }
+    }
+
+    private static Runnable first(Queue<Runnable> queue) {
+        synchronized (queue) {
+            return queue.peek();
+        }
+    }
+
     /** The server that a call was written to is gone, and did not begin it, or it may run twice: its successor gets it. */
     private void sendAgain(RequestCall call, Verdict verdict) {
         byte[] kept = call.kept();
@@ -233,6 +269,9 @@ final class Calls {
             }
         } catch (SpeedException failure) {
             settling.fail(call, failure.execution() == Execution.MAY_HAVE_RUN ? Verdict.MAY_HAVE_RUN : verdict);
+        } catch (RuntimeException | Error odd) {
+            LOG.error("a call to {} could not be sent again", call.target(), odd);
+            settling.fail(call, Verdict.MAY_HAVE_RUN);
         }
     }
 
