@@ -38,6 +38,11 @@ Opened Guard::open(const wire::MessageView& /*view*/, std::int64_t /*now_ms*/, s
   refuse();
 }
 
+void Guard::tell_not_written(const wire::MessageFields& /*fields*/, const Protection& /*asked*/,
+                             const MessageError& /*error*/) const {
+  refuse();
+}
+
 void Guard::tell_refused(const wire::MessageView& /*view*/, std::string_view /*source*/,
                          const MessageError& /*error*/) const {
   refuse();
