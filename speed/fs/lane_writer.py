@@ -374,9 +374,12 @@ class LaneWriter:
         """Release the descriptors; the files stay for the receiver. The next append begins a new file."""
         if self._fd >= 0:
             self._leave_file()
-        if self._dir >= 0:
-            os.close(self._dir)
-        self._dir = -1
+        directory, self._dir = (
+            self._dir,
+            -1,
+        )  # first: a child that is forked between closes it no second time
+        if directory >= 0:
+            os.close(directory)
 
     @contextlib.contextmanager
     def _storage_errors(self) -> Iterator[None]:

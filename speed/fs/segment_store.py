@@ -105,11 +105,12 @@ class SegmentStore:
             self.index().forget(keys)
 
     def close(self) -> None:
-        if self._index is not None:
-            self._index.close()
-        if self._dir >= 0:
-            os.close(self._dir)
-        self._index, self._dir = None, -1
+        index, directory = self._index, self._dir
+        self._index, self._dir = None, -1  # first: a child that is forked between closes them no second time
+        if index is not None:
+            index.close()
+        if directory >= 0:
+            os.close(directory)
 
     def start_anew(self) -> None:
         """Put a damaged store aside, in the place of one put aside before."""
@@ -194,9 +195,9 @@ class StoredShards:
             raise SegmentStoreError(f"a recovered segment cannot be kept: {error.strerror}") from error
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _blocks(self, place: Place, first: int, last: int) -> Iterable[bytes]:
         for block in range(first, last):
