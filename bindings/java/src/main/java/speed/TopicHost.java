@@ -31,7 +31,7 @@ final class TopicHost {
     private final String topic;
     private final String host;
 
-    /** For the node of a name. */
+    /** The host, as the node of this name asks it. */
     TopicHost(Caller caller, Peers peers, String name, String topic, String host) {
         this.caller = caller;
         this.peers = peers;

@@ -25,7 +25,7 @@ public final class Control {
         return encode(body);
     }
 
-    /** The requests that a WITHDRAW or REQUESTS names. */
+    /** The requests that a WITHDRAW names. */
     public static List<String> requestIds(Map<Object, Object> body) {
         boolean isList = body.get("requestIds") instanceof List<?> ids && !ids.isEmpty()
                 && ids.size() <= Limits.MAX_WITHDRAWN_IDS
