@@ -1,8 +1,9 @@
-"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``."""
+"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``; ``--check`` only looks whether they are as written."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,24 @@ PAGE = OUTPUT.parent / "transcript.md"
 """The transcript for people."""
 
 
+
+
+def _written() -> dict[Path, str]:
+    """All files that this command makes."""
+    return {**{OUTPUT / f"{stem}.json": text_of(stem) for stem in FILES}, PAGE: page()}
+
+
+def _check() -> None:
+    """Ends with status 1, and names the files, if some are not what would be written."""
+    other = [path.name for path, text in _written().items() if not path.exists() or path.read_text("utf-8") != text]
+    if other:
+        raise SystemExit(f"not what the code writes: {', '.join(other)}; run python -m scripts.vectors")
+
+
 if __name__ == "__main__":
-    for stem in FILES:
-        (OUTPUT / f"{stem}.json").write_text(text_of(stem), encoding="ascii")
-        print(f"{stem}.json")
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE.name)
+    if sys.argv[1:] == ["--check"]:
+        _check()
+    else:
+        for path, text in _written().items():
+            path.write_text(text, encoding="utf-8")
+            print(path.name)
