@@ -22,6 +22,7 @@ from scripts.vectors.harmless import harmless
 from scripts.vectors.hosts import hosts
 from scripts.vectors.journal import journal
 from scripts.vectors.lanes import lanes
+from scripts.vectors.leases import leases
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.old_forms import old_forms
@@ -29,6 +30,7 @@ from scripts.vectors.payloads import payloads, values
 from scripts.vectors.rows import rows
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
+from scripts.vectors.sending import sending
 from scripts.vectors.settled import settled
 from scripts.vectors.signatures import signatures
 from scripts.vectors.slots import slots
@@ -45,10 +47,12 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         envelopes,
         entries,
         claims,
+        leases,
         cursors,
         lanes,
         settled,
         slots,
+        sending,
         floors,
         values,
         columns,
