@@ -53,6 +53,25 @@ class LaneVectorsTest {
         return vectors.each("replaced", one -> assertThrows(LeaseLostException.class, () -> open(lay(one), one)));
     }
 
+    /** L-6. */
+    @TestFactory
+    Stream<DynamicTest> aSenderFindsTheRoomThatTheContractLeaves() {
+        return Contract.vectors("sending").each("rooms", one -> {
+            Path root = Files.createDirectory(home.resolve(Integer.toString(++cases)));
+            Files.createDirectories(lane(root));
+            for (Map.Entry<?, ?> file : one.object("files").values().entrySet()) {
+                byte[] content = file.getValue() instanceof Long size
+                        ? new byte[size.intValue()]
+                        : HexFormat.of().parseHex((String) file.getValue());
+                Files.write(lane(root).resolve((String) file.getKey()), content);
+            }
+            LaneWriter.Manner manner = new LaneWriter.Manner(one.number("window"), false, false);
+            LaneWriter writer = new LaneWriter(root.toString(), source, target, 3, mac, manner);
+            assertEquals(one.get("room"), writer.hasRoom(one.number("size")));
+            writer.close();
+        });
+    }
+
     private void check(Contract stated) throws IOException {
         Path root = lay(stated);
         LaneReader reader = open(root, stated);
