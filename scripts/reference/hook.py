@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from scripts.reference import cli, configuration, errors
+from scripts.reference import cli, configuration, errors, pictures
 from scripts.reference.links import rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links to what is not below docs/."""
     uri = page.file.src_uri
 
-    markdown = NO_RUN.sub(r"\1", markdown)
+    markdown = pictures.inlined(NO_RUN.sub(r"\1", markdown))
 
     def site_uri(path: str) -> str | None:
         there = _uri(path)
@@ -52,7 +52,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_post_build(config: Any) -> None:
     """One line about what was built."""
     pages = sum(1 for _ in Path(config.site_dir).rglob("*.html"))
-    print(f"docs: {pages} pages in {Path(config.site_dir).relative_to(ROOT)}")
+    place = Path(config.site_dir)
+    print(f"docs: {pages} pages in {place.relative_to(ROOT) if place.is_relative_to(ROOT) else place}")
 
 
 def _home(uri: str) -> str:
