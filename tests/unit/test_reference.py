@@ -78,6 +78,13 @@ def test_no_link_is_dead_in_a_checkout() -> None:
     assert sorted(dead) == []
 
 
+def test_who_contributes_is_sent_to_files_that_are_there() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+    named_files = re.findall(r"`((?:speed|bindings|registry_spec|docs|tests|scripts|pyspark_speed)/[\w./-]*)`", page)
+    assert len(named_files) > 30
+    assert [path for path in named_files if not (ROOT / path).exists()] == []
+
+
 def test_what_the_code_says_is_shown_as_it_is_in_a_table() -> None:
     assert cell("<root>/speed.key, {publisher} | a\n b `<x>`") == "&lt;root>/speed.key, &#123;publisher} \\| a b `<x>`"
 
