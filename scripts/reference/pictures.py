@@ -23,7 +23,7 @@ STYLE = """
 .picture .soft { font-size: 12.5px; fill: var(--md-default-fg-color--light, var(--soft-0)) }
 .picture .name { font-weight: 600 }
 .picture .file { font: 13px ui-monospace, monospace }
-.picture .step { font-size: 13px; font-weight: 600; fill: var(--md-typeset-a-color, var(--line-0)) }
+.picture .step { font-size: 12.5px; font-weight: 600; fill: var(--md-typeset-a-color, var(--line-0)) }
 .picture .panel { fill: var(--md-default-bg-color, var(--panel-0)); stroke: var(--md-default-fg-color--lighter, #b6bac2) }
 .picture .box { fill: var(--md-code-bg-color, var(--box-0)); stroke: none }
 .picture .arrow { fill: none; stroke: var(--md-typeset-a-color, var(--line-0)); stroke-width: 1.8 }
@@ -66,19 +66,22 @@ def how() -> Picture:
     programs = (("Python", "a PySpark driver"), ("C++", "a pricing library"), ("Java", "a rules engine"))
     return Picture(
         760,
-        296,
-        "Three programs in Python, C++ and Java, each with a node, exchange sealed envelopes through one directory.",
-        (Box(270, 12, 478, 272, ("one directory: the root",)),),
+        300,
+        "Programs in Python, C++ and Java, each with a node, exchange sealed envelopes through one directory.",
         (
-            *(Box(12, 28 + 88 * row, 170, 64, (kind, what)) for row, (kind, what) in enumerate(programs)),
-            Box(290, 52, 438, 58, ("registry", "who is there, whom it allows, its heartbeat: authenticated")),
-            Box(290, 126, 438, 58, ("lanes", "one for each sender and receiver: sealed envelopes, appended")),
-            Box(290, 200, 438, 58, ("bells", "what wakes a node that sleeps")),
+            Box(10, 12, 196, 276, ("processes with nodes",)),
+            Box(316, 12, 434, 276, ("one directory: the root",)),
         ),
         (
-            Arrow(((182, 60), (284, 80)), "who?", (214, 56)),
-            Arrow(((182, 148), (284, 155)), "append, read", (192, 140)),
-            Arrow(((182, 236), (284, 229)), "ring, wake", (196, 222)),
+            *(Box(26, 52 + 76 * row, 164, 62, (kind, what)) for row, (kind, what) in enumerate(programs)),
+            Box(332, 52, 402, 62, ("registry", "who is there, and whom it allows: authenticated")),
+            Box(332, 128, 402, 62, ("lanes", "one a sender and receiver: sealed envelopes")),
+            Box(332, 204, 402, 62, ("bells", "what wakes a node that sleeps")),
+        ),
+        (
+            Arrow(((206, 83), (310, 83)), "look up", (226, 74)),
+            Arrow(((206, 159), (310, 159)), "append, read", (211, 150)),
+            Arrow(((206, 235), (310, 235)), "ring", (240, 226)),
         ),
     )
 
