@@ -29,7 +29,10 @@ COLUMNS = (
 def table(found: dict[str, Any]) -> str:
     """Time of a call as a multiple of SPEED's; rows of contenders that were not measured are left out."""
     contenders = found["contenders"]
-    lines = [f"| the other library | {' | '.join(heading for heading, _ in COLUMNS)} |", "|---|" + "---:|" * len(COLUMNS)]
+    lines = [
+        f"| the other library | {' | '.join(heading for heading, _ in COLUMNS)} |",
+        "|---|" + "---:|" * len(COLUMNS),
+    ]
     for title, other, own in ROWS:
         if other in contenders and own in contenders:
             cells = (_ratio(contenders[other].get(key), contenders[own].get(key)) for _, key in COLUMNS)

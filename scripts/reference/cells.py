@@ -1,4 +1,4 @@
-"""Text of the code as a cell of a Markdown table: nothing in it is taken for HTML, attributes or the end of the cell."""
+"""Text of the code as a cell of a Markdown table: no HTML, no attributes, no end of the cell."""
 
 from __future__ import annotations
 

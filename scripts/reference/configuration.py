@@ -106,8 +106,7 @@ def said_of(settings: type) -> dict[str, str]:
 def allowed(table: str, key: str) -> str:
     """What the check tells to do about a value that is right nowhere."""
     _, mistakes = check_text(f"{table}\n{key} = 1979-05-27T07:32:00\n", Path("speedd.toml"))
-    told = next(one.todo for one in mistakes if one.line == 2)
-    return told
+    return next(one.todo for one in mistakes if one.line == 2)
 
 
 def _type(hint: Any) -> str:

@@ -28,7 +28,7 @@ IN_A_CHECKOUT = re.compile(r"^<!-- in a checkout -->$.*?^<!-- end -->\n*", re.MU
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The pages that are made, in the place of what a checkout has there, and the contract as it is in the repository."""
+    """The pages that are made, in the place of what a checkout has there, and the contract as it is."""
     for uri, page in MADE.items():
         stub = files.get_file_from_path(uri)
         if stub is not None:

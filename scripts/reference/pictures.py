@@ -1,7 +1,7 @@
 """The pictures of docs/, drawn from a few boxes and arrows: ``python -m scripts.reference.pictures`` writes them.
 
-In a checkout they are files, which follow the light or dark mode of the browser. On the site they stand within the page,
-and take its colours. Nothing is loaded from elsewhere.
+In a checkout they are files, which follow the light or dark mode of the browser. On the site they stand within the
+page, and take its colours. Nothing is loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STYLE = """
 .picture .name { font-weight: 600 }
 .picture .file { font: 13px ui-monospace, monospace }
 .picture .step { font-size: 12.5px; font-weight: 600; fill: var(--md-typeset-a-color, var(--line-0)) }
-.picture .panel { fill: var(--md-default-bg-color, var(--panel-0)); stroke: var(--md-default-fg-color--lighter, #b6bac2) }
+.picture .panel { fill: var(--md-default-bg-color, var(--panel-0)); stroke: var(--md-default-fg-color--lighter, #bbc) }
 .picture .box { fill: var(--md-code-bg-color, var(--box-0)); stroke: none }
 .picture .arrow { fill: none; stroke: var(--md-typeset-a-color, var(--line-0)); stroke-width: 1.8 }
 .picture .head { fill: var(--md-typeset-a-color, var(--line-0)) }

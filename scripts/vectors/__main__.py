@@ -1,4 +1,4 @@
-"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``; ``--check`` only looks whether they are as written."""
+"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``; ``--check`` writes nothing, and compares."""
 
 from __future__ import annotations
 
@@ -85,8 +85,6 @@ def text_of(stem: str) -> str:
 
 PAGE = OUTPUT.parent / "transcript.md"
 """The transcript for people."""
-
-
 
 
 def _written() -> dict[Path, str]:

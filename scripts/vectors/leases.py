@@ -70,9 +70,7 @@ def _owned() -> list[dict[str, Any]]:
             [[end, False, BEAT + 1], [end + 1, False, None], [end + 2, True, None]],
         ),
     )
-    return [
-        {"name": name, "bug": bug, "lease": LEASE, "renewed": BEAT, "looks": looks} for name, bug, looks in rows
-    ]
+    return [{"name": name, "bug": bug, "lease": LEASE, "renewed": BEAT, "looks": looks} for name, bug, looks in rows]
 
 
 def _settings() -> list[dict[str, Any]]:

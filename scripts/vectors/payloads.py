@@ -274,8 +274,20 @@ def payloads() -> dict[str, Any]:
             ),
         ],
         "also_read": [
-            also("request", "keys in another order", "an order demanded", raw(**turned("requestId", "deadline", "caller")), ask),
-            also("request", "requestId last of the head", "an order demanded", raw(**turned("service", "caller", "generation", "deadline", "requestId")), ask),
+            also(
+                "request",
+                "keys in another order",
+                "an order demanded",
+                raw(**turned("requestId", "deadline", "caller")),
+                ask,
+            ),
+            also(
+                "request",
+                "requestId last of the head",
+                "an order demanded",
+                raw(**turned("service", "caller", "generation", "deadline", "requestId")),
+                ask,
+            ),
             also("request", "integer key", "refused", bytes([0x87, 1, 2]) + raw(**ask)[1:], ask),
             also("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL), ask),
             also("request", "nil trace", "nil taken for a value", asked(traceparent=None), ask),

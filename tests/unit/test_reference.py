@@ -100,7 +100,9 @@ def test_a_picture_is_as_it_is_drawn(name: str) -> None:
 def test_nothing_of_the_site_is_loaded_from_another_host() -> None:
     drawn = "".join(pictures.drawn(one()) for one in pictures.PICTURES.values())
     written = [drawn, (ROOT / "docs" / "site.css").read_text("utf-8"), (ROOT / "mkdocs.yml").read_text("utf-8")]
-    assert [found for text in written for found in re.findall(r"https?://[^\s\"]+", text) if "w3.org" not in found] == []
+    assert [
+        found for text in written for found in re.findall(r"https?://[^\s\"]+", text) if "w3.org" not in found
+    ] == []
 
 
 def test_each_public_name_is_on_a_page() -> None:

@@ -113,7 +113,9 @@ def test_each_default_that_is_a_value_is_that_of_python(row: dict[str, str]) -> 
         assert default == ()
 
 
-@pytest.mark.parametrize("row", [row for row in OPTIONS if re.fullmatch(r"`\d+`", row["default"])], ids=lambda row: row["what"])
+@pytest.mark.parametrize(
+    "row", [row for row in OPTIONS if re.fullmatch(r"`\d+`", row["default"])], ids=lambda row: row["what"]
+)
 def test_each_number_is_the_default_of_cpp(row: dict[str, str]) -> None:
     (name,) = named(row["C++"])
     found = re.search(rf"\b{name}\s*(?:=\s*|\{{)([^;}}]+)[;}}]", text_of("C++").partition("struct NodeOptions")[2])
