@@ -171,4 +171,4 @@ def test_a_long_rule_is_in_steps() -> None:
 
 
 def test_words_are_counted_without_the_frames_of_tables() -> None:
-    assert words_in("| a | 1 |\n|---|---|\n**R-1** it is ... so.") == 5
+    assert words_in("| a | 1 |\n|---|---|\n**R-1** it is ... so.") == 6
