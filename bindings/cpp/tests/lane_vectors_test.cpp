@@ -107,6 +107,18 @@ TEST_F(LaneVectors, a_receiver_goes_on_where_the_contract_says_l_15) {
   }
 }
 
+TEST_F(LaneVectors, a_receiver_tells_which_calls_it_may_have_run_s_8) {
+  for (const Json& item : test::cases("lanes", "requests")) {
+    Laid laid(ring_, item);
+    const auto reader = laid.inbox->lane("analytics");
+    Json requests = Json::array();
+    for (const test::Got& one : test::read_all(*reader, false)) {
+      requests.push_back({{"sequence", hex16(one.sequence)}, {"redelivered", one.redelivered}, {"may_have_run", one.doubtful}});
+    }
+    EXPECT_EQ(requests, item.at("requests")) << test::what(item);
+  }
+}
+
 TEST_F(LaneVectors, a_receiver_that_was_replaced_does_not_begin_l_15) {
   for (const Json& item : test::cases("lanes", "replaced")) {
     Laid laid(ring_, item);

@@ -53,6 +53,25 @@ class LaneVectorsTest {
         return vectors.each("replaced", one -> assertThrows(LeaseLostException.class, () -> open(lay(one), one)));
     }
 
+    /** S-8: a lane that failed is opened again by the same process. */
+    @TestFactory
+    Stream<DynamicTest> aReceiverTellsWhichCallsItMayHaveRun() {
+        return vectors.each("requests", one -> {
+            LaneReader reader = open(lay(one), one);
+            List<Map<String, Object>> requests = new ArrayList<>();
+            LaneReader.Batch batch;
+            do {
+                batch = reader.read(ALL, 1 << 24, System.nanoTime(), false);
+                for (Received each : batch.received()) {
+                    requests.add(Map.of("sequence", "%016x".formatted(each.header().sequence()),
+                            "redelivered", each.redelivered(), "may_have_run", each.uncertain()));
+                }
+            } while (batch.more());
+            assertEquals(one.get("requests"), requests);
+            reader.abandon();
+        });
+    }
+
     /** L-6. */
     @TestFactory
     Stream<DynamicTest> aSenderFindsTheRoomThatTheContractLeaves() {
