@@ -148,6 +148,10 @@ def payloads() -> dict[str, Any]:
     strange = {"op": 7, "requestId": "7.3"}
     succeeded = {"requestId": "7.1", "status": "SUCCESS", "result": None}
 
+    def turned(*first: str) -> dict[str, Any]:
+        """The request with some keys before the others of its head."""
+        return {**{key: ask[key] for key in first}, **ask}
+
     def good(kind: str, name: str, bug: str, data: bytes) -> dict[str, Any]:
         return {
             "kind": kind,
@@ -270,6 +274,20 @@ def payloads() -> dict[str, Any]:
             ),
         ],
         "also_read": [
+            also(
+                "request",
+                "keys in another order",
+                "an order demanded",
+                raw(**turned("requestId", "deadline", "caller")),
+                ask,
+            ),
+            also(
+                "request",
+                "requestId last of the head",
+                "an order demanded",
+                raw(**turned("service", "caller", "generation", "deadline", "requestId")),
+                ask,
+            ),
             also("request", "integer key", "refused", bytes([0x87, 1, 2]) + raw(**ask)[1:], ask),
             also("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL), ask),
             also("request", "nil trace", "nil taken for a value", asked(traceparent=None), ask),
@@ -284,6 +302,7 @@ def payloads() -> dict[str, Any]:
         ],
         "invalid": [
             {**bad("request", "no map", "type unchecked", msgpack.packb([1])), "answered": None},
+            broken("bad, and requestId not first", "an id looked for", {**turned("service"), "deadline": -1}),
             request("no id", "missing field", requestId=...),
             request("empty id", "empty id", requestId=""),
             request("long id", "length unchecked", requestId="i" * 65),

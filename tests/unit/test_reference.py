@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from scripts.reference import cli, configuration, errors
+from scripts.reference import cli, configuration, errors, pictures
+from scripts.reference.cells import cell
 from scripts.reference.links import rewritten
 from speed.cli.app import COMMANDS
 from speed.daemon.config_check import check_text
@@ -59,6 +61,48 @@ def test_each_command_is_on_the_page() -> None:
     page = cli.page()
     assert [name for name in COMMANDS if f"### speed {name}\n" not in page] == []
     assert "### speedd check\n" in page
+
+
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+TARGET = re.compile(r"\[[^\]]*\]\((?!\w+:|#|<)([^)\s]+)\)")
+
+
+def test_no_link_is_dead_in_a_checkout() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "registry_spec").glob("*.md")]
+    dead = {
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in TARGET.findall(FENCED.sub("", page.read_text("utf-8")))
+        if not (page.parent / target.partition("#")[0]).exists()
+    }
+    assert sorted(dead) == []
+
+
+def test_who_contributes_is_sent_to_files_that_are_there() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+    named_files = re.findall(r"`((?:speed|bindings|registry_spec|docs|tests|scripts|pyspark_speed)/[\w./-]*)`", page)
+    assert len(named_files) > 30
+    assert [path for path in named_files if not (ROOT / path).exists()] == []
+
+
+def test_what_the_code_says_is_shown_as_it_is_in_a_table() -> None:
+    assert cell("<root>/speed.key, {publisher} | a\n b `<x>`") == "&lt;root>/speed.key, &#123;publisher} \\| a b `<x>`"
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_is_as_it_is_drawn(name: str) -> None:
+    """``python -m scripts.reference.pictures`` writes it."""
+    drawn = pictures.drawn(pictures.PICTURES[name]())
+    assert (pictures.PLACE / f"{name}.svg").read_text("utf-8") == drawn
+    ElementTree.fromstring(drawn)
+
+
+def test_nothing_of_the_site_is_loaded_from_another_host() -> None:
+    drawn = "".join(pictures.drawn(one()) for one in pictures.PICTURES.values())
+    written = [drawn, (ROOT / "docs" / "site.css").read_text("utf-8"), (ROOT / "mkdocs.yml").read_text("utf-8")]
+    assert [
+        found for text in written for found in re.findall(r"https?://[^\s\"]+", text) if "w3.org" not in found
+    ] == []
 
 
 def test_each_public_name_is_on_a_page() -> None:

@@ -10,6 +10,7 @@
 #include "core/progress.hpp"
 #include "speed/access_policy.hpp"
 #include "speed/error.hpp"
+#include "vectors.hpp"
 
 namespace speed::core {
 namespace {
@@ -88,6 +89,38 @@ TEST(Lease, an_owner_that_lost_it_never_holds_it_again_r_12) {
   EXPECT_TRUE(lease.is_lost(6001));
   lease.renew(6001);
   EXPECT_TRUE(lease.is_lost(6002));
+}
+
+TEST(Lease, an_observer_says_what_the_contract_says_r_8_r_9_r_10) {
+  for (const test::Json& item : test::cases("leases", "judged")) {
+    const Tenure tenure{item.at("boot"), item.at("lease"), item.at("heartbeat")};
+    std::optional<bool> lives;
+    if (item.at("process") != "unseen") lives = item.at("process") == "lives";
+    const LeaseVerdict verdict = judge(tenure, item.at("observer"), item.at("now"), lives, item.at("unchanged"));
+    const char* const said = verdict == LeaseVerdict::live ? "live" : verdict == LeaseVerdict::stale ? "stale" : "watch";
+    EXPECT_EQ(item.at("verdict"), said) << test::what(item);
+  }
+}
+
+TEST(Lease, an_owner_stops_when_the_contract_says_r_12) {
+  for (const test::Json& item : test::cases("leases", "owned")) {
+    OwnLease lease(item.at("lease"), item.at("renewed"));
+    for (const test::Json& look : item.at("looks")) {
+      EXPECT_EQ(lease.is_lost(look.at(0)), look.at(1).get<bool>()) << test::what(item);
+      if (!look.at(2).is_null()) lease.renew(look.at(2));
+    }
+  }
+}
+
+TEST(Lease, a_node_starts_with_the_settings_that_the_contract_allows_r_7_r_21) {
+  for (const test::Json& item : test::cases("leases", "settings")) {
+    const auto check = [&] { check_lease(item.at("lease"), item.at("heartbeat"), item.at("late")); };
+    if (item.at("starts").get<bool>()) {
+      EXPECT_NO_THROW(check()) << test::what(item);
+    } else {
+      EXPECT_THROW(check(), ConfigurationError) << test::what(item);
+    }
+  }
 }
 
 TEST(Sequences, duplicates_gaps_and_old_generations_are_told_apart_l_12) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "fs/lane_writer.hpp"
 #include "fs/root.hpp"
 #include "one_lane.hpp"
 #include "speed/error.hpp"
@@ -106,10 +107,42 @@ TEST_F(LaneVectors, a_receiver_goes_on_where_the_contract_says_l_15) {
   }
 }
 
+TEST_F(LaneVectors, a_receiver_tells_which_calls_it_may_have_run_s_8) {
+  for (const Json& item : test::cases("lanes", "requests")) {
+    Laid laid(ring_, item);
+    const auto reader = laid.inbox->lane("analytics");
+    Json requests = Json::array();
+    for (const test::Got& one : test::read_all(*reader, false)) {
+      requests.push_back({{"sequence", hex16(one.sequence)}, {"redelivered", one.redelivered}, {"may_have_run", one.doubtful}});
+    }
+    EXPECT_EQ(requests, item.at("requests")) << test::what(item);
+  }
+}
+
 TEST_F(LaneVectors, a_receiver_that_was_replaced_does_not_begin_l_15) {
   for (const Json& item : test::cases("lanes", "replaced")) {
     Laid laid(ring_, item);
     EXPECT_THROW(laid.inbox->lane("analytics"), LeaseLostError) << test::what(item);
+  }
+}
+
+TEST(SendingVectors, a_sender_finds_the_room_that_the_contract_leaves_l_6) {
+  const wire::Keyring ring{{test::block_of<32>(test::vectors("sending").at("key"))}};
+  for (const Json& item : test::cases("sending", "rooms")) {
+    const test::TestRoot root;
+    Inbox::prepare(root.path, "billing");
+    const std::string lane = wire::lane_dir(root.path, "billing", "analytics");
+    std::filesystem::create_directory(lane);
+    for (const auto& [name, content] : item.at("files").items()) {
+      const std::string data = content.is_number() ? std::string(content.get<std::size_t>(), '\0')
+                                                   : std::string(wire::text(test::bytes_of(content)));
+      test::put(wire::child_path(lane, name), data);
+    }
+    LaneSettings settings;
+    settings.window_bytes = item.at("window");
+    const wire::LaneKeys keys = ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing"));
+    LaneWriter writer(root.path, "analytics", "billing", 3, keys, settings);
+    EXPECT_EQ(writer.has_room(item.at("size")), item.at("room").get<bool>()) << test::what(item);
   }
 }
 

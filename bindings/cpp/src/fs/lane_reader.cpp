@@ -102,7 +102,8 @@ std::optional<wire::Cursor> LaneReader::recover(const Surroundings& around) {
   if (!cursor.clean || suspect_all_) {
     suspect_until_ = lane_end();
     // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
-    lost_track_ = suspect_all_ || cursor.unfinished.size() >= wire::limits::max_unfinished;
+    // No request for a generation was begun by an earlier one.
+    lost_track_ = is_again_ && (suspect_all_ || cursor.unfinished.size() >= wire::limits::max_unfinished);
     suspect_all_ = suspect_all_ || cursor.receiver_generation == generation_ ||
                    cursor.unfinished.size() >= wire::limits::max_unfinished;
   }

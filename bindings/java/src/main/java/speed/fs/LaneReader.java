@@ -69,7 +69,7 @@ public final class LaneReader {
         commits = new Commits(files, counts, progress, link);
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
-        redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
+        redelivery.add(former.cursor().unfinished(), repeats.isOwnListUncertain());
         slots = new SlotReader(link, files, counts, buffer, walk, progress, isLive);
         deliveries = new Deliveries(files, counts, link.generation(), former.cursor());
         hasTakenOver = commits.takeOver(former.cursor(), repeats.isListUncertain());

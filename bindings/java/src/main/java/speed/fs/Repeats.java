@@ -16,11 +16,21 @@ final class Repeats {
     private boolean all;
     private boolean unknown;
     private boolean listUnknown;
+    private boolean isOwn;
     private final EnumSet<EnvelopeType> seen = EnumSet.noneOf(EnvelopeType.class);
 
     /** The former process did not close its cursor: what lies before the lane's present end is suspect. */
     void suspect(Position laneEnd) {
         until = laneEnd;
+    }
+
+    /** This process opened the lane before: no request for its generation was begun by any other. */
+    void areOwn() {
+        isOwn = true;
+    }
+
+    boolean isOwnListUncertain() {
+        return isOwn && listUnknown;
     }
 
     /** Any number of messages may have been handled. */
@@ -50,9 +60,9 @@ final class Repeats {
         return all;
     }
 
-    /** Whether it lay in the lane when nothing was known about how far the former process came. */
+    /** Whether it lay in the lane when nothing was known about how far this process had come. */
     boolean isUncertain(Token token) {
-        return unknown && liesBefore(token);
+        return isOwn && unknown && liesBefore(token);
     }
 
     private boolean liesBefore(Token token) {

@@ -23,6 +23,9 @@ final class Succession {
             throw new LeaseLostException(
                     "a newer process reads the lane of '" + link.source() + "': this one was replaced");
         }
+        if (files.listing().cursors().contains(generation)) {
+            repeats.areOwn();
+        }
         cursor = newestCursor(link);
         if (!cursor.clean() || repeats.suspectsAll()) {
             suspectWhatLiesThere(generation);

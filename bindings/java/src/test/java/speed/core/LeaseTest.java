@@ -1,16 +1,23 @@
 package speed.core;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
+import java.util.Locale;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.function.Executable;
 import speed.AccessPolicy;
 import speed.core.Lease.Verdict;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
+import speed.wire.Contract;
 import speed.wire.Entry;
 import speed.wire.Sequence;
 
@@ -42,6 +49,46 @@ class LeaseTest {
         assertTrue(lease.mustStop(1901));
         lease.renew(5000);
         assertTrue(lease.mustStop(5000));
+    }
+
+    /** */
+    @TestFactory
+    Stream<DynamicTest> anObserverSaysWhatTheContractSays() {
+        return Contract.vectors("leases").each("judged", one -> {
+            Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", one.text("boot")), 0, 0, one.number("heartbeat"),
+                    one.number("lease"), 5_000, "online", List.of(), List.of(), List.of(), "java", "1", List.of(), false);
+            Verdict verdict = Lease.judge(entry, one.text("observer"), one.number("now"),
+                    one.text("process").equals("gone"), one.number("unchanged"));
+            assertEquals(Verdict.valueOf(one.text("verdict").toUpperCase(Locale.ROOT)), verdict);
+        });
+    }
+
+    /** */
+    @TestFactory
+    Stream<DynamicTest> anOwnerStopsWhenTheContractSays() {
+        return Contract.vectors("leases").each("owned", one -> {
+            Lease lease = new Lease(one.number("lease"), one.number("renewed"));
+            for (Object each : (List<?>) one.get("looks")) {
+                List<?> look = (List<?>) each;
+                assertEquals(look.get(1), lease.mustStop((Long) look.get(0)));
+                if (look.get(2) != null) {
+                    lease.renew((Long) look.get(2));
+                }
+            }
+        });
+    }
+
+    /** */
+    @TestFactory
+    Stream<DynamicTest> aNodeStartsWithTheSettingsThatTheContractAllows() {
+        return Contract.vectors("leases").each("settings", one -> {
+            Executable check = () -> Lease.check(one.number("lease"), one.number("heartbeat"), one.number("late"));
+            if ((Boolean) one.get("starts")) {
+                assertDoesNotThrow(check);
+            } else {
+                assertThrows(ConfigurationException.class, check);
+            }
+        });
     }
 
     /** */

@@ -53,6 +53,44 @@ class LaneVectorsTest {
         return vectors.each("replaced", one -> assertThrows(LeaseLostException.class, () -> open(lay(one), one)));
     }
 
+    /** S-8: a lane that failed is opened again by the same process. */
+    @TestFactory
+    Stream<DynamicTest> aReceiverTellsWhichCallsItMayHaveRun() {
+        return vectors.each("requests", one -> {
+            LaneReader reader = open(lay(one), one);
+            List<Map<String, Object>> requests = new ArrayList<>();
+            LaneReader.Batch batch;
+            do {
+                batch = reader.read(ALL, 1 << 24, System.nanoTime(), false);
+                for (Received each : batch.received()) {
+                    requests.add(Map.of("sequence", "%016x".formatted(each.header().sequence()),
+                            "redelivered", each.redelivered(), "may_have_run", each.uncertain()));
+                }
+            } while (batch.more());
+            assertEquals(one.get("requests"), requests);
+            reader.abandon();
+        });
+    }
+
+    /** L-6. */
+    @TestFactory
+    Stream<DynamicTest> aSenderFindsTheRoomThatTheContractLeaves() {
+        return Contract.vectors("sending").each("rooms", one -> {
+            Path root = Files.createDirectory(home.resolve(Integer.toString(++cases)));
+            Files.createDirectories(lane(root));
+            for (Map.Entry<?, ?> file : one.object("files").values().entrySet()) {
+                byte[] content = file.getValue() instanceof Long size
+                        ? new byte[size.intValue()]
+                        : HexFormat.of().parseHex((String) file.getValue());
+                Files.write(lane(root).resolve((String) file.getKey()), content);
+            }
+            LaneWriter.Manner manner = new LaneWriter.Manner(one.number("window"), false, false);
+            LaneWriter writer = new LaneWriter(root.toString(), source, target, 3, mac, manner);
+            assertEquals(one.get("room"), writer.hasRoom(one.number("size")));
+            writer.close();
+        });
+    }
+
     private void check(Contract stated) throws IOException {
         Path root = lay(stated);
         LaneReader reader = open(root, stated);
