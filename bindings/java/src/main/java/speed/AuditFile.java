@@ -2,8 +2,8 @@ package speed;
 
 import java.nio.file.Path;
 import speed.errors.ConfigurationException;
+import speed.internal.wire.Given;
 import speed.message.AuditLog;
-import speed.wire.Given;
 
 /**
  * Opens audit logs in files: one JSON line for each encryption, decryption, signature and refusal, and for each message with

@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import speed.wire.Given;
+import speed.internal.wire.Given;
 
 /**
  * Tells a running service that nobody waits for its answer any more: the caller withdrew the call, left or died, or the

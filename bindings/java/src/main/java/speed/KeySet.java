@@ -1,7 +1,7 @@
 package speed;
 
+import speed.internal.wire.Given;
 import speed.message.MessageKey;
-import speed.wire.Given;
 
 /** Reads sets of keys of messages from where a program keeps them. */
 public final class KeySet {

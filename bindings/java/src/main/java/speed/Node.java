@@ -9,12 +9,16 @@ import java.util.function.Consumer;
 import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
+import speed.internal.wire.Given;
+import speed.internal.wire.Limits;
 import speed.message.AuditLog;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
-import speed.segment.SegmentLimits;
-import speed.wire.Given;
-import speed.wire.Limits;
+import speed.options.OnError;
+import speed.options.Options;
+import speed.options.SegmentLimits;
+import speed.options.ServiceOptions;
+import speed.topics.Topic;
 
 /**
  * One participant: found by others under its name, reached by those it allows.
@@ -158,9 +162,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @param host the node of the speedd that has {@code [topics]}: its name and {@code .topics}
      * @return a topic
      */
-    default Topic topic(String name, String host) {
-        return new Topic(this, this, name(), name, host);
-    }
+    Topic topic(String name, String host);
 
     // --- the node itself ---
 

@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.Optional;
 import speed.columns.Column;
 import speed.errors.InvalidArgumentsException;
-import speed.wire.Conversion;
-import speed.wire.Misfit;
+import speed.internal.wire.Conversion;
+import speed.internal.wire.Misfit;
 
 /**
  * One call as a service sees it. Immutable, but for what the arguments hold; one thread handles it.

@@ -1,7 +1,7 @@
 package speed;
 
 import java.nio.file.Path;
-import speed.wire.Given;
+import speed.internal.wire.Given;
 
 /**
  * Makes the directory in which nodes meet, and its key: what {@code speed init} does, for programs as well.

@@ -16,10 +16,10 @@ import speed.errors.CallException;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.UnserialisableException;
-import speed.wire.Fault;
-import speed.wire.Numbers;
-import speed.wire.Plain;
-import speed.wire.ServiceCode;
+import speed.internal.wire.Fault;
+import speed.internal.wire.Numbers;
+import speed.internal.wire.Plain;
+import speed.internal.wire.ServiceCode;
 
 /** What a service answered row by row, as columns. */
 final class RowAnswers {

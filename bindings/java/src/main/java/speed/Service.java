@@ -1,7 +1,7 @@
 package speed;
 
 import speed.columns.Kind;
-import speed.wire.Given;
+import speed.internal.wire.Given;
 
 /**
  * What a node offers to others. It must be thread-safe: it runs on the node's worker threads, several requests at

@@ -20,6 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import speed.errors.InboxFullException;
 import speed.errors.NodeClosedException;
+import speed.options.SendOptions;
 
 /** Whom a full inbox holds up: nobody but those that send there, each until its own deadline (L-6). */
 class FullInboxTest extends TwoNodes {

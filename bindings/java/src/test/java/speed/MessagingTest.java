@@ -23,7 +23,8 @@ import org.junit.jupiter.api.Test;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InboxFullException;
 import speed.errors.InvalidArgumentsException;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
+import speed.options.SendOptions;
 
 /** Messages, events, acknowledgements. */
 class MessagingTest extends TwoNodes {

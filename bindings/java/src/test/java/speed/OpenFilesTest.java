@@ -14,7 +14,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import speed.errors.ConfigurationException;
-import speed.fs.OpenFiles;
+import speed.internal.fs.OpenFiles;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** L-26: what others make a node hold open is bounded. */

@@ -28,6 +28,7 @@ import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SignaturePolicy;
+import speed.options.SendOptions;
 
 /** M-30: many payloads in one event or message, between nodes. */
 class PublishBatchTest extends TwoNodes {

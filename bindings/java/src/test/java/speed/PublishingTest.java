@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import speed.options.SendOptions;
 
 /** An event reaches all who have room first, and then the others, within one bound. */
 class PublishingTest extends TwoNodes {

@@ -18,6 +18,7 @@ import speed.errors.AccessDeniedException;
 import speed.errors.ConfigurationException;
 import speed.errors.InboxFullException;
 import speed.errors.UnserialisableException;
+import speed.options.SendOptions;
 
 /** Many messages in one write. */
 class SendAllTest extends TwoNodes {

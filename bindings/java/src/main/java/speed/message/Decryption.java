@@ -6,9 +6,10 @@ import java.util.function.Function;
 import java.util.stream.Collectors;
 import speed.errors.EncryptionException;
 import speed.errors.NoRecipientKeyException;
-import speed.wire.Encrypted;
-import speed.wire.Encrypted.Recipient;
-import speed.wire.MessageView;
+import speed.internal.message.Shown;
+import speed.internal.wire.Encrypted;
+import speed.internal.wire.Encrypted.Recipient;
+import speed.internal.wire.MessageView;
 
 /**
  * Opens the encrypted payload of one message. EncryptionException, NoRecipientKeyException,

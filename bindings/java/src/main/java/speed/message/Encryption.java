@@ -7,8 +7,8 @@ import java.util.List;
 import speed.errors.ConfigurationException;
 import speed.errors.EncryptionException;
 import speed.errors.PayloadTooLargeException;
-import speed.wire.Encrypted;
-import speed.wire.Encrypted.Recipient;
+import speed.internal.wire.Encrypted;
+import speed.internal.wire.Encrypted.Recipient;
 
 /** A payload encrypted for its readers, bound to the message that carries it. */
 final class Encryption {

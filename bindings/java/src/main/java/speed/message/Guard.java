@@ -7,12 +7,13 @@ import java.util.stream.Stream;
 import speed.errors.MessageException;
 import speed.errors.NotAvailableException;
 import speed.errors.WireException;
-import speed.wire.Content;
-import speed.wire.Limits;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
-import speed.wire.Schema;
-import speed.wire.Security;
+import speed.internal.message.Compression;
+import speed.internal.wire.Content;
+import speed.internal.wire.Limits;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Schema;
+import speed.internal.wire.Security;
 
 /** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
 @SuppressWarnings("exports") // some methods are for the node alone

@@ -1,7 +1,7 @@
 package speed.message;
 
 import java.security.MessageDigest;
-import speed.wire.Hashes;
+import speed.internal.wire.Hashes;
 
 /** HMAC-SHA256: shows that a holder of the shared key wrote a message, and not which one. */
 record HmacKey(byte[] secret) implements LoadedKey.Signer {

@@ -4,7 +4,7 @@ import java.security.GeneralSecurityException;
 import java.security.InvalidKeyException;
 import speed.errors.KeyRefusedException;
 import speed.errors.NotAvailableException;
-import speed.wire.SodiumArrays;
+import speed.internal.wire.SodiumArrays;
 
 /** Makes keys of a library from the bytes of a record. */
 final class KeyLoader {

@@ -3,7 +3,8 @@ package speed.message;
 import java.io.UncheckedIOException;
 import java.util.regex.Pattern;
 import speed.errors.SchemaException;
-import speed.wire.Schema;
+import speed.internal.message.Shown;
+import speed.internal.wire.Schema;
 
 /**
  * The schemas of a node's program, asked so that neither they nor what messages name harm the node.

@@ -1,12 +1,12 @@
 package speed.message;
 
 import java.util.List;
-import speed.wire.Content;
-import speed.wire.Encrypted;
-import speed.wire.Hashes;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
-import speed.wire.Schema;
+import speed.internal.wire.Content;
+import speed.internal.wire.Encrypted;
+import speed.internal.wire.Hashes;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Schema;
 
 /** What of a message its encrypted payload is bound to. */
 record PayloadContext(

@@ -4,6 +4,7 @@ import java.util.List;
 import speed.errors.ConfigurationException;
 import speed.errors.NotClearedException;
 import speed.errors.NotEncryptedException;
+import speed.internal.message.Shown;
 
 /** Who may see what: absent is internal, a text of a later version counts as the highest. */
 final class Sensitivity {

@@ -2,8 +2,8 @@ package speed.message;
 
 import java.security.GeneralSecurityException;
 import speed.errors.KeyRefusedException;
+import speed.internal.wire.SignedParts;
 import speed.message.LoadedKey.Signer;
-import speed.wire.SignedParts;
 
 /** Signs the exact bytes of a message. */
 final class Signing {

@@ -1,7 +1,7 @@
 package speed.message;
 
 import java.util.Arrays;
-import speed.wire.SodiumArrays;
+import speed.internal.wire.SodiumArrays;
 
 /** Ed25519 (RFC 8032), by libsodium. The secret is null where only the public part is known. */
 record SodiumEd25519Key(byte[] expanded, byte[] publicBytes) implements LoadedKey.Signer {

@@ -2,10 +2,10 @@ package speed.message;
 
 import java.security.GeneralSecurityException;
 import speed.errors.EncryptionException;
+import speed.internal.wire.Encrypted.Recipient;
+import speed.internal.wire.Hashes;
 import speed.message.LoadedKey.Kem;
 import speed.message.LoadedKey.Kem.Encapsulated;
-import speed.wire.Encrypted.Recipient;
-import speed.wire.Hashes;
 
 /**
  * One way to give one recipient the data key, whatever the algorithm.

@@ -12,7 +12,7 @@ import java.util.concurrent.CompletionException;
 import speed.Node;
 import speed.errors.CallException;
 import speed.errors.SpeedException;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
 
 /** A node that does what it is told: one JSON command a line on its input, one JSON answer a line on its output. */
 public final class Agent {

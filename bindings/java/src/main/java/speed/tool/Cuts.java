@@ -4,10 +4,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.StreamSupport;
-import speed.segment.Segment;
-import speed.segment.Shape;
-import speed.segment.Source;
-import speed.segment.Splitter;
+import speed.internal.segment.Segment;
+import speed.internal.segment.Shape;
+import speed.internal.segment.Source;
+import speed.internal.segment.Splitter;
 
 /** The payloads of segments.json, made by its formula, and the segments that they are cut into. */
 public final class Cuts {

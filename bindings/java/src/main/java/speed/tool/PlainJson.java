@@ -9,7 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import speed.columns.Column;
-import speed.wire.Json;
+import speed.internal.wire.Json;
 
 /** Values in lines of JSON: what JSON has no word for is an object with one key that begins with a dollar sign. */
 final class PlainJson {

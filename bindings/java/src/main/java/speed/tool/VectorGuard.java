@@ -8,13 +8,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import speed.internal.wire.Json;
+import speed.internal.wire.MessageView;
 import speed.message.Guard;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.OpenedMessage;
 import speed.message.SignaturePolicy;
-import speed.wire.Json;
-import speed.wire.MessageView;
 
 /** Opens protected messages as a node that has the keys of the vectors: those which every build has. */
 public final class VectorGuard {

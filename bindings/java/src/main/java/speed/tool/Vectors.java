@@ -9,21 +9,21 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import speed.internal.wire.Block;
+import speed.internal.wire.Control;
+import speed.internal.wire.Cursor;
+import speed.internal.wire.Entry;
+import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Fence;
+import speed.internal.wire.Json;
+import speed.internal.wire.LinkSealer;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.SegmentId;
+import speed.internal.wire.Sequence;
+import speed.internal.wire.SpcRequest;
+import speed.internal.wire.SpcResponse;
+import speed.internal.wire.Values;
 import speed.message.MessageKey;
-import speed.wire.Block;
-import speed.wire.Control;
-import speed.wire.Cursor;
-import speed.wire.Entry;
-import speed.wire.EnvelopeType;
-import speed.wire.Fence;
-import speed.wire.Json;
-import speed.wire.LinkSealer;
-import speed.wire.MessageDraft;
-import speed.wire.SegmentId;
-import speed.wire.Sequence;
-import speed.wire.SpcRequest;
-import speed.wire.SpcResponse;
-import speed.wire.Values;
 
 /**
  * Makes the bytes of the vectors from what they are made of, for other languages to accept: one JSON object a line,

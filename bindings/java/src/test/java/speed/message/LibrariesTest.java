@@ -20,8 +20,9 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
-import speed.wire.Json;
-import speed.wire.SodiumArrays;
+import speed.internal.message.Compression;
+import speed.internal.wire.Json;
+import speed.internal.wire.SodiumArrays;
 
 /** M-17, M-19, M-24: which library makes the bytes does not matter, and one that is absent is named. */
 class LibrariesTest {

@@ -16,10 +16,10 @@ import org.junit.jupiter.api.function.ThrowingConsumer;
 import speed.errors.EncryptionException;
 import speed.errors.KeyRefusedException;
 import speed.errors.MessageException;
+import speed.internal.wire.Contract;
+import speed.internal.wire.Encrypted.Recipient;
+import speed.internal.wire.Hashes;
 import speed.message.LoadedKey.Signer;
-import speed.wire.Contract;
-import speed.wire.Encrypted.Recipient;
-import speed.wire.Hashes;
 
 /** Published cases of Wycheproof through our own keys and ciphers (M-17, M-19, M-21). */
 class WycheproofTest {

@@ -1,0 +1,138 @@
+package speed.internal.engine;
+
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.LongConsumer;
+import java.util.function.Supplier;
+import speed.errors.SpeedException;
+import speed.internal.core.AccessPolicy;
+import speed.internal.core.PendingCalls;
+import speed.internal.fs.KeySource;
+import speed.internal.fs.Registration;
+import speed.internal.fs.Registry;
+import speed.internal.wire.Entry;
+import speed.internal.wire.NodeId;
+import speed.options.Options;
+
+/** What all parts of one running node share: identity, registry access, grants and counters. */
+public final class Context {
+    /** What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell. */
+    private static final int FILES_EACH = 3;
+    private static final int MIN_AWAKE = 4;
+
+    /** How the node was asked to be. */
+    public final Options options;
+    public final NodeId id;
+    public final KeySource keys;
+    public final Registry registry;
+    public final Registration registration;
+    public final AccessPolicy policy;
+    public final int generation;
+    /** Whether lanes are polled and written by renaming, since bells cannot be had here. */
+    public final boolean polling;
+    public final PendingCalls pending = new PendingCalls();
+    public final Stats stats = new Stats();
+    private final CountDownLatch stopping = new CountDownLatch(1);
+    private volatile Supplier<SpeedException> failure;
+    private volatile LongConsumer heed = deadline -> {};
+    private volatile Consumer<String> unheard = target -> {};
+    private volatile Consumer<String> laneRemoved = source -> {};
+
+    public Context(Options options, KeySource keys, Registry registry, Registration registration, AccessPolicy policy,
+            boolean polling) {
+        this.options = options;
+        this.keys = keys;
+        this.registry = registry;
+        this.registration = registration;
+        this.policy = policy;
+        this.polling = polling;
+        id = NodeId.of(options.name());
+        generation = registration.entry().generation();
+    }
+
+    /** How many lanes may hold files open: two thirds of the files are for them. */
+    public int mostLanes() {
+        return Math.max(MIN_AWAKE, (int) (2L * options.openFiles() / 3 / FILES_EACH));
+    }
+
+    /** How many links may. */
+    public int mostLinks() {
+        return Math.max(MIN_AWAKE, options.openFiles() / 3 / FILES_EACH);
+    }
+
+    public String name() {
+        return options.name();
+    }
+
+    /** Throws why the node cannot be used any more, if so. */
+    public void checkOpen() {
+        SpeedException reason = failure();
+        if (reason != null) {
+            throw reason;
+        }
+    }
+
+    /** Why the node ended: it was closed, or its name is lost; null while it runs. Each time a new exception. */
+    public SpeedException failure() {
+        Supplier<SpeedException> reason = failure;
+        return reason == null ? null : reason.get();
+    }
+
+    public boolean hasEnded() {
+        return failure != null;
+    }
+
+    /** Ends the node for its program and all waits in it. */
+    public void fail(Supplier<SpeedException> reason) {
+        failure = reason;
+        stopping.countDown();
+    }
+
+    public boolean isStopping() {
+        return stopping.getCount() == 0;
+    }
+
+    /** Waits; true when the node stops meanwhile. An interrupt counts as the end of the wait. */
+    public boolean awaitStop(long nanos) {
+        try {
+            return stopping.await(nanos, TimeUnit.NANOSECONDS);
+        } catch (InterruptedException hurry) {
+            Thread.currentThread().interrupt();
+            return true;
+        }
+    }
+
+    /** Makes whoever holds the protocol role notice a new deadline (monotonic) in time. */
+    public void heed(long deadlineNanos) {
+        heed.accept(deadlineNanos);
+    }
+
+    public void onHeed(LongConsumer notice) {
+        heed = notice;
+    }
+
+    /** Nobody hears the bell of a node that was written to: perhaps it is gone. */
+    public void unheard(String target) {
+        unheard.accept(target);
+    }
+
+    public void onUnheard(Consumer<String> notice) {
+        unheard = notice;
+    }
+
+    /** Of a sender that will not come back this node has no lane any more. */
+    public void laneRemoved(String source) {
+        laneRemoved.accept(source);
+    }
+
+    public void onLaneRemoved(Consumer<String> notice) {
+        laneRemoved = notice;
+    }
+
+    /** Whether a node says that it takes payloads in segments. */
+    public boolean takesSegments(String target) {
+        Entry entry = registry.live(target);
+        return entry != null && entry.has(Entry.SEGMENTS);
+    }
+}
