@@ -6,7 +6,7 @@ import java.util.Optional;
 import speed.columns.Column;
 import speed.errors.InvalidArgumentsException;
 import speed.internal.wire.Conversion;
-import speed.internal.wire.Misfit;
+import speed.internal.wire.Conversion.Misfit;
 
 /**
  * One call as a service sees it. Immutable, but for what the arguments hold; one thread handles it.

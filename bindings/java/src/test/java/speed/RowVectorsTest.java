@@ -21,7 +21,7 @@ import speed.columns.Column;
 import speed.columns.Kind;
 import speed.errors.CallException;
 import speed.internal.wire.Contract;
-import speed.tool.Notation;
+import speed.tool.PlainJson.Notation;
 
 /** Services of rows answer as published (C-7, C-8). */
 class RowVectorsTest {

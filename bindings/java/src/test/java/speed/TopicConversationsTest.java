@@ -18,7 +18,7 @@ import org.junit.jupiter.api.TestFactory;
 import speed.errors.SpeedException;
 import speed.internal.wire.Contract;
 import speed.tool.BenchRoot;
-import speed.tool.Notation;
+import speed.tool.PlainJson.Notation;
 import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
 import speed.topics.Kept;

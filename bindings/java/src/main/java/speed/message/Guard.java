@@ -1,9 +1,14 @@
 package speed.message;
 
+import java.security.GeneralSecurityException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
+import speed.errors.KeyExhaustedException;
+import speed.errors.KeyRefusedException;
 import speed.errors.MessageException;
 import speed.errors.NotAvailableException;
 import speed.errors.WireException;
@@ -14,6 +19,9 @@ import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Schema;
 import speed.internal.wire.Security;
+import speed.internal.wire.SignedParts;
+import speed.message.LoadedKey.Signer;
+import speed.message.MessageSecurity.Sensitivity;
 
 /** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
 @SuppressWarnings("exports") // some methods are for the node alone
@@ -303,5 +311,45 @@ public final class Guard {
     @Override
     public String toString() {
         return "Guard " + security.policy();
+    }
+
+    /** How often each key was used to write in this process. Thread-safe. */
+    static final class KeyUses {
+        private final Map<String, AtomicLong> uses = new ConcurrentHashMap<>();
+        private final long most;
+
+        KeyUses(long most) {
+            this.most = most;
+        }
+
+        void count(MessageKey key) {
+            if (uses.computeIfAbsent(key.id(), any -> new AtomicLong()).incrementAndGet() > most) {
+                throw new KeyExhaustedException("key '" + key.id() + "' was used " + most + " times: rotate it");
+            }
+        }
+    }
+
+    /** Signs the exact bytes of a message. */
+    static final class Signing {
+        private Signing() {}
+
+        /** KeyRefusedException for a key without its secret, or for encryption. */
+        static MessageKey check(MessageKey key) {
+            if (!key.algorithm().isSignature() || !key.hasSecret()) {
+                throw new KeyRefusedException(
+                        "key '" + key.id() + "' cannot sign: use a secret ed25519 or hmac-sha256 key");
+            }
+            return key;
+        }
+
+        /** The message with a signature; its security context already names key and algorithm. */
+        static byte[] sign(byte[] message, MessageKey key) {
+            try {
+                byte[] signature = ((Signer) check(key).loaded()).sign(new SignedParts(message).signingInput());
+                return SignedParts.withSignature(message, signature);
+            } catch (GeneralSecurityException impossible) {
+                throw new IllegalStateException("the JDK cannot sign", impossible);
+            }
+        }
     }
 }

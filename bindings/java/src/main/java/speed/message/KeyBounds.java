@@ -2,7 +2,7 @@ package speed.message;
 
 import java.util.List;
 import speed.errors.KeyRefusedException;
-import speed.internal.message.Shown;
+import speed.internal.message.Compression.Shown;
 import speed.internal.wire.Names;
 
 /**

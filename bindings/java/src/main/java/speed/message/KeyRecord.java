@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import speed.errors.KeyRefusedException;
-import speed.internal.message.Shown;
+import speed.internal.message.Compression.Shown;
 import speed.internal.wire.Json;
 
 /** A key as it is written down; KeyRefusedException names the field that is malformed, and never its value. */

@@ -3,7 +3,7 @@ package speed.message;
 import java.io.UncheckedIOException;
 import java.util.regex.Pattern;
 import speed.errors.SchemaException;
-import speed.internal.message.Shown;
+import speed.internal.message.Compression.Shown;
 import speed.internal.wire.Schema;
 
 /**

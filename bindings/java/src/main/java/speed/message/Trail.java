@@ -7,12 +7,12 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
-import speed.internal.wire.Encrypted;
-import speed.internal.wire.Encrypted.Recipient;
 import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Schema;
 import speed.internal.wire.Security;
+import speed.internal.wire.Security.Encrypted;
+import speed.internal.wire.Security.Encrypted.Recipient;
 
 /** What is done to one message, told as it ends: each step that succeeds, and the refusal. */
 final class Trail {

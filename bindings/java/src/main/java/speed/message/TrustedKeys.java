@@ -7,7 +7,7 @@ import speed.errors.BadSignatureException;
 import speed.errors.KeyRefusedException;
 import speed.errors.UnsignedException;
 import speed.errors.UntrustedException;
-import speed.internal.message.Shown;
+import speed.internal.message.Compression.Shown;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Security;
 import speed.internal.wire.SignedParts;

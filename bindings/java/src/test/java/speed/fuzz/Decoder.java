@@ -37,7 +37,7 @@ import speed.internal.wire.SpcResponse;
 import speed.internal.wire.TopicRecord;
 import speed.internal.wire.ValueReader;
 import speed.internal.wire.Values;
-import speed.tool.VectorGuard;
+import speed.tool.Decoding.VectorGuard;
 
 /**
  * Everything that makes something of bytes from elsewhere. Files with a MAC get a right one, or nothing behind it would

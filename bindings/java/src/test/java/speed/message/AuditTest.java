@@ -24,6 +24,7 @@ import speed.internal.wire.Content;
 import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Security;
+import speed.message.MessageSecurity.Sensitivity;
 
 /** M-31: what is told of what is done to messages, and when. */
 class AuditTest {

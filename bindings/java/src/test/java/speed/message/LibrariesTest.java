@@ -22,7 +22,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import speed.internal.message.Compression;
 import speed.internal.wire.Json;
-import speed.internal.wire.SodiumArrays;
+import speed.internal.wire.Sodium.SodiumArrays;
+import speed.message.LoadedKey.RandomBytes;
+import speed.message.SigningKeys.Ed25519Key;
+import speed.message.SigningKeys.SodiumEd25519Key;
 
 /** M-17, M-19, M-24: which library makes the bytes does not matter, and one that is absent is named. */
 class LibrariesTest {

@@ -44,6 +44,7 @@ import speed.internal.wire.MessageFront;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Schema;
 import speed.internal.wire.Security;
+import speed.message.Guard.KeyUses;
 
 /** M-16 to M-28, M-32: messages protected and opened, and what is refused. */
 class ProtectionTest {

@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 import speed.errors.WireException;
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
 import speed.internal.wire.NodeId;
 

@@ -1,6 +1,6 @@
 package speed.internal.core;
 
-import speed.internal.wire.Sequence;
+import speed.internal.wire.Header.Sequence;
 
 /** Sequence rules of one link on the receiving side: replay, gaps, generations. Not thread-safe. */
 public final class LinkReceiver {

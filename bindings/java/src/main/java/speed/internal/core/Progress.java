@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Limits;
+import speed.internal.wire.Names.SegmentId;
 
 /**
  * Which envelopes of a lane are dispatched and which finished, as the cursor records it.
@@ -126,5 +127,53 @@ public final class Progress {
     private static Cursor cursor(
             int generation, Position position, long last, List<Cursor.Unfinished> unfinished, boolean clean) {
         return new Cursor(generation, position.segment(), position.offset(), last, unfinished, clean, false);
+    }
+
+    /** One dispatched envelope; given back to {@link Progress#finish} once its handler is done. */
+    public static final class Token {
+        public final long sequence;
+        public final SegmentId segment;
+        public final long start;
+        long end;
+        /** Bytes of its payload that lie in a slot. */
+        long slotted;
+        final long previous;
+        boolean finished;
+        /** Whether it is a request of an idempotent service that was begun. */
+        boolean begun;
+
+        Token(long sequence, SegmentId segment, long start, long end, long previous) {
+            this.sequence = sequence;
+            this.segment = segment;
+            this.start = start;
+            this.end = end;
+            this.previous = previous;
+        }
+
+        /** Bytes of its envelope, and of its payload where that lies in a slot. */
+        public long bytes() {
+            return end - start + slotted;
+        }
+
+        /** Where its envelope ends. */
+        public Position end() {
+            return new Position(segment, end);
+        }
+
+        /** Whether its payload lies in a slot. */
+        public boolean isSlotted() {
+            return slotted > 0;
+        }
+    }
+
+    /** A place in a lane; positions order as the bytes do. */
+    public record Position(SegmentId segment, long offset) implements Comparable<Position> {
+        public static final Position START = new Position(SegmentId.NONE, 0);
+
+        @Override
+        public int compareTo(Position other) {
+            int bySegment = segment.compareTo(other.segment);
+            return bySegment != 0 ? bySegment : Long.compare(offset, other.offset);
+        }
     }
 }

@@ -8,6 +8,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Predicate;
+import speed.internal.core.SchedulerQueues.OrderedMessages;
+import speed.internal.core.SchedulerQueues.Timers;
+import speed.internal.core.SchedulerQueues.Unclaimed;
+import speed.internal.core.SchedulerQueues.WaitingRequests;
 import speed.internal.wire.Limits;
 
 /**

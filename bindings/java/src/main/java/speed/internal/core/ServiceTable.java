@@ -14,6 +14,7 @@ import speed.errors.ServiceNotFoundException;
 import speed.internal.wire.Fault;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Names;
+import speed.internal.wire.ServiceCode;
 import speed.options.ServiceOptions;
 
 /** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
@@ -102,5 +103,25 @@ public final class ServiceTable {
 
     private static boolean isCancellation(Throwable failure) {
         return failure instanceof CancellationException || failure instanceof InterruptedException;
+    }
+
+    /** Codes of errors that a service answers with: the contract's, and its own, which travel with a prefix. */
+    static final class ServiceCodes {
+        /** What a node says of itself: its callers act on it, and no program sees it. */
+        private static final String NODES_OWN = "REPLACED";
+
+        private ServiceCodes() {}
+
+        /** What a service answered, with its code as it travels; EXECUTION_FAILED for a code that no service may give. */
+        static Response travelling(Response answer) {
+            String code = answer.errorCode();
+            if (code == null || ServiceCode.isContracts(code) && !code.equals(NODES_OWN)) {
+                return answer;
+            }
+            if (ServiceCode.isOwn(code)) {
+                return new Response(null, ServiceCode.travelling(code), answer.errorMessage(), answer.details());
+            }
+            return Response.error("EXECUTION_FAILED", ServiceCode.refused(code));
+        }
     }
 }

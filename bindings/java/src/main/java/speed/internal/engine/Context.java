@@ -8,7 +8,7 @@ import java.util.function.Supplier;
 import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
 import speed.internal.core.PendingCalls;
-import speed.internal.fs.KeySource;
+import speed.internal.fs.KeyFiles.KeySource;
 import speed.internal.fs.Registration;
 import speed.internal.fs.Registry;
 import speed.internal.wire.Entry;

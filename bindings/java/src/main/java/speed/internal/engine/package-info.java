@@ -4,7 +4,7 @@
  * <p>Threads of a node, each named {@code speed-<node>-<role>}, each a daemon with a bounded wait:
  *
  * <ul>
- *   <li>protocol, the {@link speed.internal.node.Reader}: holds the protocol role from the start to the end, waits on the bell,
+ *   <li>protocol, the {@link speed.internal.node.Protocol.Reader}: holds the protocol role from the start to the end, waits on the bell,
  *       reads lanes, verifies, dispatches; runs no code of the program, waits for no room, decodes no arguments
  *   <li>worker-n, of the {@link speed.internal.engine.threads.WorkerPool}: run services, handlers and tasks, as the
  *       {@link speed.internal.core.Scheduler} decides; started when first needed

@@ -8,6 +8,7 @@ import java.time.format.DateTimeFormatter;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import speed.errors.StorageException;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
 import speed.internal.wire.Json;
 import speed.message.AuditLog;

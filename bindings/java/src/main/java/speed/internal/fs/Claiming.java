@@ -12,7 +12,7 @@ import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
 
 /** Winning a name: the next generation of it, once nobody holds it any more. */
-final class Claiming {
+public final class Claiming {
     private static final Log LOG = new Log("speed.registry");
     private static final int MAX_ATTEMPTS = 64;
     private static final long WATCH_MS = 50;
@@ -198,6 +198,51 @@ final class Claiming {
     private static void pause(long milliseconds) {
         if (!Posix.pause(milliseconds)) {
             throw new RegistrationException("interrupted while waiting for a name");
+        }
+    }
+
+    /**
+     * A claim of this process.
+     *
+     * @param former the highest generation that was used before, 0 where there was none
+     */
+    public record Won(Claimant claimant, int generation, int former) {}
+
+    /**
+     * A name that is held to remove what is left of it: nobody starts under it meanwhile. NameTakenException if it is
+     * alive or starting, or nobody can tell at once.
+     */
+    static final class Hold implements AutoCloseable {
+        /** By far longer than sweeping takes: on another host, whoever waits so long takes the name. */
+        private static final long LEASE = 600_000;
+
+        private final String root;
+        private final String name;
+        private final Won won;
+
+        Hold(Registry registry, String name) throws PosixException {
+            this.root = registry.root();
+            this.name = name;
+            won = new Claiming(registry, name, 0, false).win(Claimant.sweeping(LEASE));
+        }
+
+        /** Whether the last life of the name was ephemeral. */
+        boolean isEphemeral() {
+            return won.claimant().ephemeral();
+        }
+
+        int generation() {
+            return won.generation();
+        }
+
+        /** The highest number that was claimed before. */
+        int former() {
+            return won.former();
+        }
+
+        @Override
+        public void close() {
+            Claim.remove(root, name, won.generation());
         }
     }
 }

@@ -5,10 +5,12 @@ import java.util.List;
 import java.util.Set;
 import speed.errors.LeaseLostException;
 import speed.internal.core.Progress;
-import speed.internal.core.Token;
+import speed.internal.core.Progress.Token;
+import speed.internal.fs.LaneFiles.LaneCounts;
+import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Cursor;
-import speed.internal.wire.SegmentId;
-import speed.internal.wire.SlotId;
+import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.SlotId;
 
 /** Which envelopes of a lane are done, on disk: the cursor, and segments removed behind it. Not thread-safe. */
 final class Commits {

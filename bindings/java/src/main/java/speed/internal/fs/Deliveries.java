@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.DeliveryCounts;
 

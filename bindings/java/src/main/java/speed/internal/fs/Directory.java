@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
 import speed.errors.RootException;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
 import speed.internal.wire.Names;
 

@@ -3,14 +3,15 @@ package speed.internal.fs;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Stream;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Fence;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Names;
+import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.SlotId;
 import speed.internal.wire.NodeId;
-import speed.internal.wire.SegmentId;
-import speed.internal.wire.SlotId;
 
 /** Fences: what a sender that lost its name writes afterwards is never accepted. */
 public final class Fences {

@@ -3,6 +3,7 @@ package speed.internal.fs;
 import java.io.Closeable;
 import java.nio.file.Path;
 import speed.errors.ConfigurationException;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.segment.Source;
 import speed.internal.wire.Block;
 

@@ -9,6 +9,8 @@ import java.util.function.BiPredicate;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import speed.errors.SpeedException;
+import speed.internal.fs.Claiming.Hold;
+import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;

@@ -11,6 +11,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.KeyRefusedException;
 import speed.errors.KeyUnavailableException;
 import speed.errors.MessageKeyException;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
 import speed.message.MessageKey;
 

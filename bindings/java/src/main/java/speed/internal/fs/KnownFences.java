@@ -2,9 +2,10 @@ package speed.internal.fs;
 
 import java.util.ArrayList;
 import java.util.List;
-import speed.internal.core.Position;
+import speed.internal.core.Progress.Position;
+import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Fence;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 
 /** The fences ahead of a lane's position: how much of what was read counts. Not thread-safe. */
 final class KnownFences {

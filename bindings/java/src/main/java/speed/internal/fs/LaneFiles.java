@@ -6,7 +6,9 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import speed.errors.WireException;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.DeliveryCounts;
@@ -15,8 +17,8 @@ import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.SegmentId;
-import speed.internal.wire.SlotId;
+import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.SlotId;
 
 /**
  * One lane directory as its receiver sees it: listing, segments, fences, the own cursor. Not thread-safe.
@@ -379,5 +381,27 @@ final class LaneFiles {
 
     private static String nameOf(SegmentId segment) {
         return Names.segmentName(segment.generation(), segment.segment());
+    }
+
+    /**
+     * From whom to whom a lane leads, and under which root; the generation is the receiver's, which may be ephemeral.
+     * Where the filesystem is remote, its cursors cannot be sealed.
+     */
+    public record Link(
+            String root, String source, String target, int generation, Keyring keyring, boolean isEphemeral, boolean canSeal) {}
+
+    /** What was dropped from a lane or strange in it, by reason. Thread-safe. */
+    public static final class LaneCounts {
+        private final Map<String, Integer> counts = new ConcurrentHashMap<>();
+
+        void count(String what) {
+            counts.merge(what, 1, Integer::sum);
+        }
+
+        /** Adds these counts to others. */
+        public void addTo(Map<String, Object> total) {
+            counts.forEach((what, number) ->
+                    total.merge(what, (long) number, (old, more) -> (Long) old + (Long) more));
+        }
     }
 }

@@ -5,12 +5,14 @@ import java.util.List;
 import java.util.function.IntPredicate;
 import speed.internal.core.LaneDecoder;
 import speed.internal.core.LinkReceiver;
-import speed.internal.core.Position;
 import speed.internal.core.Progress;
-import speed.internal.core.Token;
+import speed.internal.core.Progress.Position;
+import speed.internal.core.Progress.Token;
+import speed.internal.fs.LaneFiles.LaneCounts;
+import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.LinkOpener;
@@ -411,5 +413,15 @@ public final class LaneReader {
     /** Releases the descriptors without writing. */
     public void abandon() {
         release();
+    }
+
+    /** Whether the beginning of a request was committed. */
+    public enum Beginning {
+        /** It is written, and no successor had sealed the cursor by then: the request may begin. */
+        WRITTEN,
+        /** It could not be written: the request must not begin. */
+        UNWRITTEN,
+        /** A successor reads this lane: this process was replaced, and nothing begins any more. */
+        REPLACED
     }
 }

@@ -3,15 +3,18 @@ package speed.internal.fs;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import speed.errors.StorageException;
-import speed.internal.core.Position;
+import speed.internal.core.Progress.Position;
+import speed.internal.fs.Posix.FileStatus;
+import speed.internal.fs.PosixException.UnclearRenameException;
 import speed.internal.wire.Block;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Header;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 import speed.internal.wire.SlotPieces;
 
 /**
@@ -413,5 +416,41 @@ public final class LaneWriter {
                 "cannot write into the inbox of '" + target + "': " + error.getMessage() + "; " + fix, whole);
         failure.initCause(error);
         return failure;
+    }
+
+    /** Bytes written and not committed, per segment, in lane order. Not thread-safe. */
+    static final class Outstanding {
+        private record Share(long size, long freed) {}
+
+        private final TreeMap<SegmentId, Share> segments = new TreeMap<>();
+        private long bytes;
+
+        long bytes() {
+            return bytes;
+        }
+
+        /** How many segments they lie in; an empty one counts. */
+        int segments() {
+            return segments.size();
+        }
+
+        /** Counts more bytes of a segment. */
+        void add(SegmentId segment, long size) {
+            segments.merge(segment, new Share(size, 0), (old, more) -> new Share(old.size + more.size, old.freed));
+            bytes += size;
+        }
+
+        /** Everything before this position is committed; a position never moves what it freed back. */
+        void commit(SegmentId place, long offset) {
+            Map<SegmentId, Share> passed = segments.headMap(place, false);
+            passed.values().forEach(share -> bytes -= share.size - share.freed);
+            passed.clear();
+            Share share = segments.get(place);
+            if (share != null && offset > share.freed) {
+                long freed = Math.min(offset, share.size);
+                bytes -= freed - share.freed;
+                segments.put(place, new Share(share.size, freed));
+            }
+        }
     }
 }

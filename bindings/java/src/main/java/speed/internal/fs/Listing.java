@@ -7,8 +7,8 @@ import speed.errors.WireException;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Names;
-import speed.internal.wire.SegmentId;
-import speed.internal.wire.SlotId;
+import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.SlotId;
 
 /**
  * What lies in a lane directory: segments in order, slots, fences, cursors, starts and deliveries with the newest first,

@@ -54,4 +54,13 @@ public class PosixException extends IOException {
     boolean saysGone() {
         return errno == ENOENT || errno == EPERM;
     }
+
+    /** A rename failed, and whether it took place all the same could not be found out. */
+    static final class UnclearRenameException extends PosixException {
+        private static final long serialVersionUID = 1L;
+
+        UnclearRenameException(PosixException failure) {
+            super(failure.errno(), failure.getMessage());
+        }
+    }
 }

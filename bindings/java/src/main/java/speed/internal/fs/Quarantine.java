@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Json;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;

@@ -1,8 +1,8 @@
 package speed.internal.fs;
 
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
 
 /**
  * Memory that all lanes of a node are read into: private, before anything about the bytes is believed, and

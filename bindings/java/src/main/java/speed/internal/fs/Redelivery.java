@@ -5,7 +5,8 @@ import java.util.List;
 import java.util.Queue;
 import speed.internal.core.LaneDecoder;
 import speed.internal.core.Progress;
-import speed.internal.core.Token;
+import speed.internal.core.Progress.Token;
+import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Cursor;
 
 /** What a former process had begun and not finished, as its cursor lists it: handed out first, marked. */

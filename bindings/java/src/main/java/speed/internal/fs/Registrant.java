@@ -6,6 +6,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
 import speed.errors.WireException;
 import speed.internal.core.Lease;
+import speed.internal.fs.Claiming.Won;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Names;
 

@@ -7,6 +7,7 @@ import speed.errors.RegistrationException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
 import speed.internal.core.Lease;
+import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Block;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;

@@ -1,10 +1,10 @@
 package speed.internal.fs;
 
 import java.util.EnumSet;
-import speed.internal.core.Position;
-import speed.internal.core.Token;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.core.Progress.Position;
+import speed.internal.core.Progress.Token;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
 
 /**
  * Which envelopes a dead process may have handled already. Messages and events of one sender are handled one

@@ -6,6 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 import speed.errors.RootException;
 import speed.internal.core.Trust;
+import speed.internal.fs.Posix.FileStatus;
+import speed.internal.fs.Way.UntrustedException;
 import speed.internal.wire.Names;
 
 /** A root is made private, and trusted only whole: with all that lies above it, and its registry. */

@@ -20,8 +20,8 @@ import java.util.Set;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.internal.segment.Keccak;
-import speed.internal.segment.PayloadKey;
 import speed.internal.segment.Reconstruction;
+import speed.internal.segment.Segment.PayloadKey;
 import speed.internal.wire.Block;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Limits;
@@ -34,7 +34,7 @@ import speed.internal.wire.PieceAead;
  * from one language to the other. One process writes it. Not thread-safe. Every method may throw
  * SegmentStoreException.
  */
-final class SegmentIndex implements Closeable {
+public final class SegmentIndex implements Closeable {
     private static final int VERSION = 1;
     private static final List<String> TABLES = List.of(
             "CREATE TABLE IF NOT EXISTS setting(name TEXT PRIMARY KEY, value BLOB NOT NULL)",
@@ -345,6 +345,27 @@ final class SegmentIndex implements Closeable {
             database.close();
         } catch (SQLException kept) {
             // what was committed is in the file, and nothing else is to be done
+        }
+    }
+
+    /**
+     * Where a segment's bytes lie in the file of its payload.
+     *
+     * @param slot of the payload
+     * @param size of the segment in bytes
+     * @param offset of its first sealed block
+     * @param atMs when it came, in Unix ms
+     */
+    record SegmentPlace(int slot, int size, long offset, long atMs) {}
+
+    /** A payload that is not complete, as the store has it; {@code begunMs} is Unix time. */
+    public record KeptPayload(
+            PayloadKey key, int dataCount, int parityCount, long begunMs, List<SegmentPlace> places) {
+        /** What is held of it, on another clock that shows {@code passedMs} more than Unix time. */
+        public Reconstruction reconstruction(long passedMs) {
+            Reconstruction one = new Reconstruction(key, dataCount, parityCount, begunMs + passedMs);
+            places.forEach(place -> one.hold(place.slot(), place.size(), place.atMs() + passedMs));
+            return one;
         }
     }
 }

@@ -1,10 +1,11 @@
 package speed.internal.fs;
 
 import java.util.function.IntSupplier;
-import speed.internal.core.Position;
+import speed.internal.core.Progress.Position;
+import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Header;
 import speed.internal.wire.Limits;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 
 /**
  * Where the reader of a lane stands: its position, the segment open there, and what it knows of fences and newer

@@ -4,11 +4,13 @@ import java.util.Arrays;
 import java.util.function.IntPredicate;
 import speed.errors.WireException;
 import speed.internal.core.Progress;
-import speed.internal.core.Token;
+import speed.internal.core.Progress.Token;
+import speed.internal.fs.LaneFiles.LaneCounts;
+import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Limits;
-import speed.internal.wire.SlotHead;
-import speed.internal.wire.SlotId;
+import speed.internal.wire.Names.SlotId;
 import speed.internal.wire.SlotPieces;
+import speed.internal.wire.SlotPieces.SlotHead;
 
 /**
  * The payload that a lane waits for, which lies in a slot: its pieces are opened as they come, and nothing is handed out

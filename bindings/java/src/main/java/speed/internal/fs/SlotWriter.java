@@ -6,12 +6,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import speed.internal.core.Position;
+import speed.internal.core.Progress.Position;
 import speed.internal.core.SlotChoice;
 import speed.internal.wire.Block;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Names;
-import speed.internal.wire.SlotId;
+import speed.internal.wire.Names.SlotId;
 import speed.internal.wire.SlotPieces;
 
 /**

@@ -2,10 +2,12 @@ package speed.internal.fs;
 
 import java.util.List;
 import speed.errors.LeaseLostException;
-import speed.internal.core.Position;
+import speed.internal.core.Progress.Position;
+import speed.internal.fs.LaneFiles.LaneCounts;
+import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Limits;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 
 /** Where a former process stopped reading a lane, and what it may have handled already. */
 final class Succession {

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import speed.errors.NameTakenException;
+import speed.internal.fs.Claiming.Hold;
 import speed.internal.wire.Names;
 
 /**

@@ -7,6 +7,7 @@ import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
 import speed.internal.core.Trust;
+import speed.internal.fs.Posix.FileStatus;
 
 /** The way to a root or a key file: each step of it is one that no other user can change. */
 final class Way {
@@ -79,5 +80,26 @@ final class Way {
         List<String> steps = Arrays.asList(path.split("/"));
         Collections.reverse(steps);
         steps.forEach(names::addFirst);
+    }
+
+    /** What was found on the way to a root or a key file, and the command that mends it, if one does. */
+    static final class UntrustedException extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        private final String cure;
+
+        UntrustedException(String found, String cure) {
+            super(found);
+            this.cure = cure;
+        }
+
+        UntrustedException(String found) {
+            this(found, "");
+        }
+
+        /** What was found and what to do: the cure, or else something other. */
+        String told(String otherwise) {
+            return getMessage() + ": " + (cure.isEmpty() ? "" : cure + ", or ") + otherwise;
+        }
     }
 }

@@ -13,17 +13,19 @@ import speed.internal.engine.deliver.DeadLetterBox;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.deliver.Segments;
 import speed.internal.engine.lane.Arrival;
-import speed.internal.engine.lane.Lane;
+import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.engine.lane.Running;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.Replies;
 import speed.internal.engine.serve.Serving;
-import speed.internal.engine.threads.Job;
+import speed.internal.engine.threads.Futures;
+import speed.internal.engine.threads.WorkerPool;
+import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.fs.Received;
 import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
 import speed.internal.wire.SpcResponse;
 
@@ -259,4 +261,15 @@ final class Dispatch {
         deadline = Math.min(deadline, calls.nextSettling());
         return Math.min(deadline, parts.futures().look(System.nanoTime()));
     }
+
+    /** The parts of one running node that know of each other. */
+    record Parts(
+            Context context,
+            Links links,
+            Calls calls,
+            Serving serving,
+            Delivery delivery,
+            Introspection introspection,
+            WorkerPool pool,
+            Futures futures) {}
 }

@@ -2,6 +2,7 @@ package speed.internal.node;
 
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import speed.errors.WireException;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
@@ -11,14 +12,14 @@ import speed.internal.engine.lane.InboundLane;
 import speed.internal.engine.lane.InboundLanes;
 import speed.internal.engine.link.OutgoingLink;
 import speed.internal.fs.Bell;
+import speed.internal.fs.Bell.Waker;
 import speed.internal.fs.Inbox;
 import speed.internal.fs.LaneReader;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.Received;
-import speed.internal.fs.Waker;
 import speed.internal.wire.Entry;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
 import speed.internal.wire.NodeId;
 import speed.internal.wire.Outline;
@@ -307,6 +308,45 @@ final class Protocol {
         if (bell != null) {
             waker.close();
             bell.close();
+        }
+    }
+
+    /** The thread that holds the protocol role, from the start of a node to its end. */
+    static final class Reader extends Thread {
+        private static final Log LOG = new Log("speed.protocol");
+
+        private final Protocol protocol;
+        private volatile boolean stopping;
+
+        Reader(String node, Protocol protocol) {
+            super("speed-" + node + "-protocol");
+            this.protocol = protocol;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            while (!stopping) {
+                protocol.turn();
+            }
+        }
+
+        /** Ends after the present turn, and waits for that. */
+        void end(long nanos) {
+            stopping = true;
+            protocol.wake();
+            boolean interrupted = Thread.interrupted();
+            try {
+                TimeUnit.NANOSECONDS.timedJoin(this, nanos);
+            } catch (InterruptedException hurry) {
+                interrupted = true;
+            }
+            if (isAlive() && !interrupted) {
+                LOG.error("{} does not end", getName());
+            }
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 }

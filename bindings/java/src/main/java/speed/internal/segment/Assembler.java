@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import speed.errors.WireException;
+import speed.internal.segment.Segment.PayloadKey;
 import speed.options.SegmentLimits;
 
 /**
@@ -110,5 +111,68 @@ public final class Assembler {
         held.payload(payload.length).read(0, payload, 0, payload.length);
         reassembly.complete(key, nowMs);
         return new Outcome(Verdict.COMPLETE, payload);
+    }
+
+    /** The segments of one payload, in memory. */
+    static final class MemoryShards implements Shards {
+        private final int dataCount;
+        private final int parityCount;
+        private final byte[][] parts;
+        private int segmentSize;
+
+        MemoryShards(int dataCount, int parityCount) {
+            this.dataCount = dataCount;
+            this.parityCount = parityCount;
+            parts = new byte[dataCount + parityCount][];
+        }
+
+        void put(Segment segment) {
+            parts[segment.slot()] = segment.payload();
+            if (!segment.isLastData() || dataCount == 1) {
+                segmentSize = segment.payload().length;
+            }
+        }
+
+        byte[] part(int slot) {
+            return parts[slot];
+        }
+
+        @Override
+        public int dataCount() {
+            return dataCount;
+        }
+
+        @Override
+        public int parityCount() {
+            return parityCount;
+        }
+
+        @Override
+        public int segmentSize() {
+            return segmentSize;
+        }
+
+        @Override
+        public boolean holds(int slot) {
+            return parts[slot] != null;
+        }
+
+        @Override
+        public int sizeOf(int slot) {
+            return parts[slot].length;
+        }
+
+        @Override
+        public void read(int slot, int begin, byte[] into, int at, int count) {
+            System.arraycopy(parts[slot], begin, into, at, count);
+        }
+
+        @Override
+        public void write(int slot, int begin, byte[] from, int count) {
+            if (parts[slot] == null) {
+                parts[slot] = new byte[segmentSize];
+            }
+            System.arraycopy(from, 0, parts[slot], begin, count);
+        }
     }
 }

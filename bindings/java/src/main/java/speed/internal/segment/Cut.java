@@ -3,6 +3,7 @@ package speed.internal.segment;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import speed.internal.segment.Segment.Shape;
 
 /** A payload on its way into segments: data first, then parity, some shards at a time. */
 final class Cut implements Iterator<Segment> {

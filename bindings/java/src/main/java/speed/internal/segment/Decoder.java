@@ -3,6 +3,7 @@ package speed.internal.segment;
 import static speed.internal.segment.Segment.SHARD_UNIT;
 
 import java.util.Arrays;
+import speed.internal.segment.Field.Factor;
 
 /** Finds the missing data shards of one shape from as many parity shards. Not thread-safe. */
 final class Decoder {

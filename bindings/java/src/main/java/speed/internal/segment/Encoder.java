@@ -5,6 +5,7 @@ import static speed.internal.segment.Segment.SHARD_UNIT;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import speed.internal.segment.Field.Factor;
 
 /**
  * Makes the parity of one shape: the bytes of Leopard-RS. Every unit of columns stands for itself, so a

@@ -2,6 +2,7 @@ package speed.internal.segment;
 
 import java.util.HashMap;
 import java.util.Map;
+import speed.internal.segment.Segment.PayloadKey;
 
 /** One payload that is being put together: which of its slots are held. For one thread at a time. */
 public final class Reconstruction {

@@ -199,4 +199,39 @@ public record Segment(
     private static WireException refused(String field, String why) {
         return new WireException("BAD_SEGMENT", field + ": " + why);
     }
+
+    /**
+     * How a payload is cut.
+     *
+     * @param payloadBytes size of the payload
+     * @param segmentSize most bytes of it in one segment
+     * @param dataCount data segments
+     * @param parityCount parity segments
+     */
+    public record Shape(long payloadBytes, int segmentSize, int dataCount, int parityCount) {}
+
+    /**
+     * Whose payload it is.
+     *
+     * @param sender authenticated name of the sender
+     * @param kind type of its envelopes
+     * @param hash of the payload
+     */
+    public record PayloadKey(String sender, int kind, byte[] hash) {
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof PayloadKey key && sender.equals(key.sender) && kind == key.kind
+                    && Arrays.equals(hash, key.hash);
+        }
+
+        @Override
+        public int hashCode() {
+            return 31 * (31 * sender.hashCode() + kind) + Arrays.hashCode(hash);
+        }
+
+        @Override
+        public String toString() {
+            return "a payload of " + sender;
+        }
+    }
 }

@@ -2,6 +2,7 @@ package speed.internal.segment;
 
 import speed.errors.ConfigurationException;
 import speed.errors.PayloadTooLargeException;
+import speed.internal.segment.Segment.Shape;
 import speed.internal.wire.Limits;
 
 /** Cuts payloads into segments. Keeps nothing between them; thread-safe. */

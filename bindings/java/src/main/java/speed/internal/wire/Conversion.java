@@ -13,8 +13,12 @@ import java.lang.reflect.WildcardType;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
+import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
@@ -23,9 +27,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
+import java.util.function.Function;
+import java.util.function.LongFunction;
+import java.util.regex.Pattern;
 import speed.columns.Column;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
+import speed.internal.wire.Values.Path;
 
 /** Received values as the types of a program, exactly or not at all. */
 public final class Conversion {
@@ -222,5 +231,141 @@ public final class Conversion {
     private static String kind(Object value) {
         return value instanceof Map ? "Map" : value instanceof List ? "List"
                 : value instanceof ByteBuffer ? "ByteBuffer" : value.getClass().getSimpleName();
+    }
+
+    /** A value that is not what a type asks for. Says where it stands and of what kind it is, never the value. */
+    public static final class Misfit extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        private final String expected;
+        private final String given;
+
+        private Misfit(String message, String expected, String given) {
+            super(message, null, false, false);
+            this.expected = expected;
+            this.given = given;
+        }
+
+        static Misfit of(Object path, String expected, String given) {
+            return new Misfit(path + " must be " + expected + ", not " + given, expected, given);
+        }
+
+        static Misfit missing(Object path, String expected) {
+            return new Misfit(path + " is missing: it must be " + expected, expected, "nothing");
+        }
+
+        /** The type that was asked for. */
+        public String expected() {
+            return expected;
+        }
+
+        /** The kind of the value instead. */
+        public String given() {
+            return given;
+        }
+    }
+
+    /** Whole numbers and floats as the number types of Java, exactly or not at all. */
+    public static final class Numbers {
+        private static final int DOUBLE_DIGITS = 53;
+        private static final int FLOAT_DIGITS = 24;
+        private static final Map<Class<?>, LongFunction<Number>> NARROW = Map.of(
+                Long.class, number -> number,
+                Integer.class, number -> (int) number,
+                Short.class, number -> (short) number,
+                Byte.class, number -> (byte) number);
+
+        private Numbers() {}
+
+        /** Whether a class is one of these types. */
+        static boolean has(Class<?> type) {
+            return NARROW.containsKey(type) || type == BigInteger.class || type == Double.class || type == Float.class;
+        }
+
+        /** A received number as one of these types; null where it does not fit. */
+        static Number as(Class<?> type, Number number) {
+            if (type == Double.class) {
+                return exactDouble(number);
+            } else if (type == Float.class) {
+                return number instanceof Double wide ? single(wide) : isExact(number, FLOAT_DIGITS) ? (Number) number.floatValue() : null;
+            } else if (number instanceof Long whole) {
+                return type == BigInteger.class ? BigInteger.valueOf(whole) : narrow(NARROW.get(type), whole);
+            }
+            return type.isInstance(number) ? number : null;
+        }
+
+        private static Number narrow(LongFunction<Number> type, long whole) {
+            Number narrow = type.apply(whole);
+            return narrow.longValue() == whole ? narrow : null;
+        }
+
+        /** The nearest float; null beyond their range. */
+        private static Float single(double wide) {
+            boolean fits = !Double.isFinite(wide) || Math.abs(wide) <= Float.MAX_VALUE;
+            return fits ? (Float) (float) wide : null;
+        }
+
+        /** A number as a float of 64 bits; null for a whole number that would lose digits. */
+        public static Double exactDouble(Number number) {
+            return number instanceof Double || isExact(number, DOUBLE_DIGITS) ? (Double) number.doubleValue() : null;
+        }
+
+        private static boolean isExact(Number number, int digits) {
+            if (number instanceof BigInteger big) {
+                return big.bitLength() - big.getLowestSetBit() <= digits;
+            }
+            long magnitude = Math.abs(number.longValue());
+            int zeros = Long.numberOfLeadingZeros(magnitude) + Long.numberOfTrailingZeros(magnitude);
+            return Long.SIZE - zeros <= digits;
+        }
+    }
+
+    /** Types that travel as a text of one form. The JDK reads more forms than this, and each value has one only. */
+    static final class Texts {
+        private static final String DATE = "(?!0000)\\d{4}-\\d\\d-\\d\\d";
+        private static final String TIME = "\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?";
+        private static final Map<Class<?>, Form> FORMS = Map.of(
+                UUID.class, new Form("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", UUID::fromString),
+                LocalDate.class, new Form(DATE, LocalDate::parse),
+                LocalTime.class, new Form(TIME, LocalTime::parse),
+                LocalDateTime.class, new Form(DATE + "T" + TIME, LocalDateTime::parse),
+                BigDecimal.class, new Form("-?\\d+(\\.\\d+)?", BigDecimal::new));
+
+        private record Form(Pattern pattern, Function<String, Object> read) {
+            Form(String pattern, Function<String, Object> read) {
+                this(Pattern.compile(pattern), read);
+            }
+        }
+
+        private Texts() {}
+
+        static boolean has(Class<?> type) {
+            return type.isEnum() || FORMS.containsKey(type);
+        }
+
+        /** A text as one of these types; null for a text of another form. */
+        static Object as(Class<?> type, String text) {
+            if (type.isEnum()) {
+                return constant(type, text);
+            }
+            Form form = FORMS.get(type);
+            if (text.length() > Plain.MAX_DECIMAL_CHARACTERS || !form.pattern.matcher(text).matches()) {
+                return null;
+            }
+            try {
+                return form.read.apply(text);
+            } catch (DateTimeException noSuchDay) {
+                return null;
+            }
+        }
+
+        private static Object constant(Class<?> type, String name) {
+            for (Object one : type.getEnumConstants()) {
+                if (((Enum<?>) one).name().equals(name)) {
+                    return one;
+                }
+            }
+            return null;
+        }
     }
 }

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import speed.errors.WireException;
+import speed.internal.wire.Names.SegmentId;
 
 /**
  * A receiver's committed position in one lane: every envelope before it was dispatched, and all of

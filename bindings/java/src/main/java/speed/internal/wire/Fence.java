@@ -2,6 +2,7 @@ package speed.internal.wire;
 
 import java.nio.ByteBuffer;
 import speed.errors.WireException;
+import speed.internal.wire.Names.SegmentId;
 
 /**
  * The end of all that older generations of a sender wrote by right.

@@ -8,6 +8,8 @@ import java.util.List;
 import java.util.stream.LongStream;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
+import speed.internal.wire.Aead.JdkAead;
+import speed.internal.wire.Aead.SodiumAead;
 
 /**
  * The accepted pre-shared keys; the first one seals. Never shows a key. Thread-safe: they are replaced as a

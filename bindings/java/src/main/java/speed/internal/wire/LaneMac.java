@@ -3,6 +3,7 @@ package speed.internal.wire;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.List;
+import speed.internal.wire.Hashes.Hmac;
 
 /** The MAC at the end of cursors and fences: the first 16 bytes of HMAC-SHA256. Thread-safe. */
 public final class LaneMac {

@@ -1,6 +1,8 @@
 package speed.internal.wire;
 
 import java.util.function.Consumer;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 
 /** Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it. */
 public final class LinkSealer {

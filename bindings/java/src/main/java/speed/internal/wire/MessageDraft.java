@@ -5,6 +5,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Map;
+import speed.internal.wire.MessageView.MessageRules;
 
 /** A message to be written: null, 0 and empty maps are not written. Times in Unix ms. */
 public record MessageDraft(

@@ -1,6 +1,7 @@
 package speed.internal.wire;
 
 import java.util.List;
+import speed.internal.wire.Records.RecordWriter;
 
 /**
  * What a message says of the schema of its payload: {@code SchemaContext} of the contract. Absent texts are empty.

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
+import speed.internal.wire.Records.RecordWriter;
 
 /**
  * The security records of a message, taken apart and put together as raw bytes: nothing is parsed and written

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LinkOpener;
 import speed.internal.wire.LinkSealer;

@@ -11,7 +11,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
 import speed.internal.core.Lease.Verdict;
 import speed.internal.wire.Entry;
-import speed.internal.wire.Sequence;
+import speed.internal.wire.Header.Sequence;
 
 /** Leases, sequences (L-12, L-13) and grants. */
 class LeaseTest {

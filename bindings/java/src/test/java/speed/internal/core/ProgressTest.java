@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
+import speed.internal.core.Progress.Position;
+import speed.internal.core.Progress.Token;
 import speed.internal.wire.Limits;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 
 /** L-19: how much of a lane is in hand. */
 class ProgressTest {

@@ -16,6 +16,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.RootException;
+import speed.internal.fs.Bell.Ringer;
+import speed.internal.fs.Bell.Waker;
 import speed.internal.wire.NodeId;
 
 /** L-8, L-9: a bell and those that ring it, with a real FIFO. */

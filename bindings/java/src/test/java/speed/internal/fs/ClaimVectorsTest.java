@@ -15,6 +15,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.NameTakenException;
+import speed.internal.fs.Claiming.Won;
 import speed.internal.wire.Contract;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;

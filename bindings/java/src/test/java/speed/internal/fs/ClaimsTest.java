@@ -24,6 +24,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
 import speed.errors.WireException;
+import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
 

@@ -17,7 +17,7 @@ import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import speed.internal.wire.Fence;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 
 /** L-18: where a successor ends the lanes of its predecessors. */
 class FencesTest extends OneLane {

@@ -13,7 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import speed.errors.StorageException;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Names;
 
 /** L-5, L-7, L-14 to L-18: what a failing filesystem or a hostile neighbour does to a lane costs nothing else. */

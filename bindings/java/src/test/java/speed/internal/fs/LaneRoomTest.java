@@ -15,7 +15,7 @@ import speed.errors.StorageException;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.SegmentId;
+import speed.internal.wire.Names.SegmentId;
 import speed.tool.BenchRoot;
 
 /** L-5 to L-7, L-17: when a sender has room, how it gets some, and what a flush that cannot begin is. */

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import speed.errors.LeaseLostException;
 import speed.errors.StorageException;
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.LinkSealer;
 
 /** The lane analytics to billing, with real files: L-2 to L-21. */

@@ -20,8 +20,8 @@ import speed.internal.wire.Cursor;
 import speed.internal.wire.Json;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
+import speed.internal.wire.Names.SegmentId;
 import speed.internal.wire.NodeId;
-import speed.internal.wire.SegmentId;
 
 /** L-12 to L-18: what every receiver makes of a lane that it finds. */
 class LaneVectorsTest {

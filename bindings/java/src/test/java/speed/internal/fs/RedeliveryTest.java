@@ -8,7 +8,7 @@ import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 
 /** L-15: a receiver died with envelopes in hand; its successor hands out what is still there, marked. */
 class RedeliveryTest extends OneLane {

@@ -31,6 +31,7 @@ import speed.errors.RegistrationException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
 import speed.internal.core.RegistryView;
+import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
 import speed.options.SendOptions;

@@ -26,12 +26,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import speed.errors.StorageException;
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.Json;
 import speed.internal.wire.Limits;
-import speed.internal.wire.Sequence;
-import speed.internal.wire.SlotHead;
 import speed.internal.wire.SlotPieces;
+import speed.internal.wire.SlotPieces.SlotHead;
 
 /** Payloads in slots, with real files: L-28 to L-30. */
 @Timeout(60)

@@ -19,10 +19,10 @@ import speed.Message;
 import speed.internal.core.PendingCalls.Call;
 import speed.internal.core.PendingCalls.Outcome;
 import speed.internal.core.PendingCalls.SequenceKey;
-import speed.internal.engine.link.Load;
+import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.OutgoingLink;
 import speed.internal.wire.Control;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.MessageDraft;
 import speed.tool.BenchRoot;
 

@@ -17,17 +17,17 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.StorageException;
 import speed.internal.engine.link.Envelopes;
-import speed.internal.engine.link.Load;
+import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.fs.LaneWriter;
 import speed.internal.fs.SlotWriter;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.LinkSealer;
 import speed.internal.wire.NodeId;
-import speed.internal.wire.Sequence;
 
 /** L-29: what a link sends in slots, and what in the lane itself. */
 class SlottedSendsTest {

@@ -4,7 +4,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import speed.internal.wire.Contract;
-import speed.tool.Cuts;
+import speed.tool.Vectors.Cuts;
 
 /** The cases of segments.json by name, each cut once. */
 final class Cases {

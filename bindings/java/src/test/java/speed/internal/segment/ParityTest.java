@@ -15,6 +15,8 @@ import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.Test;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.WireException;
+import speed.internal.segment.Segment.PayloadKey;
+import speed.internal.segment.Segment.Shape;
 import speed.internal.wire.Limits;
 import speed.options.SegmentLimits;
 

@@ -24,7 +24,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
-import speed.tool.Notation;
+import speed.tool.PlainJson.Notation;
 
 /** M-30: many payloads in one message. */
 class BatchTest {

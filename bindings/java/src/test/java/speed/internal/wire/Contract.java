@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.function.ThrowingConsumer;
-import speed.tool.Notation;
+import speed.tool.PlainJson.Notation;
 
 /** Reads the files of registry_spec/ for the tests. */
 public final class Contract {

@@ -33,6 +33,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.ConfigurationException;
 import speed.errors.UnserialisableException;
+import speed.internal.wire.Conversion.Misfit;
 
 /** V-1, V-2: values of Java's types, written and read. */
 class ConversionTest {

@@ -13,6 +13,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.WireException;
 import speed.internal.core.LaneDecoder;
+import speed.internal.wire.Aead.JdkAead;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 
 /** W-4 to W-13: envelopes of the lane analytics to billing. */
 class EnvelopesTest {

@@ -11,6 +11,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.WireException;
+import speed.internal.wire.Names.SegmentId;
 
 /** L-14 cursors and L-18 fences. */
 class LaneFilesVectorsTest {

@@ -13,6 +13,8 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.InvalidNameException;
+import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.SlotId;
 
 /** W-1 names, W-2 topics, A-2 grants, W-3 node ids, L-1 and R-4 file names. */
 class NamesTest {

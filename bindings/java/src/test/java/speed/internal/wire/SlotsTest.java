@@ -19,6 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.WireException;
 import speed.internal.core.SlotChoice;
+import speed.internal.wire.SlotPieces.SlotHead;
 
 /** L-28, L-29: heads of slots, payloads in pieces, and which slot is taken. */
 class SlotsTest {

@@ -8,11 +8,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import speed.errors.SpeedException;
 import speed.internal.engine.Context;
+import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
-import speed.internal.engine.link.Load;
 import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
 
 /** Calls that this node's program no longer wants: their servers are told, many at a time. Thread-safe. */

@@ -6,8 +6,8 @@ import speed.internal.core.Work;
 import speed.internal.engine.Context;
 import speed.internal.engine.SomeLines;
 import speed.internal.engine.lane.Arrival;
-import speed.internal.engine.threads.Job;
 import speed.internal.engine.threads.WorkerPool;
+import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.wire.Limits;
 import speed.options.OnError;
 

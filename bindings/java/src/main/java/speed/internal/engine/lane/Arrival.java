@@ -1,14 +1,17 @@
 package speed.internal.engine.lane;
 
 import java.util.Collections;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import speed.LargePayload;
 import speed.Message;
+import speed.internal.core.Progress.Token;
 import speed.internal.core.Work;
-import speed.internal.engine.threads.Job;
+import speed.internal.engine.threads.WorkerPool.Job;
+import speed.internal.fs.LaneReader.Beginning;
 import speed.internal.fs.Received;
 import speed.internal.segment.Source;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.MessageView;
 
 /**
@@ -159,6 +162,35 @@ public final class Arrival implements Job {
         if (done.compareAndSet(false, true)) {
             lane.finish(Collections.singletonList(received.token()));
             finished.run();
+        }
+    }
+
+    /** Where an envelope came from, and how it is finished. */
+    public interface Lane {
+        /** The sender. */
+        String source();
+
+        /** Commits that these envelopes are done; false if that could not be written. */
+        boolean finish(List<Token> tokens);
+
+        /** Commits that a request begins; one of an idempotent service is finished later. */
+        Beginning begin(Token token, boolean isIdempotent);
+
+        /** A request that is for another generation of this node is done: it never begins. */
+        void finishForOther(Token token);
+
+        /** A refused envelope is done; it is committed with the next ones. */
+        void drop(Token token);
+
+        /** Whether it was closed or failed: what is finished here is not committed any more. */
+        boolean isClosed();
+
+        /** How often a message that came again has been begun, this time included: written before it is. */
+        int begin(Token token);
+
+        /** Whether what comes from here was a dead letter until now. */
+        default boolean isDeadLetter() {
+            return false;
         }
     }
 }

@@ -6,11 +6,12 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import speed.Cancellation;
 import speed.internal.core.Log;
-import speed.internal.core.Token;
+import speed.internal.core.Progress.Token;
 import speed.internal.core.Work;
-import speed.internal.engine.threads.Job;
+import speed.internal.engine.lane.Arrival.Lane;
+import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.fs.Received;
-import speed.internal.wire.Sequence;
+import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.SpcHead;
 
 /** One accepted request until it is answered, by whoever takes the answer first. Thread-safe. */

@@ -9,13 +9,13 @@ import speed.errors.StorageException;
 import speed.internal.fs.LaneWriter;
 import speed.internal.fs.SlotWriter;
 import speed.internal.wire.Block;
-import speed.internal.wire.EnvelopeType;
 import speed.internal.wire.Header;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.Limits;
 import speed.internal.wire.LinkSealer;
-import speed.internal.wire.Sequence;
-import speed.internal.wire.SlotHead;
 import speed.internal.wire.SlotPieces;
+import speed.internal.wire.SlotPieces.SlotHead;
 
 /**
  * What goes out on a link, counted, sealed and appended in one go, so that the order in the lane is the order of the
@@ -203,5 +203,27 @@ public final class Envelopes {
     /** Holds no memory until the next envelope; the sequence goes on with that. */
     void rest() {
         kept = null;
+    }
+
+    /** One type, flags, and payloads that leave together; the deadline bounds the wait for room. */
+    public record Load(EnvelopeType type, int flags, List<byte[]> payloads, long deadlineNanos) {
+        private static final long URGENT = Long.MIN_VALUE;
+
+        public static Load of(EnvelopeType type, int flags, byte[] payload, long deadlineNanos) {
+            return new Load(type, flags, List.of(payload), deadlineNanos);
+        }
+
+        /** A load that never waits for room. */
+        public static Load urgent(EnvelopeType type, int flags, List<byte[]> payloads) {
+            return new Load(type, flags, payloads, URGENT);
+        }
+
+        boolean isCall() {
+            return type == EnvelopeType.SPC_REQUEST || type == EnvelopeType.SPC_RESPONSE;
+        }
+
+        boolean isUrgent() {
+            return deadlineNanos == URGENT;
+        }
     }
 }

@@ -16,20 +16,21 @@ import speed.errors.NodeClosedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
 import speed.internal.engine.Context;
+import speed.internal.engine.link.Envelopes.Load;
+import speed.internal.fs.Bell.Ringer;
 import speed.internal.fs.Flush;
 import speed.internal.fs.LaneWriter;
 import speed.internal.fs.PosixException;
-import speed.internal.fs.Ringer;
 import speed.internal.segment.Segment;
 import speed.internal.segment.Splitter;
 import speed.internal.wire.Entry;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.LinkSealer;
 import speed.internal.wire.Names;
 import speed.internal.wire.NodeId;
-import speed.internal.wire.Sequence;
 import speed.options.Options;
 
 /**

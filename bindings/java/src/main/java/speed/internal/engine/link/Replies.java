@@ -4,10 +4,11 @@ import java.util.List;
 import speed.errors.SpeedException;
 import speed.internal.engine.Context;
 import speed.internal.engine.lane.Arrival;
+import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.fs.Received;
 import speed.internal.wire.Control;
-import speed.internal.wire.EnvelopeType;
-import speed.internal.wire.Sequence;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
 
 /**
  * What is sent back at once by who reads lanes or handles messages: acknowledgements, errors, replies. It never

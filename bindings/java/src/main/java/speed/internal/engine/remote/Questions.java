@@ -6,7 +6,7 @@ import java.util.Locale;
 import java.util.Map;
 import speed.errors.WireException;
 import speed.internal.engine.call.Calls;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Hosts;
 
 /** What a node asks others about themselves. An odd answer is a WireException, never another failure. */

@@ -6,17 +6,17 @@ import java.util.function.Function;
 import speed.errors.InboxFullException;
 import speed.errors.SpeedException;
 import speed.internal.core.Log;
-import speed.internal.core.Token;
+import speed.internal.core.Progress.Token;
 import speed.internal.engine.Context;
-import speed.internal.engine.lane.Lane;
+import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.engine.lane.Running;
+import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
-import speed.internal.engine.link.Load;
 import speed.internal.engine.link.OutgoingLink;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.segment.Splitter;
 import speed.internal.wire.Entry;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
 
 /**

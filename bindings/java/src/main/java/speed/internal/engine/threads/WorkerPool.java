@@ -349,4 +349,10 @@ public final class WorkerPool {
             }
         }
     }
+
+    /** What a worker runs. */
+    public interface Job {
+        /** Does it; the work is done when this returns, unless it is to be tried again ({@link WorkerPool#again}). */
+        void run(Work<Job> work);
+    }
 }

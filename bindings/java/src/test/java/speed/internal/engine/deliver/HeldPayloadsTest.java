@@ -14,10 +14,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import speed.errors.WireException;
 import speed.internal.node.RunningNode;
-import speed.internal.segment.PayloadKey;
 import speed.internal.segment.Segment;
+import speed.internal.segment.Segment.PayloadKey;
 import speed.internal.segment.Splitter;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.tool.BenchRoot;
 
 /** G-13, G-15, G-19: how payloads that came in segments end. */

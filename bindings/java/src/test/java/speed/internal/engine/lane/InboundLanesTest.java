@@ -32,7 +32,7 @@ import speed.internal.fs.ThisProcess;
 import speed.internal.node.RunningNode;
 import speed.internal.wire.Block;
 import speed.internal.wire.Entry;
-import speed.internal.wire.EnvelopeType;
+import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Json;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
