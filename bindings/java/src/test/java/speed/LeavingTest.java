@@ -81,6 +81,7 @@ class LeavingTest extends TwoNodes {
         assertEquals(Execution.NOT_BEGUN, refused.execution());
         assertThrows(NodeLeftException.class, () -> analytics.send("leaver", 1));
         assertThrows(NodeLeftException.class, () -> analytics.ping("leaver"));
+        assertThrows(NodeLeftException.class, () -> leaver.send("leaver", 1), "a node that leaves is no exception to itself");
         assertThrows(UnknownNodeException.class, () -> analytics.waitFor("leaver", Duration.ofMillis(1)));
         assertEquals(new Published(List.of(), Map.of()), analytics.publish("orders.new", 1));
         released.countDown();

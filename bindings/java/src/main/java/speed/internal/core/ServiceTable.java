@@ -2,6 +2,7 @@ package speed.internal.core;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
@@ -107,15 +108,15 @@ public final class ServiceTable {
 
     /** Codes of errors that a service answers with: the contract's, and its own, which travel with a prefix. */
     static final class ServiceCodes {
-        /** What a node says of itself: its callers act on it, and no program sees it. */
-        private static final String NODES_OWN = "REPLACED";
+        /** What a node says of itself, and its callers act on: of a service that ran it would be wrong. */
+        private static final Set<String> NODES_OWN = Set.of("LEAVING", "REPLACED");
 
         private ServiceCodes() {}
 
         /** What a service answered, with its code as it travels; EXECUTION_FAILED for a code that no service may give. */
         static Response travelling(Response answer) {
             String code = answer.errorCode();
-            if (code == null || ServiceCode.isContracts(code) && !code.equals(NODES_OWN)) {
+            if (code == null || ServiceCode.isContracts(code) && !NODES_OWN.contains(code)) {
                 return answer;
             }
             if (ServiceCode.isOwn(code)) {

@@ -1,6 +1,7 @@
 package speed.internal.core;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.List;
@@ -71,7 +72,7 @@ class ServiceTableTest {
     /** S-19: each code of the contract stays as it is. */
     @Test
     void aCodeOfTheContractIsNoCodeOfTheServices() {
-        for (String code : List.of("LEAVING", "INTERNAL_ERROR", "WITHDRAWN", "TIMEOUT")) {
+        for (String code : List.of("INTERNAL_ERROR", "WITHDRAWN", "TIMEOUT")) {
             services.register(code, request -> Response.error(code, "no"), ServiceOptions.DEFAULT);
             assertEquals(code, invoke(code, "analytics").errorCode());
             assertEquals(code, CallErrors.contractsCode(code));
@@ -79,6 +80,17 @@ class ServiceTableTest {
         services.register("own", request -> Response.error("UNKNOWN_NODE", "no"), ServiceOptions.DEFAULT);
         assertEquals("app/UNKNOWN_NODE", invoke("own", "analytics").errorCode());
         assertEquals("INTERNAL_ERROR", CallErrors.contractsCode("app/UNKNOWN_NODE"));
+    }
+
+    /** Whoever is told LEAVING or REPLACED of a call takes it that the call did not run here. */
+    @Test
+    void whatANodeSaysOfItselfIsNoAnswerOfAService() {
+        for (String code : List.of("LEAVING", "REPLACED")) {
+            services.register(code, request -> Response.error(code, "no"), ServiceOptions.DEFAULT);
+            Response answer = invoke(code, "analytics");
+            assertEquals("EXECUTION_FAILED", answer.errorCode());
+            assertTrue(answer.errorMessage().contains("'" + code + "' cannot be used"), answer.errorMessage());
+        }
     }
 
     @Test

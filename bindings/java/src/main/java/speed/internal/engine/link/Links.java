@@ -84,7 +84,7 @@ public final class Links {
             drop(target);
             throw new UnknownNodeException(context.registry.absence(target));
         }
-        if (entry.isLeaving() && !target.equals(context.name())) {
+        if (entry.isLeaving()) {
             throw new NodeLeftException("'" + target + "' is leaving and takes nothing more; nothing was written: "
                     + "try again once it has started anew");
         }
