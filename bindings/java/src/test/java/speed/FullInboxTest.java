@@ -33,7 +33,7 @@ class FullInboxTest extends TwoNodes {
 
     @BeforeEach
     void openSender() {
-        sender = root.builder("sender", "analytics", "billing").workers(1).laneBytes(200_000).open();
+        sender = root.builder("sender", "analytics", "billing").workers(1).maxLaneBytes(200_000).open();
         billing.allow("sender");
         analytics.allow("sender");
     }

@@ -38,7 +38,7 @@ class LayersTest {
             "speed.internal.engine.lane", "speed.internal.engine.link", "speed.internal.engine.call",
             "speed.internal.engine.serve", "speed.internal.engine.deliver", "speed.internal.engine.remote",
             "speed.internal.engine.send", "speed.internal.topics", "speed.internal.node", "speed.examples", "speed.tool");
-    private static final Set<String> PURE = Set.of("speed.columns", "speed.options", "speed.message", "speed.internal.wire",
+    private static final Set<String> PURE = Set.of("speed.columns", "speed.message", "speed.internal.wire",
             "speed.internal.segment", "speed.internal.message", "speed.internal.core");
     private static final Pattern IMPURE = Pattern.compile(
             "java\\.nio\\.file|java\\.io\\.File|java\\.util\\.Timer|java\\.util\\.concurrent\\.locks"

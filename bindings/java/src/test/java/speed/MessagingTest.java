@@ -227,7 +227,7 @@ class MessagingTest extends TwoNodes {
     @Test
     void whatAProgramDoesNotTakeFillsABoundedPartOfItsMemory() throws InterruptedException {
         try (Node sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key"))
-                .laneBytes(1 << 30).open()) {
+                .maxLaneBytes(1 << 30).open()) {
             billing.allow("sender");
             for (int n = 0; n < 300; n++) {
                 sender.send("billing", new byte[(1 << 20) + n]);
@@ -252,7 +252,7 @@ class MessagingTest extends TwoNodes {
     @Test
     void aFullInboxIsReportedAfterTheTimeout() throws IOException {
         try (Node sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key"))
-                .laneBytes(2000).open()) {
+                .maxLaneBytes(2000).open()) {
             billing.allow("sender");
             SendOptions brief = SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50));
             assertThrows(InboxFullException.class, () -> {

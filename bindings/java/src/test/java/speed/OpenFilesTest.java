@@ -34,7 +34,7 @@ class OpenFilesTest {
     @BeforeEach
     void open() throws IOException {
         root = new BenchRoot(null);
-        hub = root.builder("hub", "node.*").openFiles(1).open();
+        hub = root.builder("hub", "node.*").maxOpenFiles(1).open();
     }
 
     @AfterEach
@@ -112,6 +112,6 @@ class OpenFilesTest {
 
     @Test
     void aNodeNeedsAFileAtLeast() {
-        assertThrows(ConfigurationException.class, () -> root.builder("other").openFiles(0).open());
+        assertThrows(ConfigurationException.class, () -> root.builder("other").maxOpenFiles(0).open());
     }
 }

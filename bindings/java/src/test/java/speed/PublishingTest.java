@@ -28,7 +28,7 @@ class PublishingTest extends TwoNodes {
     /** The handler of analytics hangs, so that its lane is full with one event; billing takes all. */
     @BeforeEach
     void fillOneLane() throws InterruptedException {
-        publisher = root.builder("publisher").laneBytes(3_000).open();
+        publisher = root.builder("publisher").maxLaneBytes(3_000).open();
         billing.allow("publisher");
         analytics.allow("publisher");
         billing.subscribe("orders.*", got::add);

@@ -28,7 +28,7 @@ class SendAllTest extends TwoNodes {
     /** A sender whose lanes hold few bytes. */
     private Node narrow(int laneBytes) {
         billing.allow("narrow");
-        return Node.builder("narrow").root(root.path()).key(root.path().resolve("speed.key")).laneBytes(laneBytes)
+        return Node.builder("narrow").root(root.path()).key(root.path().resolve("speed.key")).maxLaneBytes(laneBytes)
                 .open();
     }
 

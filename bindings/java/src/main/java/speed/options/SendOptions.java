@@ -8,78 +8,53 @@ import speed.message.Protection;
 import speed.message.SchemaReference;
 
 /**
- * How a message or event is sent, and its metadata. Immutable: each method returns other options. What the metadata may
- * be is checked by {@code send} and {@code publish}, which throw {@link speed.errors.WireException}.
- *
- * @param acknowledged whether {@code send} waits until the receiver has the message
- * @param timeout longest wait for room in the receiver's lane, and for the acknowledgement
- * @param topic of a message; an event has its own
- * @param priority 1 to 10, 0 for the default
- * @param ttlSeconds after which it is expired, 0 for never
- * @param correlationId ties an answer to its question, may be null
- * @param causalityParent id of the message that caused this one, may be null
- * @param traceparent W3C trace context; null takes that of the request or message at hand
- * @param labels for metrics
- * @param baggage W3C baggage
- * @param extensions further fields; keys that begin with {@code x-} are free to use
- * @param progress is told how far the payload has been sent
- * @param protection how it is signed, encrypted and compressed; what is null is left to the node
- * @param schema of its payload
- * @param unordered whether what is sent later need not wait for this, if it goes in segments
- * @param dropIfFull whether an event is not waited for where a subscriber has no room
+ * How a message or event is sent, and its metadata. Immutable: each {@code with…} returns other options, and throws
+ * {@link speed.errors.ConfigurationException} for null, but where it may be. What the metadata may be is checked by
+ * {@code send} and {@code publish}, which throw {@link speed.errors.WireException}.
  */
-public record SendOptions(
-        boolean acknowledged,
-        Duration timeout,
-        String topic,
-        int priority,
-        long ttlSeconds,
-        String correlationId,
-        String causalityParent,
-        String traceparent,
-        Map<String, String> labels,
-        Map<String, String> baggage,
-        Map<String, byte[]> extensions,
-        Progress progress,
-        Protection protection,
-        SchemaReference schema,
-        boolean unordered,
-        boolean dropIfFull) {
-    /**
-     * Checks what is null; a timeout that is too long to be counted is for ever.
-     *
-     * @param acknowledged whether {@code send} waits until the receiver has the message
-     * @param timeout longest wait for room in the receiver's lane, and for the acknowledgement
-     * @param topic of a message; an event has its own
-     * @param priority 1 to 10, 0 for the default
-     * @param ttlSeconds after which it is expired, 0 for never
-     * @param correlationId ties an answer to its question, may be null
-     * @param causalityParent id of the message that caused this one, may be null
-     * @param traceparent W3C trace context; null takes that of the request or message at hand
-     * @param labels for metrics
-     * @param baggage W3C baggage
-     * @param extensions further fields; keys that begin with {@code x-} are free to use
-     * @param progress is told how far the payload has been sent
-     * @param protection how it is signed, encrypted and compressed; what is null is left to the node
-     * @param schema of its payload
-     * @param unordered whether what is sent later need not wait for this, if it goes in segments
-     * @param dropIfFull whether an event is not waited for where a subscriber has no room
-     * @throws speed.errors.ConfigurationException for null, but where it may be
-     */
-    public SendOptions {
-        timeout = Given.timeout(timeout);
-        Given.value("topic", topic);
-        Given.value("labels", labels);
-        Given.value("baggage", baggage);
-        Given.value("extensions", extensions);
-        Given.value("progress", progress);
-        Given.value("protection", protection);
-        Given.value("schema", schema);
+public final class SendOptions {
+    /** No acknowledgement, five seconds, no metadata but what every message has. */
+    public static final SendOptions DEFAULT = new SendOptions(new Values());
+
+    private final Values values;
+
+    private SendOptions(Values values) {
+        this.values = values;
     }
 
-    /** No acknowledgement, five seconds, no metadata but what every message has. */
-    public static final SendOptions DEFAULT = new SendOptions(false, Duration.ofSeconds(5), "message", 0, 0, null, null,
-            null, Map.of(), Map.of(), Map.of(), (written, total) -> {}, Protection.NONE, SchemaReference.NONE, false, false);
+    /** The options and their defaults. Written before it is seen by others, and then no more. */
+    private static final class Values implements Cloneable {
+        private boolean acknowledged;
+        private Duration timeout = Duration.ofSeconds(5);
+        private String topic = "message";
+        private int priority;
+        private long ttlSeconds;
+        private String correlationId;
+        private String causalityParent;
+        private String traceparent;
+        private Map<String, String> labels = Map.of();
+        private Map<String, String> baggage = Map.of();
+        private Map<String, byte[]> extensions = Map.of();
+        private Progress progress = (written, total) -> {};
+        private Protection protection = Protection.NONE;
+        private SchemaReference schema = SchemaReference.NONE;
+        private boolean unordered;
+        private boolean dropIfFull;
+
+        Values copy() {
+            try {
+                return (Values) clone();
+            } catch (CloneNotSupportedException impossible) {
+                throw new AssertionError(impossible);
+            }
+        }
+    }
+
+    private SendOptions with(Consumer<Values> change) {
+        Values changed = values.copy();
+        change.accept(changed);
+        return new SendOptions(changed);
+    }
 
     /**
      * Wait until the receiver has it: its handler returned, or it waits there for {@code receive}.
@@ -87,7 +62,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withAcknowledgement() {
-        return with(draft -> draft.acknowledged = true);
+        return with(values -> values.acknowledged = true);
     }
 
     /**
@@ -97,7 +72,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTimeout(Duration newTimeout) {
-        return with(draft -> draft.timeout = newTimeout);
+        return with(values -> values.timeout = Given.timeout(newTimeout));
     }
 
     /**
@@ -107,7 +82,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTopic(String newTopic) {
-        return with(draft -> draft.topic = newTopic);
+        return with(values -> values.topic = Given.value("topic", newTopic));
     }
 
     /**
@@ -117,7 +92,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withPriority(int newPriority) {
-        return with(draft -> draft.priority = newPriority);
+        return with(values -> values.priority = newPriority);
     }
 
     /**
@@ -127,7 +102,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTtl(Duration ttl) {
-        return with(draft -> draft.ttlSeconds = Given.value("ttl", ttl).toSeconds());
+        return with(values -> values.ttlSeconds = Given.value("ttl", ttl).toSeconds());
     }
 
     /**
@@ -137,7 +112,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withCorrelationId(String id) {
-        return with(draft -> draft.correlationId = id);
+        return with(values -> values.correlationId = id);
     }
 
     /**
@@ -147,7 +122,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withCausalityParent(String id) {
-        return with(draft -> draft.causalityParent = id);
+        return with(values -> values.causalityParent = id);
     }
 
     /**
@@ -157,7 +132,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTraceparent(String newTraceparent) {
-        return with(draft -> draft.traceparent = newTraceparent);
+        return with(values -> values.traceparent = newTraceparent);
     }
 
     /**
@@ -167,7 +142,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withLabels(Map<String, String> newLabels) {
-        return with(draft -> draft.labels = newLabels);
+        return with(values -> values.labels = Given.value("labels", newLabels));
     }
 
     /**
@@ -177,7 +152,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withBaggage(Map<String, String> newBaggage) {
-        return with(draft -> draft.baggage = newBaggage);
+        return with(values -> values.baggage = Given.value("baggage", newBaggage));
     }
 
     /**
@@ -187,7 +162,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withExtensions(Map<String, byte[]> newExtensions) {
-        return with(draft -> draft.extensions = newExtensions);
+        return with(values -> values.extensions = Given.value("extensions", newExtensions));
     }
 
     /**
@@ -197,7 +172,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withProgress(Progress newProgress) {
-        return with(draft -> draft.progress = newProgress);
+        return with(values -> values.progress = Given.value("progress", newProgress));
     }
 
     /**
@@ -207,7 +182,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withProtection(Protection newProtection) {
-        return with(draft -> draft.protection = newProtection);
+        return with(values -> values.protection = Given.value("protection", newProtection));
     }
 
     /**
@@ -217,7 +192,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withSchema(SchemaReference newSchema) {
-        return with(draft -> draft.schema = newSchema);
+        return with(values -> values.schema = Given.value("schema", newSchema));
     }
 
     /**
@@ -226,7 +201,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withoutOrder() {
-        return with(draft -> draft.unordered = true);
+        return with(values -> values.unordered = true);
     }
 
     /**
@@ -235,56 +210,150 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withDropIfFull() {
-        return with(draft -> draft.dropIfFull = true);
+        return with(values -> values.dropIfFull = true);
     }
 
-    private SendOptions with(Consumer<Draft> change) {
-        Draft draft = new Draft(this);
-        change.accept(draft);
-        return draft.finished();
+    /**
+     * Whether {@code send} waits until the receiver has the message.
+     *
+     * @return as set
+     */
+    public boolean acknowledged() {
+        return values.acknowledged;
     }
 
-    /** These options while one of them is changed. */
-    private static final class Draft {
-        private boolean acknowledged;
-        private Duration timeout;
-        private String topic;
-        private int priority;
-        private long ttlSeconds;
-        private String correlationId;
-        private String causalityParent;
-        private String traceparent;
-        private Map<String, String> labels;
-        private Map<String, String> baggage;
-        private Map<String, byte[]> extensions;
-        private Progress progress;
-        private Protection protection;
-        private SchemaReference schema;
-        private boolean unordered;
-        private boolean dropIfFull;
+    /**
+     * Longest wait for room in the receiver's lane, and for the acknowledgement.
+     *
+     * @return as set
+     */
+    public Duration timeout() {
+        return values.timeout;
+    }
 
-        Draft(SendOptions from) {
-            acknowledged = from.acknowledged;
-            timeout = from.timeout;
-            topic = from.topic;
-            priority = from.priority;
-            ttlSeconds = from.ttlSeconds;
-            correlationId = from.correlationId;
-            causalityParent = from.causalityParent;
-            traceparent = from.traceparent;
-            labels = from.labels;
-            baggage = from.baggage;
-            extensions = from.extensions;
-            progress = from.progress;
-            protection = from.protection;
-            schema = from.schema;
-            unordered = from.unordered;
-            dropIfFull = from.dropIfFull;
-        }
+    /**
+     * Of a message; an event has its own.
+     *
+     * @return as set
+     */
+    public String topic() {
+        return values.topic;
+    }
 
-        SendOptions finished() {
-            return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
-                    traceparent, labels, baggage, extensions, progress, protection, schema, unordered, dropIfFull);
-        }
+    /**
+     * 1 to 10, 0 for the default.
+     *
+     * @return as set
+     */
+    public int priority() {
+        return values.priority;
+    }
+
+    /**
+     * After which it is expired, 0 for never.
+     *
+     * @return as set
+     */
+    public long ttlSeconds() {
+        return values.ttlSeconds;
+    }
+
+    /**
+     * Ties an answer to its question, may be null.
+     *
+     * @return null without one
+     */
+    public String correlationId() {
+        return values.correlationId;
+    }
+
+    /**
+     * Id of the message that caused this one, may be null.
+     *
+     * @return null without one
+     */
+    public String causalityParent() {
+        return values.causalityParent;
+    }
+
+    /**
+     * W3C trace context; null takes that of the request or message at hand.
+     *
+     * @return null without one
+     */
+    public String traceparent() {
+        return values.traceparent;
+    }
+
+    /**
+     * For metrics.
+     *
+     * @return as set
+     */
+    public Map<String, String> labels() {
+        return values.labels;
+    }
+
+    /**
+     * W3C baggage.
+     *
+     * @return as set
+     */
+    public Map<String, String> baggage() {
+        return values.baggage;
+    }
+
+    /**
+     * Further fields; keys that begin with {@code x-} are free to use.
+     *
+     * @return as set
+     */
+    public Map<String, byte[]> extensions() {
+        return values.extensions;
+    }
+
+    /**
+     * Is told how far the payload has been sent.
+     *
+     * @return as set
+     */
+    public Progress progress() {
+        return values.progress;
+    }
+
+    /**
+     * How it is signed, encrypted and compressed; what is null is left to the node.
+     *
+     * @return null without one
+     */
+    public Protection protection() {
+        return values.protection;
+    }
+
+    /**
+     * Of its payload.
+     *
+     * @return as set
+     */
+    public SchemaReference schema() {
+        return values.schema;
+    }
+
+    /**
+     * Whether what is sent later need not wait for this, if it goes in segments.
+     *
+     * @return as set
+     */
+    public boolean unordered() {
+        return values.unordered;
+    }
+
+    /**
+     * Whether an event is not waited for where a subscriber has no room.
+     *
+     * @return as set
+     */
+    public boolean dropIfFull() {
+        return values.dropIfFull;
     }
 }

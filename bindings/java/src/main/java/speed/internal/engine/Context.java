@@ -13,7 +13,7 @@ import speed.internal.fs.Registration;
 import speed.internal.fs.Registry;
 import speed.internal.wire.Entry;
 import speed.internal.wire.NodeId;
-import speed.options.Options;
+import speed.options.NodeOptions;
 
 /** What all parts of one running node share: identity, registry access, grants and counters. */
 public final class Context {
@@ -22,7 +22,7 @@ public final class Context {
     private static final int MIN_AWAKE = 4;
 
     /** How the node was asked to be. */
-    public final Options options;
+    public final NodeOptions options;
     public final NodeId id;
     public final KeySource keys;
     public final Registry registry;
@@ -39,7 +39,7 @@ public final class Context {
     private volatile Consumer<String> unheard = target -> {};
     private volatile Consumer<String> laneRemoved = source -> {};
 
-    public Context(Options options, KeySource keys, Registry registry, Registration registration, AccessPolicy policy,
+    public Context(NodeOptions options, KeySource keys, Registry registry, Registration registration, AccessPolicy policy,
             boolean polling) {
         this.options = options;
         this.keys = keys;
@@ -53,12 +53,12 @@ public final class Context {
 
     /** How many lanes may hold files open: two thirds of the files are for them. */
     public int mostLanes() {
-        return Math.max(MIN_AWAKE, (int) (2L * options.openFiles() / 3 / FILES_EACH));
+        return Math.max(MIN_AWAKE, (int) (2L * options.maxOpenFiles() / 3 / FILES_EACH));
     }
 
     /** How many links may. */
     public int mostLinks() {
-        return Math.max(MIN_AWAKE, options.openFiles() / 3 / FILES_EACH);
+        return Math.max(MIN_AWAKE, options.maxOpenFiles() / 3 / FILES_EACH);
     }
 
     public String name() {

@@ -10,17 +10,17 @@ import speed.internal.fs.NewRoot;
 import speed.internal.fs.Posix;
 import speed.message.AuditLog;
 import speed.message.MessageKey;
-import speed.options.Options;
+import speed.options.NodeOptions;
 
 /** Starts the nodes of this library: what {@link Node.Builder#open} finds. */
 public final class NodeEngine implements Node.Engine {
     private static final int MAX_OPEN_FILES = 8192;
 
     @Override
-    public Node start(Options options) {
+    public Node start(NodeOptions options) {
         String root = absolute(options.root() != null ? options.root() : KeyFiles.defaultRoot());
         String key = options.key() != null ? options.key() : KeyFiles.defaultKey(root);
-        int files = options.openFiles() != null ? options.openFiles() : defaultOpenFiles();
+        int files = options.maxOpenFiles() != 0 ? options.maxOpenFiles() : defaultOpenFiles();
         return new OpenNode(Runtime.start(options.completed(root, key, files)));
     }
 

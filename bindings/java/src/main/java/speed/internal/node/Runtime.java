@@ -45,7 +45,7 @@ import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.Names;
 import speed.internal.wire.NodeId;
-import speed.options.Options;
+import speed.options.NodeOptions;
 
 /** One running node: its parts, and the order in which they start and stop. */
 public final class Runtime {
@@ -69,7 +69,7 @@ public final class Runtime {
         private Inbox inbox;
         private Bell bell;
 
-        void prepare(Options options, Registry registry, boolean polling, Filesystem filesystem, Won won) {
+        void prepare(NodeOptions options, Registry registry, boolean polling, Filesystem filesystem, Won won) {
             try {
                 inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
                         options.ephemeral());
@@ -151,9 +151,8 @@ public final class Runtime {
     }
 
     /** Checks everything, claims the name, publishes the entry, starts the threads. */
-    public static Runtime start(Options options) {
+    public static Runtime start(NodeOptions options) {
         Names.checkNode(options.name());
-        options.check();
         AccessPolicy policy = new AccessPolicy(Hosts.localGrants(options.allow()));
         Registry.check(options.root()); // before the key: why that is out of reach is told by the root
         KeySource keys = new KeySource(options.key());
@@ -185,7 +184,7 @@ public final class Runtime {
         }
     }
 
-    private static void checkDurable(Options options, Filesystem filesystem) {
+    private static void checkDurable(NodeOptions options, Filesystem filesystem) {
         if (options.durable() && filesystem.isMemory()) {
             throw new DurabilityException(options.root()
                     + " lies in memory: it cannot survive a power cut; use a root on a disk, or not durable()");

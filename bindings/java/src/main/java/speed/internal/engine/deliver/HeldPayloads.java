@@ -17,7 +17,7 @@ import speed.internal.segment.Segment;
 import speed.internal.segment.Segment.PayloadKey;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Limits;
-import speed.options.Options;
+import speed.options.NodeOptions;
 import speed.options.SegmentLimits;
 
 /**
@@ -67,7 +67,7 @@ final class HeldPayloads {
     HeldPayloads(Context context, Refusal refusal) {
         this.context = context;
         this.refusal = refusal;
-        Options options = context.options;
+        NodeOptions options = context.options;
         limits = options.segmentLimits();
         reassembly = new Reassembly(limits);
         store = new SegmentStore(options.root(), options.name(), context.registry.keyring(), options.durable());

@@ -31,7 +31,7 @@ import speed.internal.wire.Limits;
 import speed.internal.wire.LinkSealer;
 import speed.internal.wire.Names;
 import speed.internal.wire.NodeId;
-import speed.options.Options;
+import speed.options.NodeOptions;
 
 /**
  * The link from this node to a target: one sequence, one lane, one ringer. Thread-safe. At rest it holds
@@ -80,14 +80,14 @@ public final class OutgoingLink {
         this.used = used;
         this.context = context;
         this.target = target;
-        Options options = context.options;
+        NodeOptions options = context.options;
         NodeId targetId = NodeId.of(target);
         ringer = new Ringer(Names.bellPath(options.root(), target), context.id);
         sealer = new LinkSealer(
                 context.registry.keyring(), context.id, targetId, context.generation, RANDOM::nextBytes);
         LaneMac mac = new LaneMac(context.registry.keyring(), context.id, targetId);
         writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
-                new LaneWriter.Manner(options.laneBytes(), context.polling, options.durable()));
+                new LaneWriter.Manner(options.maxLaneBytes(), context.polling, options.durable()));
         envelopes = new Envelopes(context.generation, sealer, writer, RANDOM::nextBytes, this::ring,
                 () -> makeSpace.test(this) | writer.releaseSlots(0));
     }
@@ -291,7 +291,7 @@ public final class OutgoingLink {
     }
 
     private InboxFullException inboxFull() {
-        return new InboxFullException("the inbox of '" + target + "' is full (" + context.options.laneBytes()
+        return new InboxFullException("the inbox of '" + target + "' is full (" + context.options.maxLaneBytes()
                 + " bytes may wait there): it reads too slowly or has stopped reading; retry later or send less");
     }
 
