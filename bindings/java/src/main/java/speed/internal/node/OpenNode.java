@@ -14,9 +14,9 @@ import speed.NodeInfo;
 import speed.Published;
 import speed.Service;
 import speed.errors.NodeClosedException;
-import speed.errors.NotAvailableException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.internal.engine.peer.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
 import speed.internal.wire.Entry;
@@ -93,8 +93,7 @@ final class OpenNode implements Node {
         checkOpen();
         checkCall(target, service, arguments);
         Duration longest = Given.timeout(timeout);
-        return Hosts.isRemote(target) ? runtime.across().call(target, service, arguments, longest, traceparent, views)
-                : runtime.calls().call(target, service, arguments, longest, traceparent, views);
+        return peer(target).call(service, arguments, longest, traceparent, views);
     }
 
     @Override
@@ -104,11 +103,14 @@ final class OpenNode implements Node {
             checkOpen();
             checkCall(target, service, arguments);
             Duration longest = Given.timeout(timeout);
-            return Hosts.isRemote(target) ? runtime.across().submit(target, service, arguments, longest, null)
-                    : runtime.calls().submit(target, service, arguments, longest, null);
+            return peer(target).submit(service, arguments, longest, null);
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
         }
+    }
+
+    private Peer peer(String target) {
+        return runtime.peers().of(Given.value("target", target));
     }
 
     private static void checkCall(String target, String service, Map<String, Object> arguments) {
@@ -134,10 +136,7 @@ final class OpenNode implements Node {
     @Override
     public void segment(String target, int segmentSize, double parityRate) {
         checkOpen();
-        if (Hosts.isRemote(Given.value("target", target))) {
-            throw new NotAvailableException("payloads in segments do not cross hosts");
-        }
-        runtime.cut(target, segmentSize, parityRate);
+        peer(target).segment(segmentSize, parityRate);
     }
 
     @Override
@@ -257,25 +256,25 @@ final class OpenNode implements Node {
     @Override
     public Duration ping(String target) {
         checkOpen();
-        return runtime.questions().ping(Given.value("target", target));
+        return peer(target).ping();
     }
 
     @Override
     public List<String> services(String target) {
         checkOpen();
-        return runtime.questions().services(Given.value("target", target));
+        return peer(target).services();
     }
 
     @Override
     public Map<String, Object> info(String target) {
         checkOpen();
-        return runtime.questions().discover(Given.value("target", target), "INFO");
+        return peer(target).discover("INFO");
     }
 
     @Override
     public Map<String, Object> stats(String target) {
         checkOpen();
-        return runtime.questions().discover(Given.value("target", target), "STATS");
+        return peer(target).discover("STATS");
     }
 
     @Override

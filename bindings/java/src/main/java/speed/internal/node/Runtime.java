@@ -20,9 +20,10 @@ import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.deliver.Failures;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
-import speed.internal.engine.remote.Across;
-import speed.internal.engine.remote.Questions;
+import speed.internal.engine.peer.LargeSender;
+import speed.internal.engine.peer.PeerLookup;
 import speed.internal.engine.send.Outbox;
+import speed.internal.engine.send.Publishing;
 import speed.internal.engine.serve.Answers;
 import speed.internal.engine.serve.Serving;
 import speed.internal.engine.threads.Futures;
@@ -39,7 +40,6 @@ import speed.internal.fs.Registration;
 import speed.internal.fs.Registry;
 import speed.internal.node.Dispatch.Parts;
 import speed.internal.node.Protocol.Reader;
-import speed.internal.segment.Splitter;
 import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Hosts;
@@ -59,8 +59,7 @@ public final class Runtime {
     private final Sweeper sweeper;
     private final Outbox outbox;
     private final Reader reader;
-    private final Across across;
-    private final Questions questions;
+    private final PeerLookup peers;
     /** Whether all parts are made and at work. */
     private boolean isRunning;
 
@@ -118,9 +117,9 @@ public final class Runtime {
                 new Introspection(context, serving.services), pool, futures);
         dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
-        across = new Across(parts.calls());
-        questions = new Questions(parts.calls(), across);
-        outbox = new Outbox(context, links, parts.calls(), across, messages, pool);
+        LargeSender large = new LargeSender(context, links, parts.calls(), pool);
+        peers = new PeerLookup(links, parts.calls(), large, messages, pool);
+        outbox = new Outbox(context, peers, new Publishing(context, links, large, pool), messages);
         parts.introspection().about(protocol.lanes());
         context.onHeed(protocol::heed);
         context.onUnheard(protocol::nobodyHears);
@@ -201,12 +200,8 @@ public final class Runtime {
         return parts.calls();
     }
 
-    Across across() {
-        return across;
-    }
-
-    public Questions questions() {
-        return questions;
+    public PeerLookup peers() {
+        return peers;
     }
 
     public Serving serving() {
@@ -232,11 +227,6 @@ public final class Runtime {
     /** Waits for another node; a worker's place is given to others meanwhile. */
     public <T> T blocking(Supplier<T> waiting) {
         return parts.pool().blocking(waiting);
-    }
-
-    /** Cuts all that goes to a target from now on; a size of 0 ends it. */
-    public void cut(String target, int segmentSize, double parityRate) {
-        parts.links().cut(target, segmentSize == 0 ? null : Splitter.ofLink(segmentSize, parityRate));
     }
 
     /** A grant may have opened a lane that waits. */

@@ -14,6 +14,7 @@ import speed.internal.engine.Context;
 import speed.internal.engine.SomeLines;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
+import speed.internal.engine.peer.LargeSender;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.segment.Source;
 import speed.internal.wire.Entry;
@@ -26,7 +27,7 @@ import speed.options.SendOptions;
  * Events on their way to those who subscribe to them: first to all who have room, then to the others, within one bound
  * for all. Thread-safe.
  */
-final class Publishing {
+public final class Publishing {
     private static final Log LOG = new Log("speed.messages");
     private static final long FIRST_PAUSE_NANOS = 1_000_000;
     private static final long LONGEST_PAUSE_NANOS = 50_000_000;
@@ -37,7 +38,7 @@ final class Publishing {
     private final WorkerPool pool;
     private final SomeLines lines = new SomeLines();
 
-    Publishing(Context context, Links links, LargeSender large, WorkerPool pool) {
+    public Publishing(Context context, Links links, LargeSender large, WorkerPool pool) {
         this.context = context;
         this.links = links;
         this.large = large;

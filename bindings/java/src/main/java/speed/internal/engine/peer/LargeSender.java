@@ -1,4 +1,4 @@
-package speed.internal.engine.send;
+package speed.internal.engine.peer;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,7 +25,7 @@ import speed.options.SendOptions;
 /**
  * Sends payloads in segments because no envelope holds them: streamed in bounded memory, acknowledged once. Thread-safe.
  */
-final class LargeSender {
+public final class LargeSender {
     private static final Duration LONGEST = Duration.ofSeconds((long) Limits.RECONSTRUCTION_SECONDS);
 
     private final Context context;
@@ -33,7 +33,7 @@ final class LargeSender {
     private final Links links;
     private final Calls calls;
 
-    LargeSender(Context context, Links links, Calls calls, WorkerPool pool) {
+    public LargeSender(Context context, Links links, Calls calls, WorkerPool pool) {
         this.context = context;
         this.pool = pool;
         this.links = links;
@@ -41,7 +41,7 @@ final class LargeSender {
     }
 
     /** Sends one payload; each segment waits for room as long as the timeout. */
-    void send(String target, EnvelopeType type, Source source, SendOptions options) {
+    public void send(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target, System.nanoTime() + options.timeout().toNanos());
         for (Segment segment : segments(link, source)) {
