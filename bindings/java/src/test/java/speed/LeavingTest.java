@@ -30,6 +30,7 @@ class LeavingTest extends TwoNodes {
     private final CountDownLatch entered = new CountDownLatch(1);
     private final CountDownLatch released = new CountDownLatch(1);
     private Node leaver;
+    private Node newcomer;
 
     @BeforeEach
     void openLeaver() {
@@ -40,6 +41,9 @@ class LeavingTest extends TwoNodes {
     void closeLeaver() {
         released.countDown();
         leaver.close(Duration.ZERO);
+        if (newcomer != null) {
+            newcomer.close();
+        }
     }
 
     private static void awaits(CountDownLatch latch) {
@@ -163,7 +167,7 @@ class LeavingTest extends TwoNodes {
     void aListenerMayCloseItsNode() {
         closesFromInside(close -> {
             leaver.onJoin(node -> close.run());
-            root.node("newcomer").close();
+            newcomer = root.node("newcomer"); // it stays until it was seen
         });
     }
 }

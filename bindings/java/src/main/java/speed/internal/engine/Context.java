@@ -1,11 +1,7 @@
 package speed.internal.engine;
 
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
-import java.util.function.Supplier;
-import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
 import speed.internal.core.PendingCalls;
 import speed.internal.fs.KeyFiles.KeySource;
@@ -33,8 +29,7 @@ public final class Context {
     public final boolean polling;
     public final PendingCalls pending = new PendingCalls();
     public final Stats stats = new Stats();
-    private final CountDownLatch stopping = new CountDownLatch(1);
-    private volatile Supplier<SpeedException> failure;
+    public final NodeState state = new NodeState();
     private volatile LongConsumer heed = deadline -> {};
     private volatile Consumer<String> unheard = target -> {};
     private volatile Consumer<String> laneRemoved = source -> {};
@@ -67,40 +62,12 @@ public final class Context {
 
     /** Throws why the node cannot be used any more, if so. */
     public void checkOpen() {
-        SpeedException reason = failure();
-        if (reason != null) {
-            throw reason;
-        }
-    }
-
-    /** Why the node ended: it was closed, or its name is lost; null while it runs. Each time a new exception. */
-    public SpeedException failure() {
-        Supplier<SpeedException> reason = failure;
-        return reason == null ? null : reason.get();
-    }
-
-    public boolean hasEnded() {
-        return failure != null;
-    }
-
-    /** Ends the node for its program and all waits in it. */
-    public void fail(Supplier<SpeedException> reason) {
-        failure = reason;
-        stopping.countDown();
-    }
-
-    public boolean isStopping() {
-        return stopping.getCount() == 0;
+        state.checkOpen();
     }
 
     /** Waits; true when the node stops meanwhile. An interrupt counts as the end of the wait. */
     public boolean awaitStop(long nanos) {
-        try {
-            return stopping.await(nanos, TimeUnit.NANOSECONDS);
-        } catch (InterruptedException hurry) {
-            Thread.currentThread().interrupt();
-            return true;
-        }
+        return state.awaitEnd(nanos);
     }
 
     /** Makes whoever holds the protocol role notice a new deadline (monotonic) in time. */

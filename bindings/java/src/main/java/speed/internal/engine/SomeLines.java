@@ -2,6 +2,7 @@ package speed.internal.engine;
 
 import java.util.HashMap;
 import java.util.Map;
+import speed.internal.GuardedBy;
 import speed.internal.core.Log;
 
 /** Lines of a log of which others decide how many there are: one of each kind in ten seconds. Thread-safe. */
@@ -14,6 +15,7 @@ public final class SomeLines {
         private long leftOut;
     }
 
+    @GuardedBy("this")
     private final Map<String, Kind> kinds = new HashMap<>();
 
     /** Logs a warning, or counts it for the next one of its kind. */

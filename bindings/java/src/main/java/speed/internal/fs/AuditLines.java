@@ -8,6 +8,7 @@ import java.time.format.DateTimeFormatter;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import speed.errors.StorageException;
+import speed.internal.GuardedBy;
 import speed.internal.fs.Posix.FileStatus;
 import speed.internal.wire.Block;
 import speed.internal.wire.Json;
@@ -25,9 +26,12 @@ public final class AuditLines implements AuditLog {
     private final String path;
     private final long maxBytes;
     private final int kept;
+    @GuardedBy("this")
     private int file = NONE;
+    @GuardedBy("this")
     private boolean isClosed;
     /** A write broke off in the middle of a line. */
+    @GuardedBy("this")
     private boolean isTorn;
 
     /** StorageException when it cannot be opened. */
@@ -42,6 +46,7 @@ public final class AuditLines implements AuditLog {
         }
     }
 
+    @GuardedBy("this")
     private int open() throws PosixException {
         int opened = Posix.open(path, FLAGS, Posix.PRIVATE_FILE);
         FileStatus status = Posix.status(opened);
@@ -79,6 +84,7 @@ public final class AuditLines implements AuditLog {
     }
 
     /** After a failure there may be no file at hand. */
+    @GuardedBy("this")
     private void makeRoom(int bytes) throws PosixException {
         if (file == NONE) {
             file = open();
@@ -88,6 +94,7 @@ public final class AuditLines implements AuditLog {
         }
     }
 
+    @GuardedBy("this")
     private void rotate() throws PosixException {
         Posix.close(file);
         file = NONE;

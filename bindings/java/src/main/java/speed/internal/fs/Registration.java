@@ -6,6 +6,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
+import speed.internal.GuardedBy;
 import speed.internal.core.Lease;
 import speed.internal.fs.Registry.EntryFile;
 import speed.internal.wire.Block;
@@ -24,7 +25,9 @@ public final class Registration {
     private final Claimant claimant;
     private volatile long claimsRestored;
     private volatile Entry entry;
+    @GuardedBy("this")
     private int descriptor = -1;
+    @GuardedBy("this")
     private int capacity;
     private volatile Keyring.Keys keys;
 
@@ -136,6 +139,7 @@ public final class Registration {
     }
 
     /** What could not be written is not said by the next heartbeat either. */
+    @GuardedBy("this")
     private void write(Entry changed) throws PosixException {
         byte[] data = encoded(changed);
         if (data.length != capacity || !isAt(path)) {
@@ -148,6 +152,7 @@ public final class Registration {
     }
 
     /** Under the first key of now. */
+    @GuardedBy("this")
     private byte[] encoded(Entry shown) {
         keys = registry.keyring().now();
         return shown.encode(keys, capacity);
@@ -159,6 +164,7 @@ public final class Registration {
     }
 
     /** Whether a path leads to this entry's file. */
+    @GuardedBy("this")
     private boolean isAt(String place) {
         try {
             return Posix.status(Posix.AT_FDCWD, place).inode() == Posix.status(descriptor).inode();
@@ -185,6 +191,7 @@ public final class Registration {
     }
 
     /** Writes the entry beside and renames it into place. */
+    @GuardedBy("this")
     private void install(Entry shown) {
         byte[] data = encoded(shown);
         String token = entry.name() + "-" + Posix.pid() + "-" + entry.generation();

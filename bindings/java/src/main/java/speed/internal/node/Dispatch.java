@@ -4,6 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import speed.internal.GuardedBy;
 import speed.internal.core.PendingCalls;
 import speed.internal.core.Scheduler;
 import speed.internal.engine.Context;
@@ -45,6 +46,7 @@ final class Dispatch {
     private final Parts parts;
     private final Consumer<String> left;
     private final DeadLetterBox letters;
+    @GuardedBy("this")
     private Segments segments;
 
     Dispatch(Parts parts, DeadLetterBox letters, Consumer<String> left) {

@@ -5,7 +5,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import speed.BatchHandler;
 import speed.Message;
@@ -31,7 +30,6 @@ final class OpenNode implements Node {
     private static final long WAIT_NANOS = 10_000_000;
 
     private final Runtime runtime;
-    private final AtomicBoolean closed = new AtomicBoolean();
 
     OpenNode(Runtime runtime) {
         this.runtime = runtime;
@@ -299,15 +297,13 @@ final class OpenNode implements Node {
 
     @Override
     public boolean isClosed() {
-        return runtime.context().hasEnded();
+        return runtime.context().state.hasEnded();
     }
 
     @Override
     public void close(Duration drain) {
         Duration longest = Given.timeout(drain);
-        if (closed.compareAndSet(false, true)) {
-            runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), longest);
-        }
+        runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), longest);
     }
 
     private void checkOpen() {

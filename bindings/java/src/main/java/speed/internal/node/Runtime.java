@@ -12,6 +12,7 @@ import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
+import speed.internal.engine.NodeState;
 import speed.internal.engine.Protected;
 import speed.internal.engine.SomeLines;
 import speed.internal.engine.call.Calls;
@@ -60,8 +61,6 @@ public final class Runtime {
     private final Outbox outbox;
     private final Reader reader;
     private final PeerLookup peers;
-    /** Whether all parts are made and at work. */
-    private boolean isRunning;
 
     /** What is made between winning a claim and publishing the entry: nobody can see the node yet. */
     private static final class Prepared {
@@ -135,9 +134,8 @@ public final class Runtime {
     /** All parts are there: reading begins, unless the lease was lost meanwhile. */
     private Runtime run() {
         registrar.renewAtOnce();
-        synchronized (this) {
+        if (!context.state.open()) {
             context.checkOpen();
-            isRunning = true;
         }
         registrar.notice(parts.serving()::callers, this::left, (name, generation) -> {
             if (parts.calls().hasOlder(name, generation)) {
@@ -172,7 +170,7 @@ public final class Runtime {
             return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {
             if (context != null) {
-                context.fail(() -> new NodeClosedException("node '" + options.name() + "' did not start"));
+                context.state.end(() -> new NodeClosedException("node '" + options.name() + "' did not start"));
             }
             if (registration != null) {
                 registration.remove();
@@ -242,17 +240,16 @@ public final class Runtime {
     // --- the end ---
 
     /**
-     * Leaves in order; what is in flight gets some time, but for the work that this is called from.
+     * Leaves in order, unless it does already or has ended; what is in flight gets some time, but for the work that this is called from.
      *
      * @param reason what the program is told from then on
      */
     public void stop(Supplier<SpeedException> reason, Duration drain) {
-        if (context.hasEnded()) {
-            return; // the name was lost: everything has ended already
+        if (!context.state.leave()) {
+            return;
         }
         sayLeaving();
         parts.pool().leave();
-        parts.delivery().leave();
         parts.pool().drain(drain.toNanos());
         parts.delivery().finishInHand();
         parts.serving().refuseWaiting(parts.pool().stop());
@@ -273,13 +270,9 @@ public final class Runtime {
 
     /** The lease is lost: before all parts are made the start fails, later the node ends. */
     private void lost(Supplier<SpeedException> reason) {
-        synchronized (this) {
-            if (!isRunning) {
-                context.fail(reason);
-                return;
-            }
+        if (context.state.end(reason) != NodeState.Phase.STARTING) {
+            abort(reason);
         }
-        abort(reason);
     }
 
     /** The name is lost: ends at once and writes nothing more. */
@@ -294,7 +287,7 @@ public final class Runtime {
      * successor may read the same lanes, and fences off what this node writes.
      */
     private void end(Supplier<SpeedException> reason) {
-        context.fail(reason);
+        context.state.end(reason);
         parts.pool().stop();
         parts.serving().cancelRunning();
         parts.futures().stop();

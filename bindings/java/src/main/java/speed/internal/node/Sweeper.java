@@ -71,7 +71,7 @@ final class Sweeper {
                 eachLease.run();
             }
             String name = next();
-            while (name != null && !context.isStopping()) {
+            while (name != null && !context.state.hasEnded()) {
                 Sweep.sweep(context.registry, name);
                 name = System.nanoTime() - until < 0 ? next() : null;
             }

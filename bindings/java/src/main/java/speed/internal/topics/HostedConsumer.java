@@ -22,6 +22,7 @@ import speed.errors.InvalidArgumentsException;
 import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
+import speed.internal.GuardedBy;
 import speed.internal.wire.Given;
 import speed.topics.Consumer;
 import speed.topics.TopicMessage;
@@ -33,16 +34,21 @@ final class HostedConsumer implements Consumer {
     private final String name;
     private final Map<String, Object> terms;
     private final int prefetch;
-    /** Held by who receives; guards what follows. */
+    /** Held by who receives. */
     private final ReentrantLock receiving = new ReentrantLock();
+    @GuardedBy("receiving")
     private final Deque<TopicMessage> waiting = new ArrayDeque<>();
     /** The number of the last answer with messages that came. */
+    @GuardedBy("receiving")
     private long got;
     /** How many of the first that wait the program may have now. */
+    @GuardedBy("receiving")
     private int begun;
     /** How many it was to have at the last word of the host. */
+    @GuardedBy("receiving")
     private int window = 1;
     /** Until when that counts. */
+    @GuardedBy("receiving")
     private long freshUntil;
     /** What an acknowledgement told of the subscription last, which a seek makes another one; -1 since the host was asked. */
     private final AtomicLong toldEpoch = new AtomicLong(-1);
@@ -79,18 +85,24 @@ final class HostedConsumer implements Consumer {
 
     /** Waits so long for a host that is away; then throws what says so. */
     void joinWithin(Duration timeout) {
-        long ends = TopicHost.after(timeout);
-        while (!TopicHost.until(ends).isZero()) {
-            if (!isAway(this::join)) { // to join twice changes nothing
-                return;
+        receiving.lock();
+        try {
+            long ends = TopicHost.after(timeout);
+            while (!TopicHost.until(ends).isZero()) {
+                if (!isAway(this::join)) { // to join twice changes nothing
+                    return;
+                }
+                if (paused()) {
+                    break;
+                }
             }
-            if (paused()) {
-                break;
-            }
+            join();
+        } finally {
+            receiving.unlock();
         }
-        join();
     }
 
+    @GuardedBy("receiving")
     private void join() {
         Map<String, Object> asked = who();
         asked.putAll(terms);
@@ -101,6 +113,7 @@ final class HostedConsumer implements Consumer {
     }
 
     /** False when the host is away. */
+    @GuardedBy("receiving")
     private boolean joinAgain() {
         boolean isAway = true;
         try {
@@ -156,6 +169,7 @@ final class HostedConsumer implements Consumer {
     }
 
     /** The first message of an answer; null without one, after a moment at least while there is time. */
+    @GuardedBy("receiving")
     private TopicMessage asked(long ends) throws InterruptedException {
         long moment = TopicHost.after(TopicHost.PAUSE);
         Duration left = TopicHost.until(ends);
@@ -170,6 +184,7 @@ final class HostedConsumer implements Consumer {
     }
 
     /** The next one that the program may have; null if the host is to be asked. */
+    @GuardedBy("receiving")
     private TopicMessage next() {
         long told = toldEpoch.get();
         if (begun == 0 || TopicHost.until(freshUntil).isZero() || (told != -1 && told != waiting.peek().epoch())) {
@@ -180,6 +195,7 @@ final class HostedConsumer implements Consumer {
     }
 
     /** Asks whether the program may have more of what is at hand: the host counts that; false when it is away. */
+    @GuardedBy("receiving")
     private boolean begin() {
         window = begun > 0 ? 1 : Math.min(2 * window, TopicHost.MOST_BEGUN);
         int most = Math.max(window, begun);
@@ -193,6 +209,7 @@ final class HostedConsumer implements Consumer {
     }
 
     /** What the host does not know any more is gone. */
+    @GuardedBy("receiving")
     private void begun(TopicHost.Answer answer, List<TopicMessage> some) {
         toldEpoch.set(-1);
         if (!some.get(0).lane().equals(answer.get("lane", String.class)) || some.get(0).epoch() != answer.get("epoch", Long.class)) {
@@ -211,17 +228,20 @@ final class HostedConsumer implements Consumer {
         hear(kept.size());
     }
 
+    @GuardedBy("receiving")
     private void hear(int count) {
         begun = count;
         freshUntil = TopicHost.after(TopicHost.FRESH);
     }
 
     /** Asks for messages; false when the host is away. */
+    @GuardedBy("receiving")
     private boolean fetch(Duration wait) {
         return toldOr(() -> take(host.ask("receive", question(wait), wait.plus(TopicHost.GRACE))));
     }
 
     /** Asks; joins again where the host does not know this consumer. False when it is away. */
+    @GuardedBy("receiving")
     private boolean toldOr(Runnable ask) {
         try {
             return !isAway(ask);
@@ -233,6 +253,7 @@ final class HostedConsumer implements Consumer {
         }
     }
 
+    @GuardedBy("receiving")
     private Map<String, Object> question(Duration wait) {
         Map<String, Object> asked = who();
         asked.put("most", prefetch);
@@ -242,6 +263,7 @@ final class HostedConsumer implements Consumer {
         return asked;
     }
 
+    @GuardedBy("receiving")
     private void take(TopicHost.Answer answer) {
         List<TopicMessage> messages = host.messages(answer);
         got = answer.get("batch", Long.class);

@@ -12,6 +12,7 @@ import speed.BatchHandler;
 import speed.Message;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
+import speed.internal.GuardedBy;
 import speed.internal.core.Log;
 import speed.internal.core.Progress.Token;
 import speed.internal.engine.Context;
@@ -43,9 +44,10 @@ final class Batches {
     private final Failures failures;
     private final BatchHandler handler;
     private final List<String> patterns;
+    @GuardedBy("this")
     private final Queue<Arrival> waiting = new ArrayDeque<>();
+    @GuardedBy("this")
     private boolean running;
-    private volatile boolean leaving;
 
     /** One of a batch, as the handler may have it. */
     private record Opened(Arrival arrival, Message message) {}
@@ -77,11 +79,6 @@ final class Batches {
         pool.submit(this::run);
     }
 
-    /** The node leaves: a batch that was not taken is not tried again. */
-    void leave() {
-        leaving = true;
-    }
-
     /** Handles one batch, then queues the next behind other work. */
     private void run() {
         try {
@@ -96,7 +93,7 @@ final class Batches {
 
     private void goOn() {
         synchronized (this) {
-            running = !waiting.isEmpty() && !leaving;
+            running = !waiting.isEmpty() && !context.state.isOver();
             if (!running) {
                 return;
             }
@@ -150,7 +147,7 @@ final class Batches {
                     return null;
                 }
                 context.stats.count("messages_waiting_for_trust");
-                if (leaving || context.awaitStop(Failures.pause(arrival.failed()))) {
+                if (context.state.isOver() || context.awaitStop(Failures.pause(arrival.failed()))) {
                     return null;
                 }
             }
@@ -184,14 +181,10 @@ final class Batches {
                 && arrival.deliveries() > context.options.maxDeliveries();
     }
 
-    private boolean isOver() {
-        return leaving || context.isStopping();
-    }
-
     /** Why the handler did not take a batch; null if it did, or the node leaves. It waits for what is away. */
     private String failure(List<Opened> batch) {
         List<Message> messages = batch.stream().map(Opened::message).toList();
-        for (int attempt = 1; !isOver(); attempt++) {
+        for (int attempt = 1; !context.state.isOver(); attempt++) {
             Map<Integer, String> refused;
             try {
                 refused = handler.handle(messages);
@@ -225,7 +218,7 @@ final class Batches {
     /** Gives a message up, as soon as there is room for that. */
     private void putAside(Arrival arrival, String why) {
         AtomicBoolean hasNoRoom = new AtomicBoolean(true);
-        for (int attempt = 1; hasNoRoom.get() && !isOver(); attempt++) {
+        for (int attempt = 1; hasNoRoom.get() && !context.state.isOver(); attempt++) {
             hasNoRoom.set(false);
             failures.giveUp(arrival, why, () -> hasNoRoom.set(true));
             if (hasNoRoom.get()) {

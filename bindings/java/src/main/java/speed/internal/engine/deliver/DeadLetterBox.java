@@ -2,6 +2,7 @@ package speed.internal.engine.deliver;
 
 import java.util.List;
 import speed.errors.SpeedException;
+import speed.internal.GuardedBy;
 import speed.internal.core.Log;
 import speed.internal.core.Progress.Token;
 import speed.internal.engine.Context;
@@ -28,6 +29,7 @@ public final class DeadLetterBox {
 
     private final Context context;
     private final DeadLetters letters;
+    @GuardedBy("this")
     private boolean started;
 
     public DeadLetterBox(Context context) {

@@ -272,11 +272,4 @@ public final class Delivery implements Arrival.Handler {
         inHand.keySet().forEach(thread -> finish(inHand.remove(thread)));
     }
 
-    /** The node leaves: a batch that was not taken is not tried again. */
-    public void leave() {
-        Batches many = batches;
-        if (many != null) {
-            many.leave();
-        }
-    }
 }

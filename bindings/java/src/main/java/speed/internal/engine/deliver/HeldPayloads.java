@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
+import speed.internal.GuardedBy;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.fs.SegmentStore;
@@ -59,9 +60,13 @@ final class HeldPayloads {
     private final Map<PayloadKey, Long> latest = new HashMap<>();
     /** Payloads with enough segments, until they were handled; null where no segment lies in the store. */
     private final Map<PayloadKey, StoredShards> inHand = new HashMap<>();
+    @GuardedBy("this")
     private Reassembly reassembly;
+    @GuardedBy("this")
     private boolean restored;
+    @GuardedBy("this")
     private boolean closed;
+    @GuardedBy("this")
     private long nextExpiry;
 
     HeldPayloads(Context context, Refusal refusal) {
@@ -111,6 +116,7 @@ final class HeldPayloads {
         }
     }
 
+    @GuardedBy("this")
     private Taken admit(PayloadKey key, Segment segment) {
         restore();
         long most = isMessage(key) ? Long.MAX_VALUE : Limits.MAX_CALL_BYTES;
@@ -215,6 +221,7 @@ final class HeldPayloads {
         }
     }
 
+    @GuardedBy("this")
     private void discard(PayloadKey key) {
         letGo(key);
         reassembly.discard(key);
@@ -234,6 +241,7 @@ final class HeldPayloads {
         }
     }
 
+    @GuardedBy("this")
     private void storeFailed(PayloadKey key, SegmentStoreException failure) {
         context.stats.count("segment_store_failures");
         LOG.warn("segments of {}: {}", key == null ? "a payload" : key.sender(), failure.getMessage());
@@ -249,6 +257,7 @@ final class HeldPayloads {
     }
 
     /** The store was damaged: what it held is lost, and whoever waits for it is told. */
+    @GuardedBy("this")
     private void beginAnew() {
         reassembly = new Reassembly(limits);
         latest.keySet().stream().filter(key -> !inHand.containsKey(key)).toList()
@@ -288,6 +297,7 @@ final class HeldPayloads {
     }
 
     /** Takes up what an earlier process kept; the time while none ran counts. */
+    @GuardedBy("this")
     private void restore() {
         if (restored) {
             return;

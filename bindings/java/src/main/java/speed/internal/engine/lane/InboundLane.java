@@ -3,6 +3,7 @@ package speed.internal.engine.lane;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import speed.internal.GuardedBy;
 import speed.internal.core.Progress.Token;
 import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.fs.Inbox;
@@ -23,9 +24,13 @@ public final class InboundLane implements Lane {
     public final NodeId id;
     final LaneReader reader;
     private final Consumer<NodeId> resume;
+    @GuardedBy("this")
     private boolean paused;
+    @GuardedBy("this")
     private boolean more;
+    @GuardedBy("this")
     private boolean closed;
+    @GuardedBy("this")
     private boolean rests;
     /** Whether its sender was gone before a scan read it, and when its directory had been changed; for the reader. */
     boolean senderIsGone;
@@ -139,6 +144,7 @@ public final class InboundLane implements Lane {
         stayAtRest();
     }
 
+    @GuardedBy("this")
     private void stayAtRest() {
         if (rests && !closed) {
             reader.rest();

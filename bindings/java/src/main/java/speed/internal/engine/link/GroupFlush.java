@@ -1,10 +1,13 @@
 package speed.internal.engine.link;
 
 import java.util.function.LongSupplier;
+import speed.internal.GuardedBy;
 
 /** Group commit: what many threads appended is flushed once for all of them. Thread-safe. */
 final class GroupFlush {
+    @GuardedBy("this")
     private long covered;
+    @GuardedBy("this")
     private boolean isUnderWay;
 
     /**

@@ -15,6 +15,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.NodeClosedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
+import speed.internal.GuardedBy;
 import speed.internal.engine.Context;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.fs.Bell.Ringer;
@@ -46,6 +47,15 @@ public final class OutgoingLink {
     /** A life of the target; its process is null where no entry told it. */
     public record Life(int generation, Entry.Process process) {}
 
+    /** Whether something may be written. */
+    private enum Writing {
+        ALLOWED,
+        /** Nothing but the leave notice. */
+        ENDED,
+        /** Nothing, for good: the files are released. */
+        SHUT
+    }
+
     public final String target;
     public final Ringer ringer;
     private final Context context;
@@ -53,9 +63,12 @@ public final class OutgoingLink {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition turn = lock.newCondition();
     /** Senders that wait for room, in their order. */
+    @GuardedBy("lock")
     private final Deque<Load> queue = new ArrayDeque<>();
     private final GroupFlush flushes = new GroupFlush();
+    @GuardedBy("lock")
     private final LinkSealer sealer;
+    @GuardedBy("lock")
     private final LaneWriter writer;
     private final Envelopes envelopes;
     private final Consumer<OutgoingLink> used;
@@ -67,8 +80,8 @@ public final class OutgoingLink {
     /** Cuts what goes out on a link that has a segment size; null on others. */
     private volatile Splitter splitter;
     private volatile boolean rests = true;
-    private boolean hasEnded;
-    private boolean isShut;
+    @GuardedBy("lock")
+    private Writing writing = Writing.ALLOWED;
 
     /**
      * A link at rest, to nobody until it meets somebody; {@code used} is told before each envelope, and wakes it;
@@ -107,10 +120,10 @@ public final class OutgoingLink {
     public void sendNotice(byte[] notice) {
         lock.lock();
         try {
-            hasEnded = false;
+            writing = writing == Writing.SHUT ? Writing.SHUT : Writing.ALLOWED;
             transmitWhole(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
         } finally {
-            hasEnded = true;
+            writing = writing == Writing.SHUT ? Writing.SHUT : Writing.ENDED;
             lock.unlock();
         }
     }
@@ -224,8 +237,9 @@ public final class OutgoingLink {
     }
 
     /** Nothing is written, and nothing opened, once the node has let go of its links. */
+    @GuardedBy("lock")
     private void checkNotEnded() {
-        if (isShut || hasEnded) {
+        if (writing != Writing.ALLOWED) {
             context.checkOpen();
             throw new NodeClosedException("node '" + context.name() + "' was closed: nothing was written");
         }
@@ -251,6 +265,7 @@ public final class OutgoingLink {
      * Waits until the receiver has committed enough; the order of senders is kept, and each waits until its own deadline
      * at most. Meanwhile the link is free for those that do not send.
      */
+    @GuardedBy("lock")
     private void awaitRoom(long bytes, Load load) {
         if (load.isUrgent()) {
             throw inboxFull();
@@ -411,6 +426,7 @@ public final class OutgoingLink {
     }
 
     /** The sequence goes on with the next envelope. */
+    @GuardedBy("lock")
     private void release() {
         writer.close();
         ringer.close();
@@ -442,7 +458,7 @@ public final class OutgoingLink {
     void end() {
         lock.lock();
         try {
-            hasEnded = true;
+            writing = writing == Writing.SHUT ? Writing.SHUT : Writing.ENDED;
         } finally {
             lock.unlock();
         }
@@ -452,7 +468,7 @@ public final class OutgoingLink {
     public void shut() {
         lock.lock();
         try {
-            isShut = true;
+            writing = Writing.SHUT;
             writer.releaseSlots(0);
             writer.close();
             ringer.shut();

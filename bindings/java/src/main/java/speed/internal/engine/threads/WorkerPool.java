@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
+import speed.internal.GuardedBy;
 import speed.internal.core.Log;
 import speed.internal.core.Scheduler;
 import speed.internal.core.Work;
@@ -18,18 +19,26 @@ public final class WorkerPool {
 
     private final String name;
     private final int workers;
+    @GuardedBy("this")
     private final Scheduler<Job> scheduler;
+    @GuardedBy("this")
     private int threads;
+    @GuardedBy("this")
     private int idle;
     /** Whether a thread was called that has not looked yet: it calls the next one where there is more to do. */
+    @GuardedBy("this")
     private boolean calling;
+    @GuardedBy("this")
     private boolean stopping;
     /**
      * The request that was taken and has not begun yet: until it has, nothing else is taken. So requests start in
      * order, however their threads are scheduled.
      */
+    @GuardedBy("this")
     private Work<Job> turn;
+    @GuardedBy("this")
     private int draining;
+    @GuardedBy("this")
     private int receivers;
 
     public WorkerPool(String name, int workers) {
@@ -83,6 +92,7 @@ public final class WorkerPool {
     // --- workers ---
 
     /** Has one more thread look for work, if there is some; never while a called one has not looked. */
+    @GuardedBy("this")
     private void callWorker() {
         if (calling || stopping || turn != null || !scheduler.hasReady()) {
             return;
@@ -118,6 +128,7 @@ public final class WorkerPool {
         return await();
     }
 
+    @GuardedBy("this")
     private Work<Job> await() {
         boolean interrupted = false;
         while (!stopping) {
@@ -222,6 +233,7 @@ public final class WorkerPool {
     }
 
     /** Who fetches and who rests wait at one place: all look. */
+    @GuardedBy("this")
     private void notifyReceivers() {
         if (receivers > 0) {
             notifyAll();
