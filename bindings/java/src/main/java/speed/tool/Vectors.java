@@ -25,7 +25,7 @@ import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.Json;
 import speed.internal.wire.LinkSealer;
 import speed.internal.wire.MessageDraft;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.SpcRequest;
 import speed.internal.wire.SpcResponse;
 import speed.internal.wire.Values;
@@ -160,8 +160,8 @@ public final class Vectors {
                 number(stated, "size")).encode(Decoding.MAC);
     }
 
-    private static SegmentId segment(Map<?, ?> stated, String generation) {
-        return new SegmentId((int) number(stated, generation), number(stated, "segment"));
+    private static LaneFile segment(Map<?, ?> stated, String generation) {
+        return new LaneFile((int) number(stated, generation), number(stated, "segment"));
     }
 
     private static byte[] payload(Map<?, ?> one) {

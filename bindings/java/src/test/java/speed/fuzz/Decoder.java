@@ -206,7 +206,7 @@ enum Decoder {
     }
 
     private static void readNames(String name) {
-        Names.parseSegment(name);
+        Names.parseLaneFile(name);
         Names.parseCursor(name);
         Names.parseFence(name);
         Names.parseEntry(name);

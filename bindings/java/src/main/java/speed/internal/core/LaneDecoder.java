@@ -31,7 +31,7 @@ public final class LaneDecoder {
         byte[] open(Header header, Block data, int at);
     }
 
-    /** What a stretch of a lane turned out to be; offsets count from the start of the segment. */
+    /** What a stretch of a lane turned out to be; offsets count from the start of the file. */
     public sealed interface Item permits Opened, Damage {}
 
     /** An authenticated envelope. */
@@ -54,11 +54,11 @@ public final class LaneDecoder {
     }
 
     /**
-     * A stretch of a segment to be decoded.
+     * A stretch of a file to be decoded.
      *
      * @param length bytes of the block that count
-     * @param base where they lie in the segment
-     * @param generation that of the segment's name
+     * @param base where they lie in the file
+     * @param generation that of the file's name
      * @param isFinal whether no byte will follow
      * @param suspicious whether an incomplete envelope is checked for a lying length
      */

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Limits;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /**
  * Which envelopes of a lane are dispatched and which finished, as the cursor records it.
@@ -48,7 +48,7 @@ public final class Progress {
 
     /** Takes over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet. */
     public Token redispatched(Cursor.Unfinished entry) {
-        Token token = new Token(entry.sequence(), entry.segment(), entry.offset(), entry.offset(), 0);
+        Token token = new Token(entry.sequence(), entry.file(), entry.offset(), entry.offset(), 0);
         token.begun = entry.begun();
         pending.put(token.sequence, token);
         return token;
@@ -62,10 +62,10 @@ public final class Progress {
 
     /** Notes that the envelope at {@code start..end} was handed to its handler. */
     public Token dispatched(long sequence, Position start, long end) {
-        Token token = new Token(sequence, start.segment(), start.offset(), end, tailSequence);
+        Token token = new Token(sequence, start.file(), start.offset(), end, tailSequence);
         pending.put(sequence, token);
         pendingBytes += token.bytes();
-        tail = new Position(start.segment(), end);
+        tail = new Position(start.file(), end);
         tailSequence = sequence;
         return token;
     }
@@ -101,7 +101,7 @@ public final class Progress {
     private void pass(Token token) {
         if (Long.compareUnsigned(token.sequence, doneSequence) > 0) {
             doneSequence = token.sequence;
-            donePosition = new Position(token.segment, token.end);
+            donePosition = new Position(token.file, token.end);
         }
     }
 
@@ -116,23 +116,23 @@ public final class Progress {
                 break;
             }
             if (listed.size() == Limits.MAX_UNFINISHED) {
-                Position back = new Position(token.segment, token.start);
+                Position back = new Position(token.file, token.start);
                 return cursor(receiverGeneration, back, token.previous, listed, clean);
             }
-            listed.add(new Cursor.Unfinished(token.sequence, token.segment, token.start, token.begun));
+            listed.add(new Cursor.Unfinished(token.sequence, token.file, token.start, token.begun));
         }
         return cursor(receiverGeneration, donePosition, doneSequence, listed, clean);
     }
 
     private static Cursor cursor(
             int generation, Position position, long last, List<Cursor.Unfinished> unfinished, boolean clean) {
-        return new Cursor(generation, position.segment(), position.offset(), last, unfinished, clean, false);
+        return new Cursor(generation, position.file(), position.offset(), last, unfinished, clean, false);
     }
 
     /** One dispatched envelope; given back to {@link Progress#finish} once its handler is done. */
     public static final class Token {
         public final long sequence;
-        public final SegmentId segment;
+        public final LaneFile file;
         public final long start;
         long end;
         /** Bytes of its payload that lie in a slot. */
@@ -142,9 +142,9 @@ public final class Progress {
         /** Whether it is a request of an idempotent service that was begun. */
         boolean begun;
 
-        Token(long sequence, SegmentId segment, long start, long end, long previous) {
+        Token(long sequence, LaneFile file, long start, long end, long previous) {
             this.sequence = sequence;
-            this.segment = segment;
+            this.file = file;
             this.start = start;
             this.end = end;
             this.previous = previous;
@@ -157,7 +157,7 @@ public final class Progress {
 
         /** Where its envelope ends. */
         public Position end() {
-            return new Position(segment, end);
+            return new Position(file, end);
         }
 
         /** Whether its payload lies in a slot. */
@@ -167,13 +167,13 @@ public final class Progress {
     }
 
     /** A place in a lane; positions order as the bytes do. */
-    public record Position(SegmentId segment, long offset) implements Comparable<Position> {
-        public static final Position START = new Position(SegmentId.NONE, 0);
+    public record Position(LaneFile file, long offset) implements Comparable<Position> {
+        public static final Position START = new Position(LaneFile.NONE, 0);
 
         @Override
         public int compareTo(Position other) {
-            int bySegment = segment.compareTo(other.segment);
-            return bySegment != 0 ? bySegment : Long.compare(offset, other.offset);
+            int byFile = file.compareTo(other.file);
+            return byFile != 0 ? byFile : Long.compare(offset, other.offset);
         }
     }
 }

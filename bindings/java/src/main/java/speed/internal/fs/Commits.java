@@ -9,10 +9,10 @@ import speed.internal.core.Progress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Cursor;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.Names.SlotId;
 
-/** Which envelopes of a lane are done, on disk: the cursor, and segments removed behind it. Not thread-safe. */
+/** Which envelopes of a lane are done, on disk: the cursor, and files removed behind it. Not thread-safe. */
 final class Commits {
     private static final long LAZY_BYTES = 1 << 20;
 
@@ -146,12 +146,12 @@ final class Commits {
         }
     }
 
-    /** Writes the cursor, then removes segments that nothing needs any more; false if it was not written. */
+    /** Writes the cursor, then removes files that nothing needs any more; false if it was not written. */
     boolean commit() {
         Cursor cursor = progress.cursor(generation, false);
         boolean written = write(cursor);
-        List<SegmentId> segments = files.segments();
-        boolean passed = !segments.isEmpty() && segments.get(0).isBefore(cursor.segment());
+        List<LaneFile> laneFiles = files.laneFiles();
+        boolean passed = !laneFiles.isEmpty() && laneFiles.get(0).isBefore(cursor.file());
         if (passed && (written || progress.unfinished() == 0)) {
             // without space for a cursor only this frees some; the next start begins at what is left
             removePassed(cursor);
@@ -174,7 +174,7 @@ final class Commits {
     private boolean write(Cursor cursor) {
         try {
             files.writeCursor(cursor.sealed(sealed));
-            committedGeneration = cursor.segment().generation();
+            committedGeneration = cursor.file().generation();
             dirty = 0;
             return true;
         } catch (PosixException error) {
@@ -184,14 +184,14 @@ final class Commits {
         }
     }
 
-    /** Unlinks the segments before the committed position, but for those with an unfinished envelope. */
+    /** Unlinks the files before the committed position, but for those with an unfinished envelope. */
     private void removePassed(Cursor cursor) {
-        Set<SegmentId> wanted = new HashSet<>();
-        cursor.unfinished().forEach(entry -> wanted.add(entry.segment()));
-        files.segments().removeIf(segment -> {
-            boolean passed = segment.isBefore(cursor.segment()) && !wanted.contains(segment);
+        Set<LaneFile> wanted = new HashSet<>();
+        cursor.unfinished().forEach(entry -> wanted.add(entry.file()));
+        files.laneFiles().removeIf(file -> {
+            boolean passed = file.isBefore(cursor.file()) && !wanted.contains(file);
             if (passed) {
-                files.removeSegment(segment);
+                files.removeFile(file);
             }
             return passed;
         });
@@ -204,9 +204,9 @@ final class Commits {
             return;
         }
         Set<Integer> wanted = new HashSet<>();
-        cursor.unfinished().forEach(entry -> wanted.add(entry.segment().generation()));
+        cursor.unfinished().forEach(entry -> wanted.add(entry.file().generation()));
         slots.removeIf(slot -> {
-            boolean passed = slot.generation() < cursor.segment().generation() && !wanted.contains(slot.generation());
+            boolean passed = slot.generation() < cursor.file().generation() && !wanted.contains(slot.generation());
             if (passed) {
                 files.removeSlot(slot);
             }

@@ -9,7 +9,7 @@ import speed.internal.wire.Fence;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Names;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.Names.SlotId;
 import speed.internal.wire.NodeId;
 
@@ -24,7 +24,7 @@ public final class Fences {
 
     /**
      * Ends all lanes that older generations of a sender left anywhere: a paused and replaced owner may resume and
-     * append to segments it still holds open. Called by the new owner after it won its claim and before its entry
+     * append to files it still holds open. Called by the new owner after it won its claim and before its entry
      * appears.
      */
     public static void set(String root, String source, int generation, Keyring keyring) throws PosixException {
@@ -83,11 +83,11 @@ public final class Fences {
         if (lane == null) {
             return 0;
         }
-        int newest = max(0, lane.fences(), lane.segments().stream().map(SegmentId::generation).toList());
+        int newest = max(0, lane.fences(), lane.laneFiles().stream().map(LaneFile::generation).toList());
         newest = max(newest, lane.slots().stream().map(SlotId::generation).toList(), List.of());
         try (Directory opened = Directory.open(path)) {
             Cursor cursor = Listing.newestCursor(opened, mac);
-            return cursor == null ? newest : Math.max(newest, cursor.segment().generation());
+            return cursor == null ? newest : Math.max(newest, cursor.file().generation());
         }
     }
 
@@ -145,12 +145,12 @@ public final class Fences {
             throw error;
         }
         try (lane) {
-            SegmentId last = SegmentId.NONE;
+            LaneFile last = LaneFile.NONE;
             long size = 0;
-            for (SegmentId segment : Listing.of(lane).segments()) {
-                FileStatus status = segment.generation() < generation ? statusOf(lane, segment) : null;
+            for (LaneFile file : Listing.of(lane).laneFiles()) {
+                FileStatus status = file.generation() < generation ? statusOf(lane, file) : null;
                 if (status != null && status.isRegular()) {
-                    last = segment;
+                    last = file;
                     size = status.size();
                 }
             }
@@ -160,9 +160,9 @@ public final class Fences {
     }
 
     /** Null when it was consumed and removed meanwhile. */
-    private static FileStatus statusOf(Directory lane, SegmentId segment) throws PosixException {
+    private static FileStatus statusOf(Directory lane, LaneFile file) throws PosixException {
         try {
-            return lane.status(Names.segmentName(segment.generation(), segment.segment()));
+            return lane.status(Names.laneFileName(file.generation(), file.number()));
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
                 return null;

@@ -5,14 +5,14 @@ import java.util.List;
 import speed.internal.core.Progress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Fence;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /** The fences ahead of a lane's position: how much of what was read counts. Not thread-safe. */
 final class KnownFences {
     private final LaneFiles files;
     private final LaneCounts counts;
     private List<Fence> fences = new ArrayList<>();
-    private SegmentId fenced;
+    private LaneFile fenced;
 
     KnownFences(LaneFiles files, LaneCounts counts) {
         this.files = files;
@@ -54,7 +54,7 @@ final class KnownFences {
 
     /** How many of the bytes at a position were written before the sender lost its name. */
     int visible(Position position, int length) {
-        SegmentId here = position.segment();
+        LaneFile here = position.file();
         long visible = length;
         for (Fence fence : fences) {
             int place = here.compareTo(fence.last());

@@ -17,11 +17,11 @@ import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.Names.SlotId;
 
 /**
- * One lane directory as its receiver sees it: listing, segments, fences, the own cursor. Not thread-safe.
+ * One lane directory as its receiver sees it: listing, files, fences, the own cursor. Not thread-safe.
  *
  * <p>It is held open, so that replacing its path changes nothing. At rest nothing is held open; what is done then opens it
  * again, and fails if another directory stands in its place by then.
@@ -129,19 +129,19 @@ final class LaneFiles {
         return listing;
     }
 
-    List<SegmentId> segments() {
-        return listing.segments();
+    List<LaneFile> laneFiles() {
+        return listing.laneFiles();
     }
 
     /** A descriptor of a regular file of an expected owner. */
-    int openSegment(SegmentId segment) throws PosixException {
-        return directory().openRegular(nameOf(segment));
+    int openFile(LaneFile file) throws PosixException {
+        return directory().openRegular(nameOf(file));
     }
 
-    /** Present size of a segment, 0 if there is none. */
-    long segmentBytes(SegmentId segment) throws PosixException {
+    /** Present size of a file, 0 if there is none. */
+    long fileBytes(LaneFile file) throws PosixException {
         try {
-            return directory().status(nameOf(segment)).size();
+            return directory().status(nameOf(file)).size();
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
                 return 0;
@@ -151,9 +151,9 @@ final class LaneFiles {
     }
 
     /** Whether it can be opened now, whatever was listed. */
-    boolean hasSegment(SegmentId segment) throws PosixException {
+    boolean hasFile(LaneFile file) throws PosixException {
         try {
-            Posix.close(openSegment(segment));
+            Posix.close(openFile(file));
             return true;
         } catch (PosixException error) {
             if (error.saysGone()) {
@@ -163,11 +163,11 @@ final class LaneFiles {
         }
     }
 
-    void removeSegment(SegmentId segment) {
-        remove(nameOf(segment));
+    void removeFile(LaneFile file) {
+        remove(nameOf(file));
     }
 
-    /** The same as of a segment. */
+    /** The same as of a file. */
     int openSlot(SlotId slot) throws PosixException {
         return directory().openRegular(Names.slotName(slot));
     }
@@ -202,8 +202,8 @@ final class LaneFiles {
         quarantine.take(directory(), name, reason);
     }
 
-    void putAside(SegmentId segment, String reason) throws PosixException {
-        putAside(nameOf(segment), reason);
+    void putAside(LaneFile file, String reason) throws PosixException {
+        putAside(nameOf(file), reason);
     }
 
     void putAside(SlotId slot, String reason) throws PosixException {
@@ -216,8 +216,8 @@ final class LaneFiles {
     }
 
     /** Keeps damaged bytes. */
-    void keep(byte[] sample, String sender, SegmentId segment, String reason, long offset) {
-        quarantine.put(sample, sender + " " + nameOf(segment), reason, offset);
+    void keep(byte[] sample, String sender, LaneFile file, String reason, long offset) {
+        quarantine.put(sample, sender + " " + nameOf(file), reason, offset);
     }
 
     /** The fence of a generation; null if it is missing or not authentic. */
@@ -379,8 +379,8 @@ final class LaneFiles {
         }
     }
 
-    private static String nameOf(SegmentId segment) {
-        return Names.segmentName(segment.generation(), segment.segment());
+    private static String nameOf(LaneFile file) {
+        return Names.laneFileName(file.generation(), file.number());
     }
 
     /**

@@ -31,7 +31,7 @@ public final class LaneReader {
     /** What a read brought, and whether more may wait. */
     public record Batch(List<Received> received, boolean more) {}
 
-    /** What one window cost in bytes, and whether nothing more can be taken from the segment now. */
+    /** What one window cost in bytes, and whether nothing more can be taken from the file now. */
     private record Taken(int bytes, boolean atEnd) {}
 
     private final String source;
@@ -43,13 +43,13 @@ public final class LaneReader {
     private final Repeats repeats;
     private final Progress progress;
     private final LinkReceiver sequences;
-    private final SegmentWalk walk;
+    private final LaneFileWalk walk;
     private final Commits commits;
     private final Redelivery redelivery;
     private final Deliveries deliveries;
     private final SlotReader slots;
     private int needed;
-    /** Size of the segment when all that it held of an incomplete envelope was looked at. */
+    /** Size of the file when all that it held of an incomplete envelope was looked at. */
     private long lookedAt = NOTHING;
 
     private final boolean hasTakenOver;
@@ -69,7 +69,7 @@ public final class LaneReader {
         sequences = new LinkReceiver(former.cursor().lastSequence());
         progress = new Progress(former.start(), former.cursor().lastSequence());
         commits = new Commits(files, counts, progress, link);
-        walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
+        walk = new LaneFileWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
         redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
         slots = new SlotReader(link, files, counts, buffer, walk, progress, isLive);
@@ -165,13 +165,13 @@ public final class LaneReader {
         if (!redelivery.isEmpty()) {
             return takeAgain(received);
         }
-        if (!walk.isOpen() && !openSegment(now)) {
+        if (!walk.isOpen() && !openFile(now)) {
             return new Taken(0, true);
         }
         boolean last = walk.successor() != null;
         Taken window = readWindow(received, limit, now, scan, last);
         if (window.atEnd && last) {
-            leaveSegment();
+            leaveFile();
         }
         return new Taken(window.bytes, window.atEnd && !last && walk.successor() == null);
     }
@@ -220,7 +220,7 @@ public final class LaneReader {
     /**
      * Takes what one read brings.
      *
-     * @param last whether the segment had a successor before this read, so that no byte follows what it brings
+     * @param last whether the file had a successor before this read, so that no byte follows what it brings
      */
     private Taken readWindow(List<Received> received, int limit, long now, boolean scan, boolean last)
             throws PosixException {
@@ -238,7 +238,7 @@ public final class LaneReader {
         int visible = walk.visible(length);
         boolean ended = last && length < wanted || visible < length;
         LaneDecoder.Scan scanned = decoder.scan(new LaneDecoder.Window(buffer.data(), visible, walk.position().offset(),
-                walk.position().segment().generation(), ended, scan), limit);
+                walk.position().file().generation(), ended, scan), limit);
         settle(scanned, ended);
         accept(scanned, received);
         if (scanned.more()) {
@@ -249,7 +249,7 @@ public final class LaneReader {
         if (scanned.consumed() > 0 || ended) {
             return new Taken(scanned.consumed(), length < wanted || ended);
         }
-        // An incomplete envelope fills the window: more of it may be there, and in a segment that nobody writes to
+        // An incomplete envelope fills the window: more of it may be there, and in a file that nobody writes to
         // any more the next window is all that is left.
         lookedAt = scan && length < wanted ? length : NOTHING;
         return new Taken(0, !last && walk.available() < scanned.needed());
@@ -267,7 +267,7 @@ public final class LaneReader {
         return (int) Math.max(ReadBuffer.CHUNK_BYTES, Math.min(needed, available + 1));
     }
 
-    private boolean openSegment(long now) throws PosixException {
+    private boolean openFile(long now) throws PosixException {
         boolean opened = walk.open(now);
         if (opened) {
             needed = 0;
@@ -306,7 +306,7 @@ public final class LaneReader {
         counts.count("damaged_" + damage.reason().toLowerCase(java.util.Locale.ROOT));
         int bytes = (int) Math.min(damage.end() - damage.start(), SAMPLE_BYTES);
         byte[] sample = buffer.data().copy((int) (damage.start() - base), bytes);
-        files.keep(sample, source, walk.position().segment(), damage.reason(), damage.start());
+        files.keep(sample, source, walk.position().file(), damage.reason(), damage.start());
     }
 
     /** Applies the sequence rules and hands out what they let through. */
@@ -331,14 +331,14 @@ public final class LaneReader {
             counts.count(verdict.counted);
         }
         if (verdict.isAccepted()) {
-            Position start = new Position(walk.position().segment(), opened.start());
+            Position start = new Position(walk.position().file(), opened.start());
             Token token = progress.dispatched(header.sequence(), start, opened.end());
             boolean redelivered = repeats.mayBeRepeated(header, token);
             handOut(new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token), at, received);
         }
     }
 
-    private void leaveSegment() throws PosixException {
+    private void leaveFile() throws PosixException {
         walk.leave();
         skip();
         commits.commit();

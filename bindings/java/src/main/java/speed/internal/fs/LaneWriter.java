@@ -14,11 +14,11 @@ import speed.internal.wire.Header;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.SlotPieces;
 
 /**
- * The sender's end of a lane: whole envelopes appended to numbered segments. Not thread-safe:
+ * The sender's end of a lane: whole envelopes appended to numbered files. Not thread-safe:
  * the link's lock guards it.
  */
 public final class LaneWriter {
@@ -35,9 +35,9 @@ public final class LaneWriter {
     /**
      * How a lane is written.
      *
-     * @param windowBytes bound of what is written and not yet committed by the receiver, beside that of segments
-     * @param renames whether each append becomes one complete segment, for filesystems without FIFOs
-     * @param durable whether a segment is flushed before it is left
+     * @param windowBytes bound of what is written and not yet committed by the receiver, beside that of files
+     * @param renames whether each append becomes one complete file, for filesystems without FIFOs
+     * @param durable whether a file is flushed before it is left
      */
     public record Manner(long windowBytes, boolean renames, boolean durable) {}
 
@@ -50,7 +50,7 @@ public final class LaneWriter {
     private long inode;
     private long verified;
     private int descriptor = -1;
-    private long segment;
+    private long fileNumber;
     private long size;
     private boolean created;
     private int failedFlushes;
@@ -94,11 +94,11 @@ public final class LaneWriter {
             trimSlots(ends.get(ends.size() - 1));
         }
         if (descriptor < 0) {
-            openSegment();
+            openFile();
         }
         write(envelopes, ends);
         if (size >= Limits.SEGMENT_BYTES) {
-            leaveSegment();
+            leaveFile();
         }
     }
 
@@ -114,8 +114,8 @@ public final class LaneWriter {
             grown(written);
             if (size > 0) {
                 // Never truncated: the reader may have read torn bytes already. A successor also lets the receiver
-                // remove this segment, which may be what frees the space that is missing.
-                leaveSegment();
+                // remove this file, which may be what frees the space that is missing.
+                leaveFile();
             }
             int done = written;
             throw failure(error, (int) ends.stream().filter(end -> end <= done).count());
@@ -132,41 +132,41 @@ public final class LaneWriter {
 
     private void grown(int written) {
         size += written;
-        outstanding.add(new SegmentId(generation, segment), written);
+        outstanding.add(new LaneFile(generation, fileNumber), written);
     }
 
-    /** Creates the next free segment of this generation. */
-    private void openSegment() {
+    /** Creates the next free file of this generation. */
+    private void openFile() {
         while (descriptor < 0) {
             try {
-                descriptor = directory.create(Names.segmentName(generation, segment + 1), APPEND);
+                descriptor = directory.create(Names.laneFileName(generation, fileNumber + 1), APPEND);
             } catch (PosixException error) {
                 if (!error.is(PosixException.EEXIST)) {
                     close();
                     throw failure(error, 0);
                 }
             }
-            segment++;
+            fileNumber++;
         }
         size = 0;
         grown(0);
         created = true;
     }
 
-    /** Makes one complete segment appear at once. */
+    /** Makes one complete file appear at once. */
     private void publish(Block batch, int length, int envelopes) {
-        String name = Names.segmentName(generation, segment + 1);
+        String name = Names.laneFileName(generation, fileNumber + 1);
         try {
             Posix.close(directory.replace(name, batch.copy(0, length), manner.durable));
         } catch (UnclearRenameException error) {
-            segment++; // neither its number nor the counters may be used again: it may be there
+            fileNumber++; // neither its number nor the counters may be used again: it may be there
             throw failure(error, envelopes);
         } catch (PosixException error) {
             throw failure(error, 0);
         }
-        segment++;
+        fileNumber++;
         created = true;
-        outstanding.add(new SegmentId(generation, segment), length);
+        outstanding.add(new LaneFile(generation, fileNumber), length);
     }
 
     // --- payloads in slots ---
@@ -194,7 +194,7 @@ public final class LaneWriter {
     /** Appends the envelope of a payload, which is then written into the slot; fails like the others. */
     public void append(SlotWriter.Slot slot, long sequence, Block envelope, int length) {
         appendHere(envelope, List.of(length));
-        slots.use(slot, sequence, new Position(new SegmentId(generation, segment), size - length));
+        slots.use(slot, sequence, new Position(new LaneFile(generation, fileNumber), size - length));
     }
 
     /** Writes the payload whose envelope was appended before; StorageException: it is lost. */
@@ -234,7 +234,7 @@ public final class LaneWriter {
 
     /**
      * Whether so many more bytes may be written; the receiver's cursor is read only when not. Without room the
-     * next segment is begun before anybody waits: what was torn in the last one is free only behind it.
+     * next file is begun before anybody waits: what was torn in the last one is free only behind it.
      */
     public boolean hasRoom(long bytes) {
         if (directory == null) {
@@ -248,21 +248,21 @@ public final class LaneWriter {
         if (outstanding.bytes() + slots.bytes() == 0 || fits(bytes)) {
             return true;
         }
-        if (descriptor < 0 && !manner.renames && outstanding.segments() < Limits.MAX_LANE_SEGMENTS) {
-            openSegment();
+        if (descriptor < 0 && !manner.renames && outstanding.laneFiles() < Limits.MAX_LANE_SEGMENTS) {
+            openFile();
         }
         return false;
     }
 
     private boolean fits(long bytes) {
         return outstanding.bytes() + slots.bytes() + bytes <= manner.windowBytes
-                && outstanding.segments() < Limits.MAX_LANE_SEGMENTS;
+                && outstanding.laneFiles() < Limits.MAX_LANE_SEGMENTS;
     }
 
     private void lookAtCursor() {
         Cursor cursor = newestCursor(directory);
         if (cursor != null) {
-            outstanding.commit(cursor.segment(), cursor.offset());
+            outstanding.commit(cursor.file(), cursor.offset());
             slots.commit(cursor);
         }
     }
@@ -280,10 +280,10 @@ public final class LaneWriter {
 
     /** What makes all that was appended survive a power cut. */
     public Flush beginFlush() throws PosixException {
-        int segmentFile = Posix.duplicate(descriptor);
+        int laneFile = Posix.duplicate(descriptor);
         List<Integer> files = new ArrayList<>(slots.takeUnflushed()); // first: an envelope names what is there
-        if (segmentFile >= 0) {
-            files.add(segmentFile);
+        if (laneFile >= 0) {
+            files.add(laneFile);
         }
         Flush flush = new Flush(files, created ? path : null);
         created = false;
@@ -352,21 +352,21 @@ public final class LaneWriter {
         }
         inode = status.inode();
         outstanding = new Outstanding();
-        for (SegmentId found : Listing.of(directory).segments()) {
+        for (LaneFile found : Listing.of(directory).laneFiles()) {
             FileStatus file = statusOf(found);
             if (file != null && file.isRegular()) {
                 outstanding.add(found, file.size());
             }
             if (found.generation() == generation) {
-                segment = Math.max(segment, found.segment());
+                fileNumber = Math.max(fileNumber, found.number());
             }
         }
     }
 
     /** Null when it was consumed and removed meanwhile. */
-    private FileStatus statusOf(SegmentId found) throws PosixException {
+    private FileStatus statusOf(LaneFile found) throws PosixException {
         try {
-            return directory.status(Names.segmentName(found.generation(), found.segment()));
+            return directory.status(Names.laneFileName(found.generation(), found.number()));
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
                 return null;
@@ -375,8 +375,8 @@ public final class LaneWriter {
         }
     }
 
-    /** Ends the current segment; the next append opens another. Who appended to it is told if its flush fails. */
-    private void leaveSegment() {
+    /** Ends the current file; the next append opens another. Who appended to it is told if its flush fails. */
+    private void leaveFile() {
         int left = descriptor;
         descriptor = -1;
         try {
@@ -390,11 +390,11 @@ public final class LaneWriter {
         }
     }
 
-    /** Releases the descriptors; the files stay for the receiver. The next append begins a new segment. */
+    /** Releases the descriptors; the files stay for the receiver. The next append begins a new file. */
     public void close() {
         restSlots();
         if (descriptor >= 0) {
-            leaveSegment();
+            leaveFile();
         }
         if (directory != null) {
             directory.close();
@@ -418,38 +418,38 @@ public final class LaneWriter {
         return failure;
     }
 
-    /** Bytes written and not committed, per segment, in lane order. Not thread-safe. */
+    /** Bytes written and not committed, per file, in lane order. Not thread-safe. */
     static final class Outstanding {
         private record Share(long size, long freed) {}
 
-        private final TreeMap<SegmentId, Share> segments = new TreeMap<>();
+        private final TreeMap<LaneFile, Share> laneFiles = new TreeMap<>();
         private long bytes;
 
         long bytes() {
             return bytes;
         }
 
-        /** How many segments they lie in; an empty one counts. */
-        int segments() {
-            return segments.size();
+        /** How many files they lie in; an empty one counts. */
+        int laneFiles() {
+            return laneFiles.size();
         }
 
-        /** Counts more bytes of a segment. */
-        void add(SegmentId segment, long size) {
-            segments.merge(segment, new Share(size, 0), (old, more) -> new Share(old.size + more.size, old.freed));
+        /** Counts more bytes of a file. */
+        void add(LaneFile file, long size) {
+            laneFiles.merge(file, new Share(size, 0), (old, more) -> new Share(old.size + more.size, old.freed));
             bytes += size;
         }
 
         /** Everything before this position is committed; a position never moves what it freed back. */
-        void commit(SegmentId place, long offset) {
-            Map<SegmentId, Share> passed = segments.headMap(place, false);
+        void commit(LaneFile place, long offset) {
+            Map<LaneFile, Share> passed = laneFiles.headMap(place, false);
             passed.values().forEach(share -> bytes -= share.size - share.freed);
             passed.clear();
-            Share share = segments.get(place);
+            Share share = laneFiles.get(place);
             if (share != null && offset > share.freed) {
                 long freed = Math.min(offset, share.size);
                 bytes -= freed - share.freed;
-                segments.put(place, new Share(share.size, freed));
+                laneFiles.put(place, new Share(share.size, freed));
             }
         }
     }

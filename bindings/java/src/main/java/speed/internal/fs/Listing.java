@@ -7,14 +7,14 @@ import speed.errors.WireException;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.LaneMac;
 import speed.internal.wire.Names;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.Names.SlotId;
 
 /**
- * What lies in a lane directory: segments in order, slots, fences, cursors, starts and deliveries with the newest first,
+ * What lies in a lane directory: files in order, slots, fences, cursors, starts and deliveries with the newest first,
  * foreign names.
  */
-record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fences, List<Integer> cursors,
+record Listing(List<LaneFile> laneFiles, List<SlotId> slots, List<Integer> fences, List<Integer> cursors,
         List<Integer> starts, List<Integer> deliveries, List<String> foreign) {
     private static final int MAX_FILES = 65536;
     private static final int TORN_READS = 3;
@@ -23,7 +23,7 @@ record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fence
         Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>(),
                 new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
         lane.names(MAX_FILES).forEach(file -> listing.sortIn(file.name()));
-        listing.segments.sort(null);
+        listing.laneFiles.sort(null);
         listing.fences.sort(Comparator.reverseOrder());
         listing.cursors.sort(Comparator.reverseOrder());
         listing.starts.sort(Comparator.reverseOrder());
@@ -32,9 +32,9 @@ record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fence
     }
 
     private void sortIn(String name) {
-        SegmentId segment = Names.parseSegment(name);
-        if (segment != null) {
-            segments.add(segment);
+        LaneFile file = Names.parseLaneFile(name);
+        if (file != null) {
+            laneFiles.add(file);
         } else if (Names.parseSlot(name) != null) {
             slots.add(Names.parseSlot(name));
         } else if (Names.parseCursor(name) > 0) {
@@ -50,8 +50,8 @@ record Listing(List<SegmentId> segments, List<SlotId> slots, List<Integer> fence
         }
     }
 
-    SegmentId lastSegment() {
-        return segments.isEmpty() ? SegmentId.NONE : segments.get(segments.size() - 1);
+    LaneFile lastFile() {
+        return laneFiles.isEmpty() ? LaneFile.NONE : laneFiles.get(laneFiles.size() - 1);
     }
 
     /** The valid cursor of the newest receiver generation, or null: what the receiver has committed. */

@@ -56,7 +56,7 @@ final class Redelivery {
     private LaneDecoder.Opened envelopeAt(Cursor.Unfinished entry) throws PosixException {
         int file;
         try {
-            file = files.openSegment(entry.segment());
+            file = files.openFile(entry.file());
         } catch (PosixException error) {
             if (error.saysGone()) {
                 return null;
@@ -78,6 +78,6 @@ final class Redelivery {
     private LaneDecoder.Scan scan(int file, Cursor.Unfinished entry, int wanted) throws PosixException {
         int length = buffer.fill(file, entry.offset(), wanted);
         return decoder.scan(new LaneDecoder.Window(
-                buffer.data(), length, entry.offset(), entry.segment().generation(), false, false), 1);
+                buffer.data(), length, entry.offset(), entry.file().generation(), false, false), 1);
     }
 }

@@ -8,7 +8,7 @@ import speed.internal.wire.Header.EnvelopeType;
 
 /**
  * Which envelopes a dead process may have handled already. Messages and events of one sender are handled one
- * at a time: of those that lay in the lane, only the first of each type can be repeated. Segments do not count: all of
+ * at a time: of those that lay in the lane, only the first of each type can be repeated. Lane files do not count: all of
  * them are marked.
  */
 final class Repeats {
@@ -56,7 +56,7 @@ final class Repeats {
     }
 
     private boolean liesBefore(Token token) {
-        return new Position(token.segment, token.start).compareTo(until) < 0;
+        return new Position(token.file, token.start).compareTo(until) < 0;
     }
 
     boolean mayBeRepeated(Header header, Token token) {

@@ -29,7 +29,7 @@ final class SlotReader {
     private final LaneFiles files;
     private final LaneCounts counts;
     private final ReadBuffer buffer;
-    private final SegmentWalk walk;
+    private final LaneFileWalk walk;
     private final Progress progress;
     private final IntPredicate isLive;
     /** Null while nothing is waited for. */
@@ -41,7 +41,7 @@ final class SlotReader {
     private byte[] payload;
 
     /** {@code isLive}: whether the sender has a live entry of a generation. */
-    SlotReader(Link link, LaneFiles files, LaneCounts counts, ReadBuffer buffer, SegmentWalk walk, Progress progress,
+    SlotReader(Link link, LaneFiles files, LaneCounts counts, ReadBuffer buffer, LaneFileWalk walk, Progress progress,
             IntPredicate isLive) {
         source = link.source();
         this.files = files;
@@ -79,7 +79,7 @@ final class SlotReader {
             return true;
         } catch (WireException refused) {
             int bytes = Math.min(envelope.header().envelopeBytes(), Limits.MAX_QUARANTINED_BYTES);
-            files.keep(buffer.data().copy(at, bytes), source, token.segment, refused.reason(), token.start);
+            files.keep(buffer.data().copy(at, bytes), source, token.file, refused.reason(), token.start);
             counts.count("damaged_bad_slot");
             return false;
         }

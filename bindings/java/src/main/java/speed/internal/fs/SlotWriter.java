@@ -48,7 +48,7 @@ public final class SlotWriter {
 
         /** Whether a cursor says that its payload is finished. */
         private boolean isPassed(Cursor cursor) {
-            return start.compareTo(new Position(cursor.segment(), cursor.offset())) < 0
+            return start.compareTo(new Position(cursor.file(), cursor.offset())) < 0
                     && cursor.unfinished().stream().noneMatch(entry -> entry.sequence() == sequence);
         }
 

@@ -7,7 +7,7 @@ import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Limits;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /** Where a former process stopped reading a lane, and what it may have handled already. */
 final class Succession {
@@ -40,19 +40,19 @@ final class Succession {
             counts.count("cursors_damaged");
             repeats.knowNothing();
         }
-        return new Cursor(link.generation(), firstSegment(link), 0, 0, List.of(), !repeats.suspectsAll(), false);
+        return new Cursor(link.generation(), firstFile(link), 0, 0, List.of(), !repeats.suspectsAll(), false);
     }
 
     /** Where a lane without a cursor begins: with the first life above what was forgotten. */
-    private SegmentId firstSegment(Link link) throws PosixException {
+    private LaneFile firstFile(Link link) throws PosixException {
         int above = FloorFile.forgottenUpTo(link.root(), link.source(), link.keyring());
-        return files.segments().stream().filter(segment -> segment.generation() > above).findFirst()
-                .orElse(new SegmentId(above + 1, 0));
+        return files.laneFiles().stream().filter(file -> file.generation() > above).findFirst()
+                .orElse(new LaneFile(above + 1, 0));
     }
 
     private void suspectWhatLiesThere(int generation) throws PosixException {
-        SegmentId last = files.listing().lastSegment();
-        repeats.suspect(last == SegmentId.NONE ? start() : new Position(last, files.segmentBytes(last)));
+        LaneFile last = files.listing().lastFile();
+        repeats.suspect(last == LaneFile.NONE ? start() : new Position(last, files.fileBytes(last)));
         if (cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
             repeats.knowNothingBehindTheList(); // more was unfinished than it lists, and what was begun behind that is not told
         } else if (cursor.receiverGeneration() == generation) {
@@ -68,7 +68,7 @@ final class Succession {
     }
 
     Position start() {
-        return new Position(cursor.segment(), cursor.offset());
+        return new Position(cursor.file(), cursor.offset());
     }
 
     Repeats repeats() {

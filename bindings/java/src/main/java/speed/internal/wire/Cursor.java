@@ -4,7 +4,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import speed.errors.WireException;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /**
  * A receiver's committed position in one lane: every envelope before it was dispatched, and all of
@@ -17,7 +17,7 @@ import speed.internal.wire.Names.SegmentId;
  */
 public record Cursor(
         int receiverGeneration,
-        SegmentId segment,
+        LaneFile file,
         long offset,
         long lastSequence,
         List<Unfinished> unfinished,
@@ -36,26 +36,26 @@ public record Cursor(
      *
      * @param begun whether it is a request of an idempotent service, which runs or ran
      */
-    public record Unfinished(long sequence, SegmentId segment, long offset, boolean begun) {}
+    public record Unfinished(long sequence, LaneFile file, long offset, boolean begun) {}
 
     /** The same without the flag of a clean end. */
     public Cursor unclean() {
-        return new Cursor(receiverGeneration, segment, offset, lastSequence, unfinished, false, sealed);
+        return new Cursor(receiverGeneration, file, offset, lastSequence, unfinished, false, sealed);
     }
 
     /** The same with the mark that its predecessors are sealed, or without. */
     public Cursor sealed(boolean isSealed) {
-        return new Cursor(receiverGeneration, segment, offset, lastSequence, unfinished, clean, isSealed);
+        return new Cursor(receiverGeneration, file, offset, lastSequence, unfinished, clean, isSealed);
     }
 
     /** The bytes of a cursor file; their length is 80 + 24 for each unfinished envelope. */
     public byte[] encode(LaneMac mac) {
         ByteBuffer body = ByteBuffer.allocate(FIXED_BYTES + unfinished.size() * UNFINISHED_BYTES + LaneMac.BYTES);
         body.putInt(MAGIC).put((byte) 1).put((byte) ((clean ? CLEAN : 0) | (sealed ? SEALED : 0))).putShort((short) unfinished.size());
-        body.putInt(receiverGeneration).putInt(0).putInt(segment.generation()).putInt((int) segment.segment());
+        body.putInt(receiverGeneration).putInt(0).putInt(file.generation()).putInt((int) file.number());
         body.putLong(offset).putLong(lastSequence).position(FIXED_BYTES);
         for (Unfinished one : unfinished) {
-            body.putLong(one.sequence).putInt((int) one.segment.segment()).putInt(one.segment.generation());
+            body.putLong(one.sequence).putInt((int) one.file.number()).putInt(one.file.generation());
             body.putLong(one.begun ? one.offset | BEGUN : one.offset);
         }
         return mac.sign(body.array());
@@ -76,13 +76,13 @@ public record Cursor(
         for (int at = FIXED_BYTES; at < length - LaneMac.BYTES; at += UNFINISHED_BYTES) {
             long offset = body.getLong(at + 16);
             unfinished.add(new Unfinished(
-                    body.getLong(at), segmentAt(body, at + 12, at + 8), offset & ~BEGUN, offset < 0));
+                    body.getLong(at), laneFileAt(body, at + 12, at + 8), offset & ~BEGUN, offset < 0));
         }
-        return new Cursor(body.getInt(8), segmentAt(body, 16, 20), body.getLong(24), body.getLong(32),
+        return new Cursor(body.getInt(8), laneFileAt(body, 16, 20), body.getLong(24), body.getLong(32),
                 unfinished, (body.get(5) & CLEAN) != 0, (body.get(5) & SEALED) != 0);
     }
 
-    private static SegmentId segmentAt(ByteBuffer body, int generationAt, int segmentAt) {
-        return new SegmentId(body.getInt(generationAt), Integer.toUnsignedLong(body.getInt(segmentAt)));
+    private static LaneFile laneFileAt(ByteBuffer body, int generationAt, int laneFileAt) {
+        return new LaneFile(body.getInt(generationAt), Integer.toUnsignedLong(body.getInt(laneFileAt)));
     }
 }

@@ -250,8 +250,8 @@ public final class Names {
 
     // --- files of a lane: one file, one number, one spelling ---
 
-    public static String segmentName(int generation, long segment) {
-        return six(generation) + "-" + padded(segment, 8) + ".lane";
+    public static String laneFileName(int generation, long number) {
+        return six(generation) + "-" + padded(number, 8) + ".lane";
     }
 
     public static String slotName(SlotId slot) {
@@ -275,14 +275,14 @@ public final class Names {
     }
 
     /** The place that a lane file's name says, null for anything else. */
-    public static SegmentId parseSegment(String filename) {
+    public static LaneFile parseLaneFile(String filename) {
         int dash = filename.indexOf('-');
         if (dash < 0 || !filename.endsWith(".lane") || dash > filename.length() - 6) {
             return null;
         }
         int generation = generation(filename.substring(0, dash));
-        long segment = number(filename.substring(dash + 1, filename.length() - 5), 8, MAX_SEGMENT);
-        return generation == 0 || segment == 0 ? null : new SegmentId(generation, segment);
+        long number = number(filename.substring(dash + 1, filename.length() - 5), 8, MAX_SEGMENT);
+        return generation == 0 || number == 0 ? null : new LaneFile(generation, number);
     }
 
     /** The slot that a lane file's name says, null for anything else. */
@@ -342,21 +342,21 @@ public final class Names {
     public record SlotId(int generation, int number) {}
 
     /**
-     * Which file of a lane: segments order as the lane does.
+     * Which file of a lane: files order as the lane does.
      *
-     * @param generation of the sender, 0 before the first segment
-     * @param segment number within the generation
+     * @param generation of the sender, 0 before the first file
+     * @param number within the generation
      */
-    public record SegmentId(int generation, long segment) implements Comparable<SegmentId> {
-        public static final SegmentId NONE = new SegmentId(0, 0);
+    public record LaneFile(int generation, long number) implements Comparable<LaneFile> {
+        public static final LaneFile NONE = new LaneFile(0, 0);
 
         @Override
-        public int compareTo(SegmentId other) {
+        public int compareTo(LaneFile other) {
             int byGeneration = Integer.compare(generation, other.generation);
-            return byGeneration != 0 ? byGeneration : Long.compare(segment, other.segment);
+            return byGeneration != 0 ? byGeneration : Long.compare(number, other.number);
         }
 
-        public boolean isBefore(SegmentId other) {
+        public boolean isBefore(LaneFile other) {
             return compareTo(other) < 0;
         }
     }

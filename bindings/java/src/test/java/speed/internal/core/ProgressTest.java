@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 import speed.internal.core.Progress.Position;
 import speed.internal.core.Progress.Token;
 import speed.internal.wire.Limits;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /** L-19: how much of a lane is in hand. */
 class ProgressTest {
@@ -18,7 +18,7 @@ class ProgressTest {
         Token token = null;
         for (int sequence = 1; sequence <= 2; sequence++) {
             assertFalse(progress.isFull());
-            Position start = new Position(new SegmentId(1, 1), 152 * (sequence - 1));
+            Position start = new Position(new LaneFile(1, 1), 152 * (sequence - 1));
             token = progress.dispatched(sequence, start, start.offset() + 152);
             assertFalse(token.isSlotted());
             progress.slotted(token, Limits.MAX_PAYLOAD_BYTES);

@@ -17,7 +17,7 @@ import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import speed.internal.wire.Fence;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /** L-18: where a successor ends the lanes of its predecessors. */
 class FencesTest extends OneLane {
@@ -87,22 +87,22 @@ class FencesTest extends OneLane {
     @Test
     void aFenceStandsAtTheEndOfTheLastSegmentOfAPredecessor() throws IOException {
         new Sender(1).send("by right");
-        Files.createDirectory(segment("000001-00000009"));
-        Files.createFile(segment("000003-00000001"));
+        Files.createDirectory(file("000001-00000009"));
+        Files.createFile(file("000003-00000001"));
         Files.createFile(root.resolve("no directory"));
         Fences.set(root.toString(), "analytics", 2, ring);
-        assertEquals(new Fence(2, new SegmentId(1, 1), Files.size(segment("000001-00000001"))), fence(2));
+        assertEquals(new Fence(2, new LaneFile(1, 1), Files.size(file("000001-00000001"))), fence(2));
     }
 
     @Test
     void aSegmentThatIsConsumedWhileItIsFencedBoundsNothing() throws IOException {
         new Sender(1).send("by right");
         BooleanSupplier consumed = () -> {
-            assertDoesNotThrow(() -> Files.deleteIfExists(segment("000001-00000001")));
+            assertDoesNotThrow(() -> Files.deleteIfExists(file("000001-00000001")));
             return false;
         };
         FailingCall.during("statx", 0, consumed, () -> Fences.set(root.toString(), "analytics", 2, ring));
-        assertEquals(new Fence(2, SegmentId.NONE, 0), fence(2));
+        assertEquals(new Fence(2, LaneFile.NONE, 0), fence(2));
     }
 
     @Test

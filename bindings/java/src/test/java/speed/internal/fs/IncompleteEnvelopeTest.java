@@ -25,9 +25,9 @@ class IncompleteEnvelopeTest extends OneLane {
         Sender sender = new Sender(1);
         sender.send("first");
         sender.send(EnvelopeType.MESSAGE, new byte[LARGE]);
-        byte[] whole = Files.readAllBytes(segment("000001-00000001"));
+        byte[] whole = Files.readAllBytes(file("000001-00000001"));
         int cut = whole.length - 1000;
-        Files.write(segment("000001-00000001"), Arrays.copyOf(whole, cut));
+        Files.write(file("000001-00000001"), Arrays.copyOf(whole, cut));
         LaneReader reader = inbox(1).lane("analytics");
         AtomicInteger reads = new AtomicInteger();
         FailingCall.during("pread", 0, () -> {
@@ -43,7 +43,7 @@ class IncompleteEnvelopeTest extends OneLane {
             }
             assertEquals(before, reads.get());
         });
-        Files.write(segment("000001-00000001"), Arrays.copyOfRange(whole, cut, whole.length),
+        Files.write(file("000001-00000001"), Arrays.copyOfRange(whole, cut, whole.length),
                 StandardOpenOption.APPEND);
         assertEquals(LARGE, read(reader, false).get(0).payload().length);
         reader.close();

@@ -36,7 +36,7 @@ class LaneFaultsTest extends OneLane {
                 () -> refused("the filesystem is full", () -> sender.send("lost")));
         sender.counter--;
         sender.send("two");
-        assertTrue(Files.exists(segment("000001-00000002")));
+        assertTrue(Files.exists(file("000001-00000002")));
         assertEquals(List.of("one", "two"), texts(read(inbox(1).lane("analytics"))));
     }
 
@@ -46,24 +46,24 @@ class LaneFaultsTest extends OneLane {
         FailingCall.during("write", PosixException.EDQUOT, () -> refused("quota", () -> sender.send("lost")));
         sender.counter--;
         sender.send("one");
-        assertFalse(Files.exists(segment("000001-00000002")));
+        assertFalse(Files.exists(file("000001-00000002")));
     }
 
     @Test
     void aSegmentThatIsThereIsPassedAndALaneThatIsGoneIsAnError() throws IOException {
         Sender sender = new Sender(1);
         sender.writer.hasRoom(1);
-        Files.createFile(segment("000001-00000001"));
+        Files.createFile(file("000001-00000001"));
         sender.send("one");
-        assertTrue(Files.size(segment("000001-00000002")) > 0);
+        assertTrue(Files.size(file("000001-00000002")) > 0);
         Sender late = new Sender(2);
         late.writer.hasRoom(1);
-        Files.delete(segment("000001-00000001"));
-        Files.delete(segment("000001-00000002"));
+        Files.delete(file("000001-00000001"));
+        Files.delete(file("000001-00000002"));
         Files.delete(lane());
         refused("cannot write", () -> late.send("two"));
         late.send("three");
-        assertTrue(Files.exists(segment("000002-00000001")));
+        assertTrue(Files.exists(file("000002-00000001")));
     }
 
     /** L-2: its sender goes on in a new one. */
@@ -90,7 +90,7 @@ class LaneFaultsTest extends OneLane {
         }
     }
 
-    /** L-7: who appended to a segment is told when its flush failed, at the latest by the next flush. */
+    /** L-7: who appended to a file is told when its flush failed, at the latest by the next flush. */
     @Test
     void aSegmentThatIsLeftUnflushedIsCounted() throws PosixException {
         Sender sender = new Sender(1, DURABLE);
@@ -125,11 +125,11 @@ class LaneFaultsTest extends OneLane {
     @Test
     void whatIsNoSegmentDoesNotCountForTheWindow() throws IOException {
         Files.createDirectories(lane());
-        Files.createDirectory(segment("000001-00000007"));
+        Files.createDirectory(file("000001-00000007"));
         Sender narrow = new Sender(1, new LaneWriter.Manner(10, false, false));
         assertTrue(narrow.writer.hasRoom(1_000));
         narrow.send("one");
-        assertTrue(Files.exists(segment("000001-00000008")));
+        assertTrue(Files.exists(file("000001-00000008")));
     }
 
     // --- the receiver ---
@@ -150,7 +150,7 @@ class LaneFaultsTest extends OneLane {
         assertEquals(List.of(), read(inbox(2).lane("analytics")));
     }
 
-    /** L-17: space is what is missing, and removing a segment frees some. */
+    /** L-17: space is what is missing, and removing a file frees some. */
     @Test
     void withoutSpaceForACursorPassedSegmentsAreRemovedAllTheSame() throws PosixException {
         Sender sender = new Sender(1);
@@ -162,11 +162,11 @@ class LaneFaultsTest extends OneLane {
         FailingCall.during("pwrite", PosixException.ENOSPC, () -> {
             reader.finish(received.get(0).token());
             reader.commit();
-            assertTrue(Files.exists(segment("000001-00000001")));
+            assertTrue(Files.exists(file("000001-00000001")));
             reader.finish(received.get(1).token());
             reader.commit();
         });
-        assertFalse(Files.exists(segment("000001-00000001")));
+        assertFalse(Files.exists(file("000001-00000001")));
     }
 
     @Test
@@ -204,16 +204,16 @@ class LaneFaultsTest extends OneLane {
         died.finish(received.get(3).token());
         died.commit();
         died.abandon();
-        byte[] bytes = Files.readAllBytes(segment("000001-00000001"));
+        byte[] bytes = Files.readAllBytes(file("000001-00000001"));
         int size = bytes.length / 4;
         System.arraycopy(bytes, 0, bytes, size, 107); // "one" where "two" was
         bytes[2 * size + 90] ^= 1;
-        Files.write(segment("000001-00000001"), bytes);
+        Files.write(file("000001-00000001"), bytes);
         LaneReader successor = inbox(2).lane("analytics");
         assertEquals(List.of("one"), texts(read(successor)));
         assertEquals(2L, counts(successor).get("redeliveries_lost"));
         successor.abandon();
-        Files.delete(segment("000001-00000001"));
+        Files.delete(file("000001-00000001"));
         LaneReader last = inbox(3).lane("analytics");
         assertEquals(List.of(), read(last));
         assertEquals(1L, counts(last).get("redeliveries_lost"));
@@ -281,12 +281,12 @@ class LaneFaultsTest extends OneLane {
         assertTrue((Long) counts(reader).get("fences_damaged") > forged); // under another name it is none
     }
 
-    /** L-18: what an older generation left counts; links and directories under a segment's name do not. */
+    /** L-18: what an older generation left counts; links and directories under a file's name do not. */
     @Test
     void aFenceStandsBehindTheLastSegmentThatIsOne() throws IOException {
         Sender old = new Sender(1);
         old.send("by right");
-        Files.createDirectory(segment("000001-00000002"));
+        Files.createDirectory(file("000001-00000002"));
         Fences.set(root.toString(), "analytics", 2, ring);
         Fences.set(root.toString(), "analytics", 3, ring);
         old.send("too late");
@@ -300,7 +300,7 @@ class LaneFaultsTest extends OneLane {
     void aSegmentLargerThanAnyIsRefusedUnread() throws IOException {
         Sender sender = new Sender(1);
         sender.send("one");
-        try (FileChannel hole = FileChannel.open(segment("000001-00000002"),
+        try (FileChannel hole = FileChannel.open(file("000001-00000002"),
                 StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
             hole.write(java.nio.ByteBuffer.wrap(new byte[1]), 1L << 40);
         }
@@ -308,16 +308,16 @@ class LaneFaultsTest extends OneLane {
         assertEquals(List.of("one"), texts(read(reader)));
         read(reader);
         assertEquals(1L, counts(reader).get("segments_refused"));
-        assertFalse(Files.exists(segment("000001-00000002")));
+        assertFalse(Files.exists(file("000001-00000002")));
     }
 
     @Test
     void aLyingLengthHoldsUpTheLaneOnlyUntilTheNextScan() throws IOException {
         Sender sender = new Sender(1);
         sender.send("x".repeat(200));
-        byte[] liar = Files.readAllBytes(segment("000001-00000001"));
+        byte[] liar = Files.readAllBytes(file("000001-00000001"));
         liar[28] = 2; // says 32 MiB
-        Files.write(segment("000001-00000001"), liar);
+        Files.write(file("000001-00000001"), liar);
         sender.send("two");
         LaneReader reader = inbox(1).lane("analytics");
         long now = System.nanoTime();
@@ -333,8 +333,8 @@ class LaneFaultsTest extends OneLane {
         sender.writer.close();
         sender.send("two");
         LaneReader reader = inbox(1).lane("analytics");
-        Files.move(segment("000001-00000001"), root.resolve("elsewhere"));
-        Files.createSymbolicLink(segment("000001-00000001"), root.resolve("elsewhere"));
+        Files.move(file("000001-00000001"), root.resolve("elsewhere"));
+        Files.createSymbolicLink(file("000001-00000001"), root.resolve("elsewhere"));
         assertEquals(List.of(), texts(read(reader)));
         assertEquals(List.of("two"), texts(read(reader)));
         assertEquals("one".length() + 104, Files.size(root.resolve("elsewhere")));

@@ -15,7 +15,7 @@ import speed.errors.StorageException;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.tool.BenchRoot;
 
 /** L-5 to L-7, L-17: when a sender has room, how it gets some, and what a flush that cannot begin is. */
@@ -28,25 +28,25 @@ class LaneRoomTest extends OneLane {
     void aLaneWithAsManySegmentsAsOneMayHaveHasNoRoom() throws IOException {
         Files.createDirectories(lane());
         for (int number = 1; number < Limits.MAX_LANE_SEGMENTS; number++) {
-            Files.createFile(lane().resolve(Names.segmentName(1, number)));
+            Files.createFile(lane().resolve(Names.laneFileName(1, number)));
         }
         Sender sender = new Sender(1, RENAMES);
         assertTrue(sender.writer.hasRoom(1));
         sender.send("the last");
         assertFalse(sender.writer.hasRoom(1));
-        Cursor first = new Cursor(1, new SegmentId(1, 2), 0, 0, List.of(), false, false);
+        Cursor first = new Cursor(1, new LaneFile(1, 2), 0, 0, List.of(), false, false);
         Files.write(lane().resolve("cursor.000001"), first.encode(mac));
         assertTrue(sender.writer.hasRoom(1));
     }
 
-    /** L-17: a torn rest is passed, and its bytes are free, only once its segment has a successor. */
+    /** L-17: a torn rest is passed, and its bytes are free, only once its file has a successor. */
     @Test
     void aSenderThatFindsNoRoomBeginsTheNextSegmentBeforeItWaits() throws IOException {
         Sender torn = new Sender(1);
         torn.send("one");
-        append("000001-00000001", Files.readAllBytes(segment("000001-00000001")));
-        byte[] bytes = Files.readAllBytes(segment("000001-00000001"));
-        Files.write(segment("000001-00000001"), java.util.Arrays.copyOf(bytes, bytes.length - 50));
+        append("000001-00000001", Files.readAllBytes(file("000001-00000001")));
+        byte[] bytes = Files.readAllBytes(file("000001-00000001"));
+        Files.write(file("000001-00000001"), java.util.Arrays.copyOf(bytes, bytes.length - 50));
         torn.writer.close();
         LaneReader reader = inbox(1).lane("analytics");
         read(reader).forEach(one -> reader.finish(one.token()));
@@ -54,7 +54,7 @@ class LaneRoomTest extends OneLane {
         LaneWriter waiting = new Sender(1, NARROW).writer;
         assertFalse(waiting.hasRoom(107));
         assertFalse(waiting.hasRoom(107));
-        assertFalse(Files.exists(segment("000001-00000003")));
+        assertFalse(Files.exists(file("000001-00000003")));
         read(reader);
         read(reader);
         assertEquals(1L, counts(reader).get("torn_tails"));
@@ -66,7 +66,7 @@ class LaneRoomTest extends OneLane {
         Sender sender = new Sender(1, new LaneWriter.Manner(120, true, false));
         sender.send("one");
         assertFalse(sender.writer.hasRoom(107));
-        assertFalse(Files.exists(segment("000001-00000002")));
+        assertFalse(Files.exists(file("000001-00000002")));
     }
 
     /** The listing has the third and lacks the second, as one that was cut at its bound may. */
@@ -74,12 +74,12 @@ class LaneRoomTest extends OneLane {
     void aSegmentOfThePositionThatAListingLacksIsNotPassedOver() throws IOException {
         Sender sender = new Sender(1, RENAMES);
         List.of("one", "two", "three").forEach(sender::send);
-        Files.delete(segment("000001-00000001"));
-        Files.move(segment("000001-00000002"), root.resolve("unlisted"));
-        Cursor behindTheFirst = new Cursor(1, new SegmentId(1, 2), 0, 0, List.of(), true, false);
+        Files.delete(file("000001-00000001"));
+        Files.move(file("000001-00000002"), root.resolve("unlisted"));
+        Cursor behindTheFirst = new Cursor(1, new LaneFile(1, 2), 0, 0, List.of(), true, false);
         Files.write(lane().resolve("cursor.000001"), behindTheFirst.encode(mac));
         LaneReader reader = inbox(2).lane("analytics");
-        Files.move(root.resolve("unlisted"), segment("000001-00000002"));
+        Files.move(root.resolve("unlisted"), file("000001-00000002"));
         List<Received> received = reader.read(ALL, 1 << 24, System.nanoTime(), false).received();
         assertEquals(List.of("two", "three"), texts(received));
     }

@@ -52,7 +52,7 @@ class LaneTest extends OneLane {
     void aRepeatedEnvelopeIsADuplicate() throws IOException {
         Sender sender = new Sender(1);
         sender.send("one");
-        append("000001-00000001", Files.readAllBytes(segment("000001-00000001")));
+        append("000001-00000001", Files.readAllBytes(file("000001-00000001")));
         LaneReader reader = inbox(1).lane("analytics");
         assertEquals(List.of("one"), texts(read(reader)));
         assertEquals(1L, counts(reader).get("duplicates"));
@@ -69,12 +69,12 @@ class LaneTest extends OneLane {
         assertEquals(1L, counts(reader).get("gaps"));
     }
 
-    /** L-16, L-17: a torn tail is waited for, and dropped once the segment has a successor. */
+    /** L-16, L-17: a torn tail is waited for, and dropped once the file has a successor. */
     @Test
     void aTornTailIsDroppedWhenTheSegmentEnds() throws IOException {
         Sender sender = new Sender(1);
         sender.send("one");
-        byte[] whole = Files.readAllBytes(segment("000001-00000001"));
+        byte[] whole = Files.readAllBytes(file("000001-00000001"));
         append("000001-00000001", java.util.Arrays.copyOf(whole, whole.length - 5));
         LaneReader reader = inbox(1).lane("analytics");
         assertEquals(List.of("one"), texts(read(reader)));
@@ -185,16 +185,16 @@ class LaneTest extends OneLane {
         LaneReader reader = inbox(1).lane("analytics");
         read(reader).forEach(one -> reader.finish(one.token()));
         reader.commit();
-        assertFalse(Files.exists(segment("000001-00000001")));
-        assertTrue(Files.exists(segment("000001-00000002")));
+        assertFalse(Files.exists(file("000001-00000001")));
+        assertTrue(Files.exists(file("000001-00000002")));
     }
 
     /** L-10: links and FIFOs are neither followed nor opened for good; they go to quarantine. */
     @Test
     void whatIsNoRegularFileIsPutAside() throws IOException {
         new Sender(1).send("one");
-        Files.createSymbolicLink(segment("000001-00000002"), Path.of("/etc/passwd"));
-        Posix.makeFifo(segment("000001-00000003").toString());
+        Files.createSymbolicLink(file("000001-00000002"), Path.of("/etc/passwd"));
+        Posix.makeFifo(file("000001-00000003").toString());
         Files.writeString(lane().resolve("notes.txt"), "foreign");
         LaneReader reader = inbox(1).lane("analytics");
         List<String> all = new ArrayList<>();
@@ -323,7 +323,7 @@ class LaneTest extends OneLane {
         assertTrue(narrow.hasRoom(100));
     }
 
-    /** L-23: each append is one complete segment. */
+    /** L-23: each append is one complete file. */
     @Test
     void aSenderWithoutBellsPublishesWholeSegments() throws PosixException {
         LaneWriter writer = new LaneWriter(
@@ -333,7 +333,7 @@ class LaneTest extends OneLane {
             Block block = new Block(200);
             writer.append(block, List.of(sealer.seal(block, 0, EnvelopeType.MESSAGE, 0, counter, 1, new byte[10])));
         }
-        assertTrue(Files.exists(segment("000001-00000003")));
+        assertTrue(Files.exists(file("000001-00000003")));
         assertEquals(3, read(inbox(1).lane("analytics")).size());
     }
 }

@@ -20,7 +20,7 @@ import speed.internal.wire.Cursor;
 import speed.internal.wire.Json;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.LaneMac;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.NodeId;
 
 /** L-12 to L-18: what every receiver makes of a lane that it finds. */
@@ -113,14 +113,14 @@ class LaneVectorsTest {
 
     private static Cursor cursor(Contract stated) {
         List<Cursor.Unfinished> unfinished = stated.cases("unfinished").stream().map(one -> new Cursor.Unfinished(
-                one.sequence("sequence"), segment(one, "generation"), one.number("offset"), (Boolean) one.get("begun"))).toList();
-        return new Cursor((int) stated.number("receiver_generation"), segment(stated, "sender_generation"),
+                one.sequence("sequence"), file(one, "generation"), one.number("offset"), (Boolean) one.get("begun"))).toList();
+        return new Cursor((int) stated.number("receiver_generation"), file(stated, "sender_generation"),
                 stated.number("offset"), stated.sequence("last_sequence"), unfinished, (Boolean) stated.get("clean"),
                 (Boolean) stated.get("sealed"));
     }
 
-    private static SegmentId segment(Contract stated, String generation) {
-        return new SegmentId((int) stated.number(generation), stated.number("segment"));
+    private static LaneFile file(Contract stated, String generation) {
+        return new LaneFile((int) stated.number(generation), stated.number("segment"));
     }
 
     private static List<String> namesIn(Path directory) throws IOException {

@@ -80,12 +80,12 @@ abstract class OneLane {
         return root.resolve("billing/inbox/analytics");
     }
 
-    Path segment(String name) {
+    Path file(String name) {
         return lane().resolve(name + ".lane");
     }
 
-    void append(String segment, byte[] bytes) throws IOException {
-        Files.write(segment(segment), bytes, StandardOpenOption.APPEND);
+    void append(String file, byte[] bytes) throws IOException {
+        Files.write(file(file), bytes, StandardOpenOption.APPEND);
     }
 
     static List<Received> read(LaneReader reader) throws PosixException {

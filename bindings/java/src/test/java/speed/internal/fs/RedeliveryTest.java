@@ -56,7 +56,7 @@ class RedeliveryTest extends OneLane {
     @Test
     void whatIsGoneIsCountedAndNotWaitedFor() throws IOException {
         dieWith(payloads(1, 2, 3));
-        Files.delete(segment(SEGMENT));
+        Files.delete(file(SEGMENT));
         LaneReader successor = inbox(2).lane("analytics");
         assertEquals(List.of(), read(successor));
         assertEquals(2L, counts(successor).get("redeliveries_lost"));
@@ -65,9 +65,9 @@ class RedeliveryTest extends OneLane {
     @Test
     void whatWasOverwrittenIsCounted() throws IOException {
         dieWith(payloads(1, 2, 3));
-        byte[] bytes = Files.readAllBytes(segment(SEGMENT));
+        byte[] bytes = Files.readAllBytes(file(SEGMENT));
         bytes[50] ^= 1;
-        Files.write(segment(SEGMENT), bytes);
+        Files.write(file(SEGMENT), bytes);
         LaneReader successor = inbox(2).lane("analytics");
         assertEquals(List.of(2), sizes(read(successor)));
         assertEquals(1L, counts(successor).get("redeliveries_lost"));
@@ -77,10 +77,10 @@ class RedeliveryTest extends OneLane {
     @Test
     void anotherEnvelopeAtThePlaceIsNotTakenForTheOneInHand() throws IOException {
         dieWith(payloads(1, 1, 3));
-        byte[] bytes = Files.readAllBytes(segment(SEGMENT));
+        byte[] bytes = Files.readAllBytes(file(SEGMENT));
         int each = (bytes.length - 2) / 3;
         System.arraycopy(bytes, each, bytes, 0, each);
-        Files.write(segment(SEGMENT), bytes);
+        Files.write(file(SEGMENT), bytes);
         LaneReader successor = inbox(2).lane("analytics");
         assertEquals(List.of(1), sizes(read(successor)));
         assertEquals(1L, counts(successor).get("redeliveries_lost"));

@@ -183,7 +183,7 @@ class SlotTest extends OneLane {
         Sender sender = new Sender(1);
         sender.send(EnvelopeType.MESSAGE, EnvelopeType.SLOTTED, new byte[5 << 20]);
         sender.send("two");
-        byte[] came = Arrays.copyOf(Files.readAllBytes(segment("000001-00000001")), Limits.MAX_QUARANTINED_BYTES);
+        byte[] came = Arrays.copyOf(Files.readAllBytes(file("000001-00000001")), Limits.MAX_QUARANTINED_BYTES);
         LaneReader reader = reader(1);
         assertEquals(List.of("two"), texts(readRung(reader)));
         assertEquals(Map.of("damaged_bad_slot", 1L), counts(reader));

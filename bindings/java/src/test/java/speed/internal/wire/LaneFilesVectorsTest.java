@@ -11,7 +11,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.WireException;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /** L-14 cursors and L-18 fences. */
 class LaneFilesVectorsTest {
@@ -41,8 +41,8 @@ class LaneFilesVectorsTest {
                 (Boolean) stated.get("sealed"));
     }
 
-    private static SegmentId segment(Contract stated, String generation) {
-        return new SegmentId((int) stated.number(generation), stated.number("segment"));
+    private static LaneFile segment(Contract stated, String generation) {
+        return new LaneFile((int) stated.number(generation), stated.number("segment"));
     }
 
     @TestFactory

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.InvalidNameException;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 import speed.internal.wire.Names.SlotId;
 
 /** W-1 names, W-2 topics, A-2 grants, W-3 node ids, L-1 and R-4 file names. */
@@ -75,7 +75,7 @@ class NamesTest {
 
     private static Object parsed(Contract one) {
         String file = one.text("file");
-        SegmentId segment = Names.parseSegment(file);
+        LaneFile segment = Names.parseLaneFile(file);
         SlotId slot = Names.parseSlot(file);
         int generation = switch (one.text("kind")) {
             case "cursor" -> Names.parseCursor(file);
@@ -85,7 +85,7 @@ class NamesTest {
         };
         return switch (one.text("kind")) {
             case "slot" -> slot == null ? null : List.of(slot.generation(), slot.number());
-            case "segment" -> segment == null ? null : List.of(segment.generation(), segment.segment());
+            case "segment" -> segment == null ? null : List.of(segment.generation(), segment.number());
             case "claim" -> parsedClaim(file);
             case "entry" -> Names.parseEntry(file);
             default -> generation == 0 ? null : generation;
@@ -110,7 +110,7 @@ class NamesTest {
         assertFalse(Names.isNode(null) || Names.isService(null) || Names.isTopic(null));
         assertFalse(Names.isNode("speed_registry"));
         assertTrue(Names.matches("*", "orders.created"));
-        assertNull(Names.parseSegment("-.lane"));
-        assertNull(Names.parseSegment("000001.lane-"));
+        assertNull(Names.parseLaneFile("-.lane"));
+        assertNull(Names.parseLaneFile("000001.lane-"));
     }
 }

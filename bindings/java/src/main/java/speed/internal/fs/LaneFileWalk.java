@@ -5,14 +5,14 @@ import speed.internal.core.Progress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Header;
 import speed.internal.wire.Limits;
-import speed.internal.wire.Names.SegmentId;
+import speed.internal.wire.Names.LaneFile;
 
 /**
- * Where the reader of a lane stands: its position, the segment open there, and what it knows of fences and newer
- * segments. Not thread-safe.
+ * Where the reader of a lane stands: its position, the file open there, and what it knows of fences and newer
+ * files. Not thread-safe.
  */
-final class SegmentWalk {
-    /** How old the knowledge of fences and newer segments may be when bytes are accepted; below any lease. */
+final class LaneFileWalk {
+    /** How old the knowledge of fences and newer files may be when bytes are accepted; below any lease. */
     private static final long LOOK_NANOS = 100_000_000;
     private static final long MAX_SEGMENT_BYTES =
             (long) Limits.LANE_WINDOW_BYTES + Limits.MAX_PAYLOAD_BYTES + Header.OVERHEAD;
@@ -26,7 +26,7 @@ final class SegmentWalk {
     private long looked;
 
     /** The committed generation is the sender's where the last cursor stands. */
-    SegmentWalk(LaneFiles files, LaneCounts counts, Position start, IntSupplier committedGeneration) {
+    LaneFileWalk(LaneFiles files, LaneCounts counts, Position start, IntSupplier committedGeneration) {
         this.files = files;
         this.counts = counts;
         fences = new KnownFences(files, counts);
@@ -39,10 +39,10 @@ final class SegmentWalk {
     }
 
     void advance(long bytes) {
-        position = new Position(position.segment(), position.offset() + bytes);
+        position = new Position(position.file(), position.offset() + bytes);
     }
 
-    // --- the open segment ---
+    // --- the open file ---
 
     boolean isOpen() {
         return descriptor >= 0;
@@ -63,31 +63,31 @@ final class SegmentWalk {
         return fences.visible(position, length);
     }
 
-    /** Opens the segment at the position, or the next one there is. */
+    /** Opens the file at the position, or the next one there is. */
     boolean open(long now) throws PosixException {
-        SegmentId segment = firstFromHere();
-        if (segment == null) {
+        LaneFile file = firstFromHere();
+        if (file == null) {
             lookIfDue(now);
-            segment = firstFromHere();
+            file = firstFromHere();
         }
-        segment = sure(segment, position.segment());
-        if (segment == null || !openTrusted(segment, now)) {
+        file = sure(file, position.file());
+        if (file == null || !openTrusted(file, now)) {
             return false;
         }
-        if (!segment.equals(position.segment())) {
-            position = new Position(segment, 0);
+        if (!file.equals(position.file())) {
+            position = new Position(file, 0);
         }
         return true;
     }
 
-    private SegmentId firstFromHere() {
-        SegmentId here = position.segment();
-        return files.segments().stream().filter(segment -> !segment.isBefore(here)).findFirst().orElse(null);
+    private LaneFile firstFromHere() {
+        LaneFile here = position.file();
+        return files.laneFiles().stream().filter(file -> !file.isBefore(here)).findFirst().orElse(null);
     }
 
-    private boolean openTrusted(SegmentId segment, long now) throws PosixException {
+    private boolean openTrusted(LaneFile file, long now) throws PosixException {
         try {
-            descriptor = files.openSegment(segment);
+            descriptor = files.openFile(file);
             if (Posix.status(descriptor).size() <= MAX_SEGMENT_BYTES) {
                 return true;
             }
@@ -99,51 +99,51 @@ final class SegmentWalk {
             }
             if (!error.is(PosixException.ENOENT)) {
                 counts.count("segments_refused");
-                files.putAside(segment, "UNTRUSTED_FILE");
+                files.putAside(file, "UNTRUSTED_FILE");
             }
             look(now);
             return false;
         }
     }
 
-    /** Goes to the next segment: all of this one was read, and nothing is written to it any more. */
+    /** Goes to the next file: all of this one was read, and nothing is written to it any more. */
     void leave() throws PosixException {
         close();
-        SegmentId successor = sureSuccessor();
+        LaneFile successor = sureSuccessor();
         if (successor != null) {
             position = new Position(successor, 0);
         }
     }
 
-    /** The generation that wrote behind a place, in its segment or in a later one; 0: none did. */
+    /** The generation that wrote behind a place, in its file or in a later one; 0: none did. */
     int followedBy(Position place, long now) throws PosixException {
         lookIfDue(now);
-        if (files.segmentBytes(place.segment()) > place.offset()) {
-            return place.segment().generation();
+        if (files.fileBytes(place.file()) > place.offset()) {
+            return place.file().generation();
         }
-        return files.segments().stream().filter(place.segment()::isBefore).findFirst().map(SegmentId::generation).orElse(0);
+        return files.laneFiles().stream().filter(place.file()::isBefore).findFirst().map(LaneFile::generation).orElse(0);
     }
 
-    /** The segment behind this one, as far as is known; null if there is none. */
-    SegmentId successor() {
-        SegmentId here = position.segment();
-        return files.listing().lastSegment().compareTo(here) <= 0 ? null
-                : files.segments().stream().filter(here::isBefore).findFirst().orElse(null);
+    /** The file behind this one, as far as is known; null if there is none. */
+    LaneFile successor() {
+        LaneFile here = position.file();
+        return files.listing().lastFile().compareTo(here) <= 0 ? null
+                : files.laneFiles().stream().filter(here::isBefore).findFirst().orElse(null);
     }
 
     /** The same for who goes there. */
-    private SegmentId sureSuccessor() throws PosixException {
-        SegmentId here = position.segment();
-        return sure(successor(), new SegmentId(here.generation(), here.segment() + 1));
+    private LaneFile sureSuccessor() throws PosixException {
+        LaneFile here = position.file();
+        return sure(successor(), new LaneFile(here.generation(), here.number() + 1));
     }
 
     /** The next of those that were listed, or the one before it that a long listing may lack: its name is tried. */
-    private SegmentId sure(SegmentId listed, SegmentId before) throws PosixException {
-        if (listed == null || listed.equals(before) || !files.hasSegment(before)) {
+    private LaneFile sure(LaneFile listed, LaneFile before) throws PosixException {
+        if (listed == null || listed.equals(before) || !files.hasFile(before)) {
             return listed;
         }
-        files.segments().add(before);
-        files.segments().sort(null);
+        files.laneFiles().add(before);
+        files.laneFiles().sort(null);
         return before;
     }
 
@@ -160,13 +160,13 @@ final class SegmentWalk {
         }
     }
 
-    /** Lists the lane again: fences, newer segments, foreign files. */
+    /** Lists the lane again: fences, newer files, foreign files. */
     void look(long now) throws PosixException {
         looked = now;
         for (String foreign : files.list().foreign()) {
             counts.count("foreign_files");
             files.putAside(foreign, "NO_LANE_FILE");
         }
-        fences.look(position.segment().generation(), committedGeneration.getAsInt());
+        fences.look(position.file().generation(), committedGeneration.getAsInt());
     }
 }
