@@ -2,7 +2,7 @@ package speed;
 
 import java.nio.file.Path;
 import speed.errors.ConfigurationException;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 import speed.message.AuditLog;
 
 /**
@@ -51,6 +51,6 @@ public final class AuditFile {
         if (maxBytes < 1 || kept < 1) {
             throw new ConfigurationException("an audit log keeps at least one byte, and one file beside its own");
         }
-        return Node.Builder.engine().openAudit(Given.value("path", path), maxBytes, kept);
+        return Node.Builder.engine().openAudit(Require.value("path", path), maxBytes, kept);
     }
 }

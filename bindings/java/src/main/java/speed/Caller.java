@@ -7,7 +7,7 @@ import java.util.concurrent.CompletableFuture;
 import speed.errors.Execution;
 import speed.errors.WireException;
 import speed.internal.wire.Conversion;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * Calls services of other nodes: what a program takes that needs nothing else of a {@link Node}.
@@ -65,7 +65,7 @@ public interface Caller {
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
     default <T> T call(String target, String service, Map<String, Object> arguments, Class<T> result, Duration timeout) {
-        Given.value("result", result);
+        Require.value("result", result);
         Object answer = call(target, service, arguments, timeout, null, result == ByteBuffer.class);
         try {
             return Conversion.as(answer, result, "BAD_PAYLOAD", "the result of '" + service + "'");

@@ -8,7 +8,7 @@ import java.util.ServiceLoader;
 import java.util.function.Consumer;
 import speed.errors.ConfigurationException;
 import speed.errors.SpeedException;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 import speed.message.AuditLog;
 import speed.message.MessageKey;
 import speed.options.NodeOptions;
@@ -42,7 +42,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @return its settings, all with defaults
      */
     static Builder builder(String name) {
-        return new Builder(Given.value("name", name));
+        return new Builder(Require.value("name", name));
     }
 
     /**
@@ -117,7 +117,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ConfigurationException when there is no implementation
      */
     default void register(String service, Service implementation, List<String> allow) {
-        register(service, implementation, ServiceOptions.DEFAULT.withAllow(Given.value("allow", allow).toArray(new String[0])));
+        register(service, implementation, ServiceOptions.DEFAULT.withAllow(Require.value("allow", allow).toArray(new String[0])));
     }
 
     /**

@@ -36,7 +36,7 @@ class LayersTest {
             "speed.internal.message", "speed.message", "speed.options", "speed.internal.segment", "speed.topics", "speed",
             "speed.internal.core", "speed.internal.fs", "speed.internal.engine.threads", "speed.internal.engine",
             "speed.internal.engine.lane", "speed.internal.engine.link", "speed.internal.engine.call",
-            "speed.internal.engine.serve", "speed.internal.engine.deliver", "speed.internal.engine.peer",
+            "speed.internal.engine.serve", "speed.internal.engine.deliver", "speed.internal.engine.remote",
             "speed.internal.engine.send", "speed.internal.topics", "speed.internal.node", "speed.examples", "speed.tool");
     private static final Set<String> PURE = Set.of("speed.columns", "speed.message", "speed.internal.wire",
             "speed.internal.segment", "speed.internal.message", "speed.internal.core");

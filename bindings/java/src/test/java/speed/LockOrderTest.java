@@ -37,8 +37,8 @@ class LockOrderTest extends TwoNodes {
     private static final Set<String> LOCKING =
             Set.of("sendNotice", "transmitAwake", "sync", "flush", "run", "meets", "rest", "stayAtRest", "end", "shut");
     /** Nothing is taken under these. */
-    private static final Set<String> LAST = Set.of("speed.internal.engine.lane.Running", "speed.internal.engine.link.GroupFlush",
-            "speed.internal.engine.deliver.Batches", "speed.internal.fs.Bell$Ringer", "speed.internal.engine.SomeLines", "speed.Cancellation", "speed.internal.core.Awake");
+    private static final Set<String> LAST = Set.of("speed.internal.engine.lane.AcceptedRequest", "speed.internal.engine.link.GroupFlush",
+            "speed.internal.engine.deliver.Batches", "speed.internal.fs.Bell$Ringer", "speed.internal.engine.LogLimiter", "speed.Cancellation", "speed.internal.core.LeastRecentlyUsed");
     private static final int LOOKS = 300;
 
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();

@@ -76,7 +76,7 @@ public final class Guard {
         }
         Protection protection = asked.or(security.defaults());
         Content content = Content.of(payload);
-        Trail trail = Trail.ofSent(security.audit(), draft, protection.level());
+        AuditTrail trail = AuditTrail.ofSent(security.audit(), draft, protection.level());
         try {
             PayloadSchema known = schemas.of(schema);
             Schema described = known == null ? schema.described()
@@ -91,7 +91,7 @@ public final class Guard {
         }
     }
 
-    private byte[] written(MessageDraft draft, Content plain, Protection protection, Schema described, Trail trail) {
+    private byte[] written(MessageDraft draft, Content plain, Protection protection, Schema described, AuditTrail trail) {
         keysOf(protection).forEach(uses::count);
         trail.beginsSending(protection);
         check(protection, draft);
@@ -174,7 +174,7 @@ public final class Guard {
      * @throws java.io.UncheckedIOException when its schema cannot be reached: it is to be judged later
      */
     public OpenedMessage open(MessageView received, long nowMs, String source) {
-        Trail trail = Trail.ofReceived(security.audit(), received, source, name);
+        AuditTrail trail = AuditTrail.ofReceived(security.audit(), received, source, name);
         try {
             return opened(whole(received), nowMs, trail);
         } catch (MessageException | WireException refused) {
@@ -183,7 +183,7 @@ public final class Guard {
         }
     }
 
-    private OpenedMessage opened(MessageView view, long nowMs, Trail trail) {
+    private OpenedMessage opened(MessageView view, long nowMs, AuditTrail trail) {
         MessageKey signer = verified(view, trail);
         PayloadSchema schema = admitted(view, nowMs);
         OpenedMessage opened = opened(view, signer, trail);
@@ -196,7 +196,7 @@ public final class Guard {
         return opened;
     }
 
-    private MessageKey verified(MessageView view, Trail trail) {
+    private MessageKey verified(MessageView view, AuditTrail trail) {
         trail.beginsVerifying(view.security());
         checkSignatureAlgorithm(view.security(), security.fipsMode());
         MessageKey signer = trusted.check(view, security.policy(), security.fipsMode());
@@ -246,7 +246,7 @@ public final class Guard {
         }
     }
 
-    private OpenedMessage opened(MessageView view, MessageKey signer, Trail trail) {
+    private OpenedMessage opened(MessageView view, MessageKey signer, AuditTrail trail) {
         boolean isPersonal = view.security().containsPii();
         if (!view.isEncrypted() && !Compression.isRead(view.contentEncoding())) {
             return new OpenedMessage(view, null, signer, null, isPersonal);

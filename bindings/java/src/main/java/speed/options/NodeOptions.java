@@ -4,8 +4,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import speed.errors.ConfigurationException;
-import speed.internal.wire.Given;
 import speed.internal.wire.Limits;
+import speed.internal.wire.Require;
 import speed.message.MessageSecurity;
 
 /**
@@ -291,7 +291,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B root(Path path) {
-            values.root = Given.value("root", path).toString();
+            values.root = Require.value("root", path).toString();
             return self();
         }
 
@@ -302,7 +302,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B key(Path path) {
-            values.key = Given.value("key", path).toString();
+            values.key = Require.value("key", path).toString();
             return self();
         }
 
@@ -313,7 +313,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B fabrics(String... labels) {
-            values.fabrics = Given.list("fabrics", labels);
+            values.fabrics = Require.list("fabrics", labels);
             return self();
         }
 
@@ -324,7 +324,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B allow(String... patterns) {
-            values.allow = Given.list("allow", patterns);
+            values.allow = Require.list("allow", patterns);
             return self();
         }
 
@@ -336,8 +336,8 @@ public final class NodeOptions {
          * @return these settings
          */
         public B lease(Duration newLease, Duration newHeartbeat) {
-            values.lease = Given.timeout(newLease);
-            values.heartbeat = Given.timeout(newHeartbeat);
+            values.lease = Require.timeout(newLease);
+            values.heartbeat = Require.timeout(newHeartbeat);
             return self();
         }
 
@@ -403,7 +403,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B namespace(String text) {
-            values.namespace = Given.value("namespace", text);
+            values.namespace = Require.value("namespace", text);
             return self();
         }
 
@@ -414,7 +414,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B acceptNamespaces(String... names) {
-            values.acceptNamespaces = Given.list("acceptNamespaces", names);
+            values.acceptNamespaces = Require.list("acceptNamespaces", names);
             return self();
         }
 
@@ -425,7 +425,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B segmentLimits(SegmentLimits limits) {
-            values.segmentLimits = Given.value("segmentLimits", limits);
+            values.segmentLimits = Require.value("segmentLimits", limits);
             return self();
         }
 
@@ -436,7 +436,7 @@ public final class NodeOptions {
          * @return these settings
          */
         public B onError(OnError policy) {
-            values.onError = Given.value("onError", policy);
+            values.onError = Require.value("onError", policy);
             return self();
         }
 

@@ -1,8 +1,8 @@
 package speed.options;
 
 import java.time.Duration;
-import speed.internal.wire.Given;
 import speed.internal.wire.Limits;
+import speed.internal.wire.Require;
 
 /**
  * Bounds of what is kept of payloads that come in segments.
@@ -52,9 +52,9 @@ public record SegmentLimits(
      * @throws speed.errors.ConfigurationException for a time that is null
      */
     public SegmentLimits {
-        idle = Given.timeout(idle);
-        total = Given.timeout(total);
-        completion = Given.timeout(completion);
+        idle = Require.timeout(idle);
+        total = Require.timeout(total);
+        completion = Require.timeout(completion);
     }
 
     private static Duration seconds(double seconds) {

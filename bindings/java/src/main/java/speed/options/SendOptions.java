@@ -3,7 +3,7 @@ package speed.options;
 import java.time.Duration;
 import java.util.Map;
 import java.util.function.Consumer;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 import speed.message.Protection;
 import speed.message.SchemaReference;
 
@@ -72,7 +72,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withTimeout(Duration newTimeout) {
-        return with(values -> values.timeout = Given.timeout(newTimeout));
+        return with(values -> values.timeout = Require.timeout(newTimeout));
     }
 
     /**
@@ -82,7 +82,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withTopic(String newTopic) {
-        return with(values -> values.topic = Given.value("topic", newTopic));
+        return with(values -> values.topic = Require.value("topic", newTopic));
     }
 
     /**
@@ -102,7 +102,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withTtl(Duration ttl) {
-        return with(values -> values.ttlSeconds = Given.value("ttl", ttl).toSeconds());
+        return with(values -> values.ttlSeconds = Require.value("ttl", ttl).toSeconds());
     }
 
     /**
@@ -142,7 +142,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withLabels(Map<String, String> newLabels) {
-        return with(values -> values.labels = Given.value("labels", newLabels));
+        return with(values -> values.labels = Require.value("labels", newLabels));
     }
 
     /**
@@ -152,7 +152,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withBaggage(Map<String, String> newBaggage) {
-        return with(values -> values.baggage = Given.value("baggage", newBaggage));
+        return with(values -> values.baggage = Require.value("baggage", newBaggage));
     }
 
     /**
@@ -162,7 +162,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withExtensions(Map<String, byte[]> newExtensions) {
-        return with(values -> values.extensions = Given.value("extensions", newExtensions));
+        return with(values -> values.extensions = Require.value("extensions", newExtensions));
     }
 
     /**
@@ -172,7 +172,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withProgress(Progress newProgress) {
-        return with(values -> values.progress = Given.value("progress", newProgress));
+        return with(values -> values.progress = Require.value("progress", newProgress));
     }
 
     /**
@@ -182,7 +182,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withProtection(Protection newProtection) {
-        return with(values -> values.protection = Given.value("protection", newProtection));
+        return with(values -> values.protection = Require.value("protection", newProtection));
     }
 
     /**
@@ -192,7 +192,7 @@ public final class SendOptions {
      * @return such options
      */
     public SendOptions withSchema(SchemaReference newSchema) {
-        return with(values -> values.schema = Given.value("schema", newSchema));
+        return with(values -> values.schema = Require.value("schema", newSchema));
     }
 
     /**

@@ -2,7 +2,7 @@ package speed.options;
 
 import java.util.List;
 import speed.Request;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * How a service is offered. Immutable: each method returns other options.
@@ -24,7 +24,7 @@ public record ServiceOptions(List<String> allow, boolean idempotent, boolean vie
      * @return such options
      */
     public ServiceOptions withAllow(String... patterns) {
-        return new ServiceOptions(Given.list("allow", patterns), idempotent, views);
+        return new ServiceOptions(Require.list("allow", patterns), idempotent, views);
     }
 
     /**

@@ -2,7 +2,7 @@ package speed.topics;
 
 import java.time.Duration;
 import java.util.List;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * One consumer of a subscription of a durable topic. What it was given and has not acknowledged comes again, to it or to
@@ -84,7 +84,7 @@ public interface Consumer extends AutoCloseable {
      * @return 1 if this consumer had it, else 0
      */
     default long reject(TopicMessage message) {
-        return reject(List.of(Given.value("message", message)), null);
+        return reject(List.of(Require.value("message", message)), null);
     }
 
     /**

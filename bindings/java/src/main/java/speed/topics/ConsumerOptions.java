@@ -1,7 +1,7 @@
 package speed.topics;
 
 import java.time.Duration;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * How a consumer joins a subscription of a durable topic. Immutable: each method returns other options.
@@ -22,7 +22,7 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
         Duration ackTimeout, String deadLetter, boolean durable, Duration timeout) {
     /** Exclusive, from the latest on, without bounds. */
     public static final ConsumerOptions DEFAULT = new ConsumerOptions(
-            SubscriptionType.EXCLUSIVE, Start.LATEST, "", 100, 0, Duration.ZERO, null, true, Given.CALL_TIMEOUT);
+            SubscriptionType.EXCLUSIVE, Start.LATEST, "", 100, 0, Duration.ZERO, null, true, Require.CALL_TIMEOUT);
 
     /**
      * Checks what is null; a timeout that is too long to be counted is for ever.
@@ -41,11 +41,11 @@ public record ConsumerOptions(SubscriptionType type, Start start, String name, i
      * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public ConsumerOptions {
-        Given.value("type", type);
-        Given.value("start", start);
-        Given.value("name", name);
-        ackTimeout = Given.timeout(ackTimeout);
-        timeout = Given.timeout(timeout);
+        Require.value("type", type);
+        Require.value("start", start);
+        Require.value("name", name);
+        ackTimeout = Require.timeout(ackTimeout);
+        timeout = Require.timeout(timeout);
     }
 
     /**

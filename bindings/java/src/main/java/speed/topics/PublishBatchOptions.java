@@ -6,7 +6,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * How many messages of a durable topic are published together. Immutable: each method returns other options.
@@ -23,7 +23,7 @@ public record PublishBatchOptions(
         Duration timeout) {
     /** No keys, 30 seconds. */
     public static final PublishBatchOptions DEFAULT =
-            new PublishBatchOptions(List.of(), Map.of(), "", "", 0, Given.CALL_TIMEOUT);
+            new PublishBatchOptions(List.of(), Map.of(), "", "", 0, Require.CALL_TIMEOUT);
 
     /**
      * Checks what is null; a timeout that is too long to be counted is for ever.
@@ -37,11 +37,11 @@ public record PublishBatchOptions(
      * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public PublishBatchOptions {
-        keys = Collections.unmodifiableList(new ArrayList<>(Given.value("keys", keys)));
-        properties = Collections.unmodifiableMap(new LinkedHashMap<>(Given.value("properties", properties)));
-        Given.value("producer", producer);
-        Given.value("owner", owner);
-        timeout = Given.timeout(timeout);
+        keys = Collections.unmodifiableList(new ArrayList<>(Require.value("keys", keys)));
+        properties = Collections.unmodifiableMap(new LinkedHashMap<>(Require.value("properties", properties)));
+        Require.value("producer", producer);
+        Require.value("owner", owner);
+        timeout = Require.timeout(timeout);
     }
 
     /**

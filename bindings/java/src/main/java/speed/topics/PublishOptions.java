@@ -5,7 +5,7 @@ import java.time.Instant;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * How a message of a durable topic is published. Immutable: each method returns other options.
@@ -23,7 +23,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
         String owner, long sequence, Duration timeout) {
     /** No key, at once, 30 seconds. */
     public static final PublishOptions DEFAULT =
-            new PublishOptions(null, Map.of(), null, null, "", "", 0, Given.CALL_TIMEOUT);
+            new PublishOptions(null, Map.of(), null, null, "", "", 0, Require.CALL_TIMEOUT);
 
     /**
      * Checks what is null; a timeout that is too long to be counted is for ever.
@@ -39,10 +39,10 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @throws speed.errors.ConfigurationException for null, but where it may be
      */
     public PublishOptions {
-        properties = Collections.unmodifiableMap(new LinkedHashMap<>(Given.value("properties", properties)));
-        Given.value("producer", producer);
-        Given.value("owner", owner);
-        timeout = Given.timeout(timeout);
+        properties = Collections.unmodifiableMap(new LinkedHashMap<>(Require.value("properties", properties)));
+        Require.value("producer", producer);
+        Require.value("owner", owner);
+        timeout = Require.timeout(timeout);
     }
 
     /**
@@ -72,7 +72,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options, without another time
      */
     public PublishOptions withDelay(Duration delay) {
-        return new PublishOptions(key, properties, Given.timeout(delay), null, producer, owner, sequence, timeout);
+        return new PublishOptions(key, properties, Require.timeout(delay), null, producer, owner, sequence, timeout);
     }
 
     /**
@@ -82,7 +82,7 @@ public record PublishOptions(String key, Map<String, String> properties, Duratio
      * @return such options, without a delay
      */
     public PublishOptions withTime(Instant time) {
-        return new PublishOptions(key, properties, null, Given.value("time", time), producer, owner, sequence, timeout);
+        return new PublishOptions(key, properties, null, Require.value("time", time), producer, owner, sequence, timeout);
     }
 
     /**

@@ -2,7 +2,7 @@ package speed.topics;
 
 import java.time.Instant;
 import java.util.Map;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 
 /** Where a new subscription of a durable topic, or a reader, begins. */
 public final class Start {
@@ -34,7 +34,7 @@ public final class Start {
      * @return such a place
      */
     public static Start at(Instant time) {
-        return new Start(Map.of("at_ms", Given.value("time", time).toEpochMilli()));
+        return new Start(Map.of("at_ms", Require.value("time", time).toEpochMilli()));
     }
 
     /**

@@ -3,7 +3,7 @@ package speed.internal.core;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.internal.wire.Fault;
-import speed.internal.wire.Harmless;
+import speed.internal.wire.Printable;
 
 /**
  * A log of the library: what others wrote forges none of its lines, and its calls throw nothing. No other class has a
@@ -47,7 +47,7 @@ public final class Log {
     }
 
     private static Object shown(Object value) {
-        return value instanceof Number ? value : Harmless.text(String.valueOf(value), MAX_VALUE_CHARACTERS);
+        return value instanceof Number ? value : Printable.text(String.valueOf(value), MAX_VALUE_CHARACTERS);
     }
 
     /** A throwable whose traces, kind and causes are those of another, and whose texts are harmless. */
@@ -69,7 +69,7 @@ public final class Log {
 
         private static String textOf(Throwable failure) {
             String text = Fault.messageOf(failure);
-            return text == null ? null : Harmless.text(text, MAX_VALUE_CHARACTERS);
+            return text == null ? null : Printable.text(text, MAX_VALUE_CHARACTERS);
         }
 
         private static ToldFailure cause(Throwable failure, int causes) {

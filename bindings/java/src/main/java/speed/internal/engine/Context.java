@@ -30,7 +30,7 @@ public final class Context {
     public final PendingCalls pending = new PendingCalls();
     public final Stats stats = new Stats();
     public final NodeState state = new NodeState();
-    private volatile LongConsumer heed = deadline -> {};
+    private volatile LongConsumer wakeBy = deadline -> {};
     private volatile Consumer<String> unheard = target -> {};
     private volatile Consumer<String> laneRemoved = source -> {};
 
@@ -71,12 +71,12 @@ public final class Context {
     }
 
     /** Makes whoever holds the protocol role notice a new deadline (monotonic) in time. */
-    public void heed(long deadlineNanos) {
-        heed.accept(deadlineNanos);
+    public void wakeBy(long deadlineNanos) {
+        wakeBy.accept(deadlineNanos);
     }
 
-    public void onHeed(LongConsumer notice) {
-        heed = notice;
+    public void onWakeBy(LongConsumer notice) {
+        wakeBy = notice;
     }
 
     /** Nobody hears the bell of a node that was written to: perhaps it is gone. */

@@ -28,8 +28,9 @@
  *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane
  *   <li>{@code Registration}'s monitor: the entry file
  *   <li>{@code WorkerPool}'s monitor: the scheduler
- *   <li>monitors of {@code Running}, {@code GroupFlush}, {@code Batches}, {@code Behind}, {@code Ringer}, {@code Bell},
- *       {@code SomeLines}, {@code Cancellation}, {@code Awake}: nothing is taken under them
+ *   <li>monitors of {@code AcceptedRequest}, {@code GroupFlush}, {@code Batches}, {@code Ringer}, {@code Bell},
+ *       {@code LogLimiter}, {@code Cancellation}, {@code LeastRecentlyUsed}, {@code NodeState}:
+ *       nothing is taken under them
  * </ol>
  */
 package speed.internal.engine;

@@ -41,7 +41,7 @@ public final class Claiming {
     }
 
     /** Claims the next generation; NameTakenException if it is another's, WireException if the floor is altered. */
-    Won win(Claimant asked) throws PosixException {
+    WonClaim win(Claimant asked) throws PosixException {
         for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
             int newest = Claim.newest(root, name);
             Claimant judged = newest > 0 ? Claim.read(root, name, newest, registry.keyring()) : null;
@@ -50,7 +50,7 @@ public final class Claiming {
                 continue;
             }
             boolean unchanged = Objects.equals(registry.read(name), entry) && newest == Claim.newest(root, name);
-            Won won = unchanged ? take(newest, judged, asked, entry) : null;
+            WonClaim won = unchanged ? take(newest, judged, asked, entry) : null;
             if (won != null) {
                 return won;
             }
@@ -67,7 +67,7 @@ public final class Claiming {
     }
 
     /** The first claim above the newest one, which was judged, what else was used, and the floor; null if others won. */
-    private Won take(int newest, Claimant judged, Claimant asked, Entry entry) throws PosixException {
+    private WonClaim take(int newest, Claimant judged, Claimant asked, Entry entry) throws PosixException {
         Keyring keyring = registry.keyring();
         int floor = FloorFile.of(root, name, keyring);
         int before = used(newest, entry);
@@ -86,7 +86,7 @@ public final class Claiming {
                 Claim.remove(root, name, generation);
             }
         }
-        return isWon ? new Won(claimant, generation, before) : null;
+        return isWon ? new WonClaim(claimant, generation, before) : null;
     }
 
     /** Whether the newest claim is the one that was judged: another sweep may have begun under the same number. */
@@ -206,21 +206,21 @@ public final class Claiming {
      *
      * @param former the highest generation that was used before, 0 where there was none
      */
-    public record Won(Claimant claimant, int generation, int former) {}
+    public record WonClaim(Claimant claimant, int generation, int former) {}
 
     /**
      * A name that is held to remove what is left of it: nobody starts under it meanwhile. NameTakenException if it is
      * alive or starting, or nobody can tell at once.
      */
-    static final class Hold implements AutoCloseable {
+    static final class SweepHold implements AutoCloseable {
         /** By far longer than sweeping takes: on another host, whoever waits so long takes the name. */
         private static final long LEASE = 600_000;
 
         private final String root;
         private final String name;
-        private final Won won;
+        private final WonClaim won;
 
-        Hold(Registry registry, String name) throws PosixException {
+        SweepHold(Registry registry, String name) throws PosixException {
             this.root = registry.root();
             this.name = name;
             won = new Claiming(registry, name, 0, false).win(Claimant.sweeping(LEASE));

@@ -4,8 +4,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import speed.errors.LeaseLostException;
-import speed.internal.core.Progress;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Cursor;
@@ -18,7 +18,7 @@ final class Commits {
 
     private final LaneFiles files;
     private final LaneCounts counts;
-    private final Progress progress;
+    private final LaneProgress progress;
     private final int generation;
     private final boolean canSeal;
     private int committedGeneration;
@@ -29,7 +29,7 @@ final class Commits {
     private Cursor first;
     private boolean isFirstKept;
 
-    Commits(LaneFiles files, LaneCounts counts, Progress progress, Link link) {
+    Commits(LaneFiles files, LaneCounts counts, LaneProgress progress, Link link) {
         this.files = files;
         this.counts = counts;
         this.progress = progress;

@@ -9,7 +9,7 @@ import java.util.function.BiPredicate;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import speed.errors.SpeedException;
-import speed.internal.fs.Claiming.Hold;
+import speed.internal.fs.Claiming.SweepHold;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Keyring;
 import speed.internal.wire.Limits;
@@ -160,7 +160,7 @@ public final class Inbox {
      * removed. It was read to the end after the sender was gone; nobody starts under that name meanwhile.
      */
     public boolean removeLane(String sender, long changedAt, Registry registry) {
-        try (Hold hold = new Hold(registry, sender)) {
+        try (SweepHold hold = new SweepHold(registry, sender)) {
             if (!hold.isEphemeral() || changedAt == UNSETTLED || changedAt(sender) != changedAt) {
                 return false;
             }

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import speed.errors.KeyFileException;
 import speed.internal.fs.Posix.FileStatus;
-import speed.internal.fs.Way.UntrustedException;
+import speed.internal.fs.TrustedPath.UntrustedException;
 import speed.internal.wire.Block;
 import speed.internal.wire.KeyFile;
 import speed.internal.wire.Keyring;
@@ -75,7 +75,7 @@ public final class KeyFiles {
 
     private static String followed(String path) {
         try {
-            return Way.followed(path);
+            return TrustedPath.followed(path);
         } catch (UntrustedException error) {
             throw new KeyFileException(error.told("use a key file of your own, elsewhere"));
         } catch (PosixException error) {

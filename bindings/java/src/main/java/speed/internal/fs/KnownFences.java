@@ -2,7 +2,7 @@ package speed.internal.fs;
 
 import java.util.ArrayList;
 import java.util.List;
-import speed.internal.core.Progress.Position;
+import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Fence;
 import speed.internal.wire.Names.LaneFile;

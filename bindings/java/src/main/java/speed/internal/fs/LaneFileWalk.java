@@ -1,7 +1,7 @@
 package speed.internal.fs;
 
 import java.util.function.IntSupplier;
-import speed.internal.core.Progress.Position;
+import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Header;
 import speed.internal.wire.Limits;

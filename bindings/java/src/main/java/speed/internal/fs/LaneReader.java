@@ -4,10 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntPredicate;
 import speed.internal.core.LaneDecoder;
+import speed.internal.core.LaneProgress;
+import speed.internal.core.LaneProgress.Position;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.LinkReceiver;
-import speed.internal.core.Progress;
-import speed.internal.core.Progress.Position;
-import speed.internal.core.Progress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Block;
@@ -40,8 +40,8 @@ public final class LaneReader {
     private final ReadBuffer buffer;
     private final LinkOpener opener;
     private final LaneDecoder decoder;
-    private final Repeats repeats;
-    private final Progress progress;
+    private final DuplicateSuspects repeats;
+    private final LaneProgress progress;
     private final LinkReceiver sequences;
     private final LaneFileWalk walk;
     private final Commits commits;
@@ -67,7 +67,7 @@ public final class LaneReader {
         Succession former = new Succession(files, counts, link);
         repeats = former.repeats();
         sequences = new LinkReceiver(former.cursor().lastSequence());
-        progress = new Progress(former.start(), former.cursor().lastSequence());
+        progress = new LaneProgress(former.start(), former.cursor().lastSequence());
         commits = new Commits(files, counts, progress, link);
         walk = new LaneFileWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
@@ -229,7 +229,7 @@ public final class LaneReader {
             return new Taken(0, true);
         }
         lookedAt = NOTHING;
-        int wanted = windowBytes(scan || last);
+        int wanted = maxLaneBytes(scan || last);
         int length = wanted == 0 ? 0 : walk.fill(buffer, wanted);
         walk.lookIfDue(now); // after bytes were read and before they are accepted
         if (length == 0) {
@@ -256,7 +256,7 @@ public final class LaneReader {
     }
 
     /** How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it. */
-    private int windowBytes(boolean whole) throws PosixException {
+    private int maxLaneBytes(boolean whole) throws PosixException {
         if (needed <= ReadBuffer.CHUNK_BYTES) {
             return ReadBuffer.CHUNK_BYTES;
         }

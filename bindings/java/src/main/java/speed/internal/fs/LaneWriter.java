@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import speed.errors.StorageException;
-import speed.internal.core.Progress.Position;
+import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.Posix.FileStatus;
 import speed.internal.fs.PosixException.UnclearRenameException;
 import speed.internal.wire.Block;
@@ -35,17 +35,17 @@ public final class LaneWriter {
     /**
      * How a lane is written.
      *
-     * @param windowBytes bound of what is written and not yet committed by the receiver, beside that of files
+     * @param maxLaneBytes bound of what is written and not yet committed by the receiver, beside that of files
      * @param renames whether each append becomes one complete file, for filesystems without FIFOs
      * @param durable whether a file is flushed before it is left
      */
-    public record Manner(long windowBytes, boolean renames, boolean durable) {}
+    public record WriteOptions(long maxLaneBytes, boolean renames, boolean durable) {}
 
     private final String target;
     private final String path;
     private final int generation;
     private final LaneMac mac;
-    private final Manner manner;
+    private final WriteOptions options;
     private Directory directory;
     private long inode;
     private long verified;
@@ -55,16 +55,16 @@ public final class LaneWriter {
     private boolean created;
     private int failedFlushes;
     private PosixException flushError;
-    private Outstanding outstanding = new Outstanding();
+    private UncommittedBytes outstanding = new UncommittedBytes();
     private final SlotWriter slots;
 
-    public LaneWriter(String root, String source, String target, int generation, LaneMac mac, Manner manner) {
+    public LaneWriter(String root, String source, String target, int generation, LaneMac mac, WriteOptions options) {
         this.target = target;
         this.generation = generation;
         this.mac = mac;
-        this.manner = manner;
+        this.options = options;
         path = Names.laneDirectory(root, target, source);
-        slots = new SlotWriter(generation, manner.durable);
+        slots = new SlotWriter(generation, options.durable);
     }
 
     /**
@@ -76,7 +76,7 @@ public final class LaneWriter {
      */
     public void append(Block envelopes, List<Integer> ends) {
         verifyIfDue();
-        if (manner.renames) {
+        if (options.renames) {
             publish(envelopes, ends.get(ends.size() - 1), ends.size());
         } else {
             appendHere(envelopes, ends);
@@ -124,7 +124,7 @@ public final class LaneWriter {
 
     /** Free ones keep no window from what is about to be written. */
     private void trimSlots(int bytes) {
-        long room = manner.windowBytes - outstanding.bytes() - slots.bytes() - bytes;
+        long room = options.maxLaneBytes - outstanding.bytes() - slots.bytes() - bytes;
         if (slots.freeBytes() > room) {
             slots.trim(directory, room);
         }
@@ -157,7 +157,7 @@ public final class LaneWriter {
     private void publish(Block batch, int length, int envelopes) {
         String name = Names.laneFileName(generation, fileNumber + 1);
         try {
-            Posix.close(directory.replace(name, batch.copy(0, length), manner.durable));
+            Posix.close(directory.replace(name, batch.copy(0, length), options.durable));
         } catch (UnclearRenameException error) {
             fileNumber++; // neither its number nor the counters may be used again: it may be there
             throw failure(error, envelopes);
@@ -183,7 +183,7 @@ public final class LaneWriter {
         long head = Header.OVERHEAD + Limits.SLOT_HEAD_BYTES;
         try {
             return slots.take(directory, pieces.slotBytes(),
-                    manner.windowBytes - outstanding.bytes() - slots.bytes() - head);
+                    options.maxLaneBytes - outstanding.bytes() - slots.bytes() - head);
         } catch (PosixException error) {
             throw failure(error, 0);
         } finally {
@@ -248,14 +248,14 @@ public final class LaneWriter {
         if (outstanding.bytes() + slots.bytes() == 0 || fits(bytes)) {
             return true;
         }
-        if (descriptor < 0 && !manner.renames && outstanding.laneFiles() < Limits.MAX_LANE_SEGMENTS) {
+        if (descriptor < 0 && !options.renames && outstanding.laneFiles() < Limits.MAX_LANE_SEGMENTS) {
             openFile();
         }
         return false;
     }
 
     private boolean fits(long bytes) {
-        return outstanding.bytes() + slots.bytes() + bytes <= manner.windowBytes
+        return outstanding.bytes() + slots.bytes() + bytes <= options.maxLaneBytes
                 && outstanding.laneFiles() < Limits.MAX_LANE_SEGMENTS;
     }
 
@@ -351,7 +351,7 @@ public final class LaneWriter {
             slots.forget();
         }
         inode = status.inode();
-        outstanding = new Outstanding();
+        outstanding = new UncommittedBytes();
         for (LaneFile found : Listing.of(directory).laneFiles()) {
             FileStatus file = statusOf(found);
             if (file != null && file.isRegular()) {
@@ -380,7 +380,7 @@ public final class LaneWriter {
         int left = descriptor;
         descriptor = -1;
         try {
-            if (manner.durable) {
+            if (options.durable) {
                 Posix.syncData(left);
             }
         } catch (PosixException error) {
@@ -419,7 +419,7 @@ public final class LaneWriter {
     }
 
     /** Bytes written and not committed, per file, in lane order. Not thread-safe. */
-    static final class Outstanding {
+    static final class UncommittedBytes {
         private record Share(long size, long freed) {}
 
         private final TreeMap<LaneFile, Share> laneFiles = new TreeMap<>();

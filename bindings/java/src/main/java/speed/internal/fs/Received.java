@@ -1,6 +1,6 @@
 package speed.internal.fs;
 
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.wire.Header;
 
 /**

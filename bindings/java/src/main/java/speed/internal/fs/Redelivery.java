@@ -4,8 +4,8 @@ import java.util.ArrayDeque;
 import java.util.List;
 import java.util.Queue;
 import speed.internal.core.LaneDecoder;
-import speed.internal.core.Progress;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Cursor;
 
@@ -17,11 +17,11 @@ final class Redelivery {
     private final LaneDecoder decoder;
     private final ReadBuffer buffer;
     private final LaneCounts counts;
-    private final Progress progress;
+    private final LaneProgress progress;
     private final Queue<Again> waiting = new ArrayDeque<>();
     private boolean uncertain;
 
-    Redelivery(LaneFiles files, LaneDecoder decoder, ReadBuffer buffer, LaneCounts counts, Progress progress) {
+    Redelivery(LaneFiles files, LaneDecoder decoder, ReadBuffer buffer, LaneCounts counts, LaneProgress progress) {
         this.files = files;
         this.decoder = decoder;
         this.buffer = buffer;

@@ -6,7 +6,7 @@ import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
 import speed.errors.WireException;
 import speed.internal.core.Lease;
-import speed.internal.fs.Claiming.Won;
+import speed.internal.fs.Claiming.WonClaim;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Names;
 
@@ -30,9 +30,9 @@ public record Registrant(Registry registry, String name, long lease, long heartb
      *
      * @param beforePublish runs with the claim, before anyone can see the entry
      */
-    public Registration register(Consumer<Won> beforePublish) {
+    public Registration register(Consumer<WonClaim> beforePublish) {
         Lease.check(lease, heartbeat, late);
-        Won won = claim();
+        WonClaim won = claim();
         try {
             beforePublish.accept(won);
             return publish(won);
@@ -42,7 +42,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         }
     }
 
-    private Won claim() {
+    private WonClaim claim() {
         try {
             return new Claiming(registry, name, late, true).win(Claimant.starting(lease, ephemeral));
         } catch (PosixException error) {
@@ -54,7 +54,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         }
     }
 
-    private Registration publish(Won won) {
+    private Registration publish(WonClaim won) {
         long now = System.currentTimeMillis();
         Entry entry = new Entry(name, won.generation(), won.claimant().maker(), now, now, Posix.monotonicMs(), lease,
                 heartbeat, starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION, FEATURES, ephemeral);

@@ -7,7 +7,7 @@ import java.util.List;
 import speed.errors.RootException;
 import speed.internal.core.Trust;
 import speed.internal.fs.Posix.FileStatus;
-import speed.internal.fs.Way.UntrustedException;
+import speed.internal.fs.TrustedPath.UntrustedException;
 import speed.internal.wire.Names;
 
 /** A root is made private, and trusted only whole: with all that lies above it, and its registry. */
@@ -77,7 +77,7 @@ final class Root {
     }
 
     private static void checkWhole(String root) throws UntrustedException, PosixException {
-        Trust trust = checked(Way.followed(root), false);
+        Trust trust = checked(TrustedPath.followed(root), false);
         for (String path : List.of(Names.registryDirectory(root), Names.claimsDirectory(root))) {
             try {
                 checked(path, trust == Trust.GROUP);

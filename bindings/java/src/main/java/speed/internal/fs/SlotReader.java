@@ -3,8 +3,8 @@ package speed.internal.fs;
 import java.util.Arrays;
 import java.util.function.IntPredicate;
 import speed.errors.WireException;
-import speed.internal.core.Progress;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Limits;
@@ -30,7 +30,7 @@ final class SlotReader {
     private final LaneCounts counts;
     private final ReadBuffer buffer;
     private final LaneFileWalk walk;
-    private final Progress progress;
+    private final LaneProgress progress;
     private final IntPredicate isLive;
     /** Null while nothing is waited for. */
     private Received awaited;
@@ -41,7 +41,7 @@ final class SlotReader {
     private byte[] payload;
 
     /** {@code isLive}: whether the sender has a live entry of a generation. */
-    SlotReader(Link link, LaneFiles files, LaneCounts counts, ReadBuffer buffer, LaneFileWalk walk, Progress progress,
+    SlotReader(Link link, LaneFiles files, LaneCounts counts, ReadBuffer buffer, LaneFileWalk walk, LaneProgress progress,
             IntPredicate isLive) {
         source = link.source();
         this.files = files;

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import speed.internal.core.Progress.Position;
+import speed.internal.core.LaneProgress.Position;
 import speed.internal.core.SlotChoice;
 import speed.internal.wire.Block;
 import speed.internal.wire.Cursor;

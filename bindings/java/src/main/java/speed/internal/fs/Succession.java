@@ -2,7 +2,7 @@ package speed.internal.fs;
 
 import java.util.List;
 import speed.errors.LeaseLostException;
-import speed.internal.core.Progress.Position;
+import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
 import speed.internal.wire.Cursor;
@@ -13,7 +13,7 @@ import speed.internal.wire.Names.LaneFile;
 final class Succession {
     private final LaneFiles files;
     private final LaneCounts counts;
-    private final Repeats repeats = new Repeats();
+    private final DuplicateSuspects repeats = new DuplicateSuspects();
     private final Cursor cursor;
 
     /** A newer process at the lane means that this one was replaced. */
@@ -71,7 +71,7 @@ final class Succession {
         return new Position(cursor.file(), cursor.offset());
     }
 
-    Repeats repeats() {
+    DuplicateSuspects repeats() {
         return repeats;
     }
 }

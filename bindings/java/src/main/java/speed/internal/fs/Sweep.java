@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import speed.errors.NameTakenException;
-import speed.internal.fs.Claiming.Hold;
+import speed.internal.fs.Claiming.SweepHold;
 import speed.internal.wire.Names;
 
 /**
@@ -68,7 +68,7 @@ public final class Sweep {
      */
     static boolean forget(Registry registry, String name) throws PosixException {
         String root = registry.root();
-        try (Hold hold = new Hold(registry, name)) {
+        try (SweepHold hold = new SweepHold(registry, name)) {
             if (!hold.isEphemeral()) {
                 return false;
             }

@@ -13,9 +13,9 @@ import speed.internal.engine.call.Calls;
 import speed.internal.engine.deliver.DeadLetterBox;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.deliver.Segments;
+import speed.internal.engine.lane.AcceptedRequest;
 import speed.internal.engine.lane.Arrival;
 import speed.internal.engine.lane.Arrival.Lane;
-import speed.internal.engine.lane.Running;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.Replies;
 import speed.internal.engine.serve.Serving;
@@ -248,8 +248,8 @@ final class Dispatch {
     void expire(long now) {
         calls.expire(now);
         Scheduler.Overdue<Job> overdue = parts.pool().expire(now);
-        overdue.waiting().forEach(work -> serving.expireWaiting((Running) work.item));
-        overdue.running().forEach(work -> serving.expireRunning((Running) work.item));
+        overdue.waiting().forEach(work -> serving.expireWaiting((AcceptedRequest) work.item));
+        overdue.running().forEach(work -> serving.expireRunning((AcceptedRequest) work.item));
         overdue.unclaimed().forEach(work -> delivery.unclaimed((Arrival) work.item));
         parts.futures().look(now);
         if (segmentsIfAny() != null) {

@@ -15,12 +15,12 @@ import speed.Service;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
-import speed.internal.engine.peer.Peer;
+import speed.internal.engine.remote.Peer;
 import speed.internal.topics.HostedTopic;
 import speed.internal.wire.Batch;
 import speed.internal.wire.Entry;
-import speed.internal.wire.Given;
 import speed.internal.wire.Hosts;
+import speed.internal.wire.Require;
 import speed.options.SendOptions;
 import speed.options.ServiceOptions;
 import speed.topics.Topic;
@@ -75,12 +75,12 @@ final class OpenNode implements Node {
     @Override
     public void register(String service, Service implementation, ServiceOptions options) {
         checkOpen();
-        runtime.serving().services.register(Given.value("service", service), implementation, Given.value("options", options));
+        runtime.serving().services.register(Require.value("service", service), implementation, Require.value("options", options));
     }
 
     @Override
     public void unregister(String service) {
-        runtime.serving().services.unregister(Given.value("service", service));
+        runtime.serving().services.unregister(Require.value("service", service));
     }
 
     // --- calls ---
@@ -90,7 +90,7 @@ final class OpenNode implements Node {
             String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent, boolean views) {
         checkOpen();
         checkCall(target, service, arguments);
-        Duration longest = Given.timeout(timeout);
+        Duration longest = Require.timeout(timeout);
         return peer(target).call(service, arguments, longest, traceparent, views);
     }
 
@@ -100,7 +100,7 @@ final class OpenNode implements Node {
         try {
             checkOpen();
             checkCall(target, service, arguments);
-            Duration longest = Given.timeout(timeout);
+            Duration longest = Require.timeout(timeout);
             return peer(target).submit(service, arguments, longest, null);
         } catch (SpeedException failure) {
             return CompletableFuture.failedFuture(failure);
@@ -108,13 +108,13 @@ final class OpenNode implements Node {
     }
 
     private Peer peer(String target) {
-        return runtime.peers().of(Given.value("target", target));
+        return runtime.peers().of(Require.value("target", target));
     }
 
     private static void checkCall(String target, String service, Map<String, Object> arguments) {
-        Given.value("target", target);
-        Given.value("service", service);
-        Given.value("arguments", arguments);
+        Require.value("target", target);
+        Require.value("service", service);
+        Require.value("arguments", arguments);
     }
 
     // --- messages and events ---
@@ -122,13 +122,13 @@ final class OpenNode implements Node {
     @Override
     public String send(String target, Object payload, SendOptions options) {
         checkOpen();
-        return runtime.outbox().send(Given.value("target", target), payload, Given.value("options", options));
+        return runtime.outbox().send(Require.value("target", target), payload, Require.value("options", options));
     }
 
     @Override
     public String sendBatch(String target, List<?> payloads, SendOptions options) {
         checkOpen();
-        return send(target, Batch.of(Given.value("payloads", payloads)), options);
+        return send(target, Batch.of(Require.value("payloads", payloads)), options);
     }
 
     @Override
@@ -141,7 +141,7 @@ final class OpenNode implements Node {
     public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
         checkOpen();
         runtime.outbox().sendAll(
-                Given.value("target", target), Given.value("payloads", payloads), Given.value("options", options));
+                Require.value("target", target), Require.value("payloads", payloads), Require.value("options", options));
     }
 
     @Override
@@ -154,39 +154,39 @@ final class OpenNode implements Node {
     public void onBatch(BatchHandler handler, String... topics) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().onBatch(Given.value("handler", handler), Given.list("topics", topics)));
+            runtime.context().registration.subscribe(runtime.delivery().onBatch(Require.value("handler", handler), Require.list("topics", topics)));
         }
     }
 
     @Override
     public Message receive(Duration timeout) throws InterruptedException {
         checkOpen();
-        return runtime.delivery().receive(Given.timeout(timeout));
+        return runtime.delivery().receive(Require.timeout(timeout));
     }
 
     @Override
     public Published publish(String topic, Object payload, SendOptions options) {
         checkOpen();
-        return runtime.outbox().publish(Given.value("topic", topic), payload, Given.value("options", options));
+        return runtime.outbox().publish(Require.value("topic", topic), payload, Require.value("options", options));
     }
 
     @Override
     public Published publishBatch(String topic, List<?> payloads, SendOptions options) {
         checkOpen();
-        return publish(topic, Batch.of(Given.value("payloads", payloads)), options);
+        return publish(topic, Batch.of(Require.value("payloads", payloads)), options);
     }
 
     @Override
     public Map<String, Published> publishBatch(List<? extends Map.Entry<String, ?>> pairs, SendOptions options) {
         checkOpen();
-        return runtime.outbox().publishEach(Batch.ofTopics(Given.value("pairs", pairs)), Given.value("options", options));
+        return runtime.outbox().publishEach(Batch.ofTopics(Require.value("pairs", pairs)), Require.value("options", options));
     }
 
     @Override
     public void subscribe(String pattern, Consumer<Message> handler) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().subscribe(Given.value("pattern", pattern), handler));
+            runtime.context().registration.subscribe(runtime.delivery().subscribe(Require.value("pattern", pattern), handler));
         }
     }
 
@@ -202,8 +202,8 @@ final class OpenNode implements Node {
     @Override
     public NodeInfo waitFor(String target, Duration timeout) {
         checkOpen();
-        Given.value("target", target);
-        Duration longest = Given.timeout(timeout);
+        Require.value("target", target);
+        Duration longest = Require.timeout(timeout);
         return runtime.blocking(() -> awaited(target, longest));
     }
 
@@ -228,20 +228,20 @@ final class OpenNode implements Node {
     @Override
     public void onLost(Consumer<SpeedException> handler) {
         checkOpen();
-        runtime.registrar().onLost(Given.value("handler", handler));
+        runtime.registrar().onLost(Require.value("handler", handler));
     }
 
     @Override
     public void onJoin(Consumer<NodeInfo> handler) {
         checkOpen();
-        Given.value("handler", handler);
+        Require.value("handler", handler);
         runtime.registrar().onJoin(entry -> handler.accept(info(entry)));
     }
 
     @Override
     public void onLeave(Consumer<NodeInfo> handler) {
         checkOpen();
-        Given.value("handler", handler);
+        Require.value("handler", handler);
         runtime.registrar().onLeave(entry -> handler.accept(info(entry)));
     }
 
@@ -302,7 +302,7 @@ final class OpenNode implements Node {
 
     @Override
     public void close(Duration drain) {
-        Duration longest = Given.timeout(drain);
+        Duration longest = Require.timeout(drain);
         runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), longest);
     }
 

@@ -7,7 +7,7 @@ import speed.errors.WireException;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
 import speed.internal.engine.lane.InboundLane;
 import speed.internal.engine.lane.InboundLanes;
 import speed.internal.engine.link.OutgoingLink;
@@ -54,7 +54,7 @@ final class Protocol {
     private final Departures departures;
     /** Nodes that were written to and did not hear their bells: perhaps they are gone. */
     private final Set<String> unheard = ConcurrentHashMap.newKeySet();
-    private final SomeLines lines = new SomeLines();
+    private final LogLimiter lines = new LogLimiter();
     private long pollNanos = SHORTEST_POLL_NANOS;
     /** Whether rings were lost, so that the next scan looks at everything. */
     private boolean missedRings;
@@ -81,7 +81,7 @@ final class Protocol {
     }
 
     /** Has a new deadline noticed, if the present wait could outlast it. */
-    void heed(long deadline) {
+    void wakeBy(long deadline) {
         if (deadline < waitsUntil) {
             wake();
         }
@@ -111,7 +111,7 @@ final class Protocol {
     }
 
     /** Nobody heard a ring: whether the node is gone is looked at soon. */
-    void nobodyHears(String name) {
+    void unheard(String name) {
         unheard.add(name);
         wake();
     }

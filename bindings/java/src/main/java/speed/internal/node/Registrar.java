@@ -13,7 +13,7 @@ import speed.errors.StorageException;
 import speed.internal.core.Log;
 import speed.internal.core.RegistryView;
 import speed.internal.engine.Context;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.RegistryWatch;
 import speed.internal.wire.Entry;
@@ -34,7 +34,7 @@ final class Registrar {
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> leaveHandlers = new CopyOnWriteArrayList<>();
     private final Sweeper sweeper;
-    private final SomeLines lines = new SomeLines();
+    private final LogLimiter lines = new LogLimiter();
     private final Thread thread;
     private RegistryWatch watch;
     /** What was said last of the key file; null if it is sound. */

@@ -12,17 +12,17 @@ import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
+import speed.internal.engine.LogLimiter;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.NodeState;
-import speed.internal.engine.Protected;
-import speed.internal.engine.SomeLines;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.deliver.DeadLetterBox;
 import speed.internal.engine.deliver.Delivery;
 import speed.internal.engine.deliver.Failures;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
-import speed.internal.engine.peer.LargeSender;
-import speed.internal.engine.peer.PeerLookup;
+import speed.internal.engine.remote.LargeSender;
+import speed.internal.engine.remote.PeerLookup;
 import speed.internal.engine.send.Outbox;
 import speed.internal.engine.send.Publishing;
 import speed.internal.engine.serve.Answers;
@@ -30,7 +30,7 @@ import speed.internal.engine.serve.Serving;
 import speed.internal.engine.threads.Futures;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.fs.Bell;
-import speed.internal.fs.Claiming.Won;
+import speed.internal.fs.Claiming.WonClaim;
 import speed.internal.fs.Fences;
 import speed.internal.fs.Filesystem;
 import speed.internal.fs.Inbox;
@@ -67,7 +67,7 @@ public final class Runtime {
         private Inbox inbox;
         private Bell bell;
 
-        void prepare(NodeOptions options, Registry registry, boolean polling, Filesystem filesystem, Won won) {
+        void prepare(NodeOptions options, Registry registry, boolean polling, Filesystem filesystem, WonClaim won) {
             try {
                 inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring(),
                         options.ephemeral());
@@ -105,10 +105,10 @@ public final class Runtime {
         registrar = new Registrar(context, this::lost, pool::submit, sweeper);
         registrar.start(); // first of all: making the other parts may take longer than the lease on a busy machine
         Futures futures = new Futures(context.name());
-        SomeLines lines = new SomeLines();
+        LogLimiter lines = new LogLimiter();
         Links links = new Links(context);
         Serving serving = new Serving(context, pool, new Answers(context, links, pool));
-        Protected messages = new Protected(context.name(), context.options.security(), lines);
+        MessageProtection messages = new MessageProtection(context.name(), context.options.security(), lines);
         DeadLetterBox letters = new DeadLetterBox(context);
         Failures failures = new Failures(context, pool, letters, lines);
         parts = new Parts(context, links, new Calls(context, links, pool, futures), serving,
@@ -120,8 +120,8 @@ public final class Runtime {
         peers = new PeerLookup(links, parts.calls(), large, messages, pool);
         outbox = new Outbox(context, peers, new Publishing(context, links, large, pool), messages);
         parts.introspection().about(protocol.lanes());
-        context.onHeed(protocol::heed);
-        context.onUnheard(protocol::nobodyHears);
+        context.onWakeBy(protocol::wakeBy);
+        context.onUnheard(protocol::unheard);
         context.onLaneRemoved(sweeper::heard);
         links.onOpen(protocol::watchReader);
         sweeper.onLease(links::tidy);

@@ -10,7 +10,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import speed.errors.SpeedException;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
 import speed.internal.fs.PosixException;
 import speed.internal.fs.Sweep;
 
@@ -34,7 +34,7 @@ final class Sweeper {
     private final long lease;
     private final Set<String> gone = ConcurrentHashMap.newKeySet();
     private final Map<String, Integer> ordinary = new HashMap<>();
-    private final SomeLines lines = new SomeLines();
+    private final LogLimiter lines = new LogLimiter();
     private Iterator<String> round = Collections.emptyIterator();
     private long nextRound;
     private boolean isFirst = true;

@@ -23,7 +23,7 @@ import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.internal.GuardedBy;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 import speed.topics.Consumer;
 import speed.topics.TopicMessage;
 
@@ -106,7 +106,7 @@ final class HostedConsumer implements Consumer {
     private void join() {
         Map<String, Object> asked = who();
         asked.putAll(terms);
-        host.ask("subscribe", asked, Given.CALL_TIMEOUT);
+        host.ask("subscribe", asked, Require.CALL_TIMEOUT);
         got = 0; // what was not handed out comes again
         begun = 0;
         waiting.clear();
@@ -150,7 +150,7 @@ final class HostedConsumer implements Consumer {
 
     @Override
     public TopicMessage receive(Duration timeout) throws InterruptedException {
-        long ends = TopicHost.after(Given.timeout(timeout));
+        long ends = TopicHost.after(Require.timeout(timeout));
         receiving.lockInterruptibly();
         try {
             while (!isClosing()) {
@@ -277,7 +277,7 @@ final class HostedConsumer implements Consumer {
 
     @Override
     public long acknowledge(TopicMessage... messages) {
-        List<TopicMessage> all = Stream.of(Given.value("messages", messages)).map(one -> Given.value("a message", one)).toList();
+        List<TopicMessage> all = Stream.of(Require.value("messages", messages)).map(one -> Require.value("a message", one)).toList();
         if (all.isEmpty()) {
             throw new ConfigurationException("acknowledge messages, at least one");
         }
@@ -296,7 +296,7 @@ final class HostedConsumer implements Consumer {
 
     @Override
     public long acknowledgeUntil(TopicMessage message) {
-        checkTopic(Given.value("message", message));
+        checkTopic(Require.value("message", message));
         return acknowledged(message, "until", message.offset());
     }
 
@@ -307,7 +307,7 @@ final class HostedConsumer implements Consumer {
         asked.put("lane", first.lane());
         asked.put("epoch", first.epoch());
         asked.put(which, offsets);
-        TopicHost.Answer answer = host.ask("acknowledge", asked, Given.CALL_TIMEOUT);
+        TopicHost.Answer answer = host.ask("acknowledge", asked, Require.CALL_TIMEOUT);
         toldEpoch.set(answer.get("epoch", Long.class));
         return answer.get("acknowledged", Long.class);
     }
@@ -315,11 +315,11 @@ final class HostedConsumer implements Consumer {
     @Override
     public long reject(List<TopicMessage> messages, Duration delay) {
         Map<String, Object> asked = who();
-        asked.put("offsets", offsets(Given.value("messages", messages).stream()));
+        asked.put("offsets", offsets(Require.value("messages", messages).stream()));
         if (delay != null) {
-            asked.put("delay_ms", Given.timeout(delay).toMillis());
+            asked.put("delay_ms", Require.timeout(delay).toMillis());
         }
-        return host.ask("reject", asked, Given.CALL_TIMEOUT).get("rejected", Long.class);
+        return host.ask("reject", asked, Require.CALL_TIMEOUT).get("rejected", Long.class);
     }
 
     private static List<Long> offsets(Stream<TopicMessage> messages) {

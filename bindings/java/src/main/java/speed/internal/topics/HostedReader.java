@@ -8,7 +8,7 @@ import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 import speed.topics.Reader;
 import speed.topics.Start;
 import speed.topics.TopicMessage;
@@ -26,7 +26,7 @@ final class HostedReader implements Reader {
         this.host = host;
         this.prefetch = prefetch;
         next = start.value();
-        long end = compacted ? host.ask("describe", Map.of(), Given.CALL_TIMEOUT).get("end", Long.class) : 0;
+        long end = compacted ? host.ask("describe", Map.of(), Require.CALL_TIMEOUT).get("end", Long.class) : 0;
         fetch(Duration.ZERO);
         if (compacted) {
             compact(end);
@@ -57,7 +57,7 @@ final class HostedReader implements Reader {
 
     @Override
     public TopicMessage receive(Duration timeout) throws InterruptedException {
-        long ends = TopicHost.after(Given.timeout(timeout));
+        long ends = TopicHost.after(Require.timeout(timeout));
         while (waiting.isEmpty()) {
             Duration left = TopicHost.until(ends);
             Duration wait = left.compareTo(TopicHost.WAIT) < 0 ? left : TopicHost.WAIT;

@@ -11,7 +11,7 @@ import speed.Caller;
 import speed.Peers;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
-import speed.internal.wire.Given;
+import speed.internal.wire.Require;
 import speed.internal.wire.Values;
 import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
@@ -31,7 +31,7 @@ public final class HostedTopic implements Topic {
     private final TopicHost host;
 
     public HostedTopic(Caller caller, Peers peers, String node, String name, String host) {
-        this.host = new TopicHost(caller, peers, node, Given.value("name", name), Given.value("host", host));
+        this.host = new TopicHost(caller, peers, node, Require.value("name", name), Require.value("host", host));
     }
 
     @Override
@@ -48,7 +48,7 @@ public final class HostedTopic implements Topic {
 
     @Override
     public Kept publish(Object payload, PublishOptions options) {
-        Given.value("options", options);
+        Require.value("options", options);
         Map<String, Object> message =
                 outgoing(payload, options.key(), options.properties(), dueMs(options), options.sequence());
         return one(published(List.of(message), options.producer(), options.owner(), options.timeout()));
@@ -58,9 +58,9 @@ public final class HostedTopic implements Topic {
     public Kept deleteKey(String key) {
         Map<String, Object> message = new LinkedHashMap<>();
         message.put("payload", new byte[0]);
-        message.put("key", Given.value("key", key));
+        message.put("key", Require.value("key", key));
         message.put("tombstone", true);
-        return one(published(List.of(message), "", "", Given.CALL_TIMEOUT));
+        return one(published(List.of(message), "", "", Require.CALL_TIMEOUT));
     }
 
     @Override
@@ -73,12 +73,12 @@ public final class HostedTopic implements Topic {
     }
 
     private static List<Map<String, Object>> outgoing(List<?> payloads, PublishBatchOptions options) {
-        List<String> keys = Given.value("options", options).keys();
-        if (!keys.isEmpty() && keys.size() != Given.value("payloads", payloads).size()) {
+        List<String> keys = Require.value("options", options).keys();
+        if (!keys.isEmpty() && keys.size() != Require.value("payloads", payloads).size()) {
             throw new ConfigurationException("keys must be as many as the messages, or none: null is for a message without one");
         }
         List<Map<String, Object>> messages = new ArrayList<>();
-        for (Object payload : Given.value("payloads", payloads)) {
+        for (Object payload : Require.value("payloads", payloads)) {
             int at = messages.size();
             messages.add(outgoing(payload, keys.isEmpty() ? null : keys.get(at), options.properties(), 0,
                     options.sequence() == 0 ? 0 : options.sequence() + at));
@@ -165,9 +165,9 @@ public final class HostedTopic implements Topic {
 
     @Override
     public Consumer consumer(String subscription, ConsumerOptions options) {
-        Given.value("subscription", subscription);
+        Require.value("subscription", subscription);
         Map<String, Object> terms = new LinkedHashMap<>();
-        terms.put("type", word(Given.value("options", options).type()));
+        terms.put("type", word(Require.value("options", options).type()));
         terms.put("start", options.start().value());
         terms.put("max_deliveries", options.maxDeliveries());
         terms.put("ack_timeout_ms", options.ackTimeout().toMillis());
@@ -198,7 +198,7 @@ public final class HostedTopic implements Topic {
 
     @Override
     public Reader reader(Start start, int prefetch) {
-        return new HostedReader(host, Given.value("start", start), prefetch, false);
+        return new HostedReader(host, Require.value("start", start), prefetch, false);
     }
 
     @Override

@@ -50,7 +50,7 @@ public final class Batch {
     public static Map<String, Content> ofTopics(List<? extends Map.Entry<String, ?>> pairs) {
         Map<String, List<Object>> payloads = new LinkedHashMap<>();
         for (Map.Entry<String, ?> pair : pairs) {
-            String topic = Names.checkTopic(Given.value("topic", Given.value("one of pairs", pair).getKey()));
+            String topic = Names.checkTopic(Require.value("topic", Require.value("one of pairs", pair).getKey()));
             payloads.computeIfAbsent(topic, first -> new ArrayList<>()).add(pair.getValue());
         }
         Map<String, Content> batches = new LinkedHashMap<>();

@@ -54,7 +54,7 @@ public final class Conversion {
     public static <T> T as(Object value, Class<T> type, String reason, String what) {
         try {
             return to(type, value, what);
-        } catch (Misfit misfit) {
+        } catch (Mismatch misfit) {
             throw new WireException(reason, misfit.getMessage());
         }
     }
@@ -63,12 +63,12 @@ public final class Conversion {
      * A value as a type.
      *
      * @param path what an error calls the value
-     * @throws Misfit for a value that is none
+     * @throws Mismatch for a value that is none
      * @throws ConfigurationException for a type that no value is taken as
      */
     @SuppressWarnings("unchecked") // a primitive's class cannot cast: what was made for it is of its wrapper
     public static <T> T to(Class<T> type, Object value, Object path) {
-        return (T) to((Type) Given.value("type", type), value, path);
+        return (T) to((Type) Require.value("type", type), value, path);
     }
 
     private static Object to(Type type, Object value, Object path) {
@@ -204,7 +204,7 @@ public final class Conversion {
     private static Object member(RecordComponent component, Map<?, ?> members, Object path) {
         Path at = new Path(path, component.getName(), false);
         if (!members.containsKey(component.getName()) && component.getType() != Optional.class) {
-            throw Misfit.missing(at, component.getType().getSimpleName());
+            throw Mismatch.missing(at, component.getType().getSimpleName());
         }
         return to(component.getGenericType(), members.get(component.getName()), at);
     }
@@ -212,7 +212,7 @@ public final class Conversion {
     // --- what does not fit ---
 
     private static Object misfit(Object path, Class<?> type, String given) {
-        throw Misfit.of(path, type.getSimpleName(), given);
+        throw Mismatch.of(path, type.getSimpleName(), given);
     }
 
     /** The kind of a value that is none of a type, and why where the kind alone does not say. */
@@ -234,24 +234,24 @@ public final class Conversion {
     }
 
     /** A value that is not what a type asks for. Says where it stands and of what kind it is, never the value. */
-    public static final class Misfit extends RuntimeException {
+    public static final class Mismatch extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
         private final String expected;
         private final String given;
 
-        private Misfit(String message, String expected, String given) {
+        private Mismatch(String message, String expected, String given) {
             super(message, null, false, false);
             this.expected = expected;
             this.given = given;
         }
 
-        static Misfit of(Object path, String expected, String given) {
-            return new Misfit(path + " must be " + expected + ", not " + given, expected, given);
+        static Mismatch of(Object path, String expected, String given) {
+            return new Mismatch(path + " must be " + expected + ", not " + given, expected, given);
         }
 
-        static Misfit missing(Object path, String expected) {
-            return new Misfit(path + " is missing: it must be " + expected, expected, "nothing");
+        static Mismatch missing(Object path, String expected) {
+            return new Mismatch(path + " is missing: it must be " + expected, expected, "nothing");
         }
 
         /** The type that was asked for. */

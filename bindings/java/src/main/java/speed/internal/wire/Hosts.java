@@ -51,7 +51,7 @@ public final class Hosts {
 
     private static String checkHost(String name) {
         if (!isHost(name)) {
-            throw new InvalidNameException("'" + Harmless.text(name) + "' is no name of a host: use 1 to "
+            throw new InvalidNameException("'" + Printable.text(name) + "' is no name of a host: use 1 to "
                     + MAX_HOST_CHARACTERS + " letters, digits, - and _");
         }
         return name;

@@ -83,7 +83,7 @@ public final class Outline {
             // as far as it could be read
         }
         int size = Math.min(found.length, Limits.MAX_MESSAGE_ID_BYTES);
-        return Harmless.text(new String(found, 0, size, StandardCharsets.UTF_8));
+        return Printable.text(new String(found, 0, size, StandardCharsets.UTF_8));
     }
 
     private static Map<Integer, String> parts() {

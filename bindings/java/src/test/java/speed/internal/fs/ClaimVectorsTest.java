@@ -15,7 +15,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.NameTakenException;
-import speed.internal.fs.Claiming.Won;
+import speed.internal.fs.Claiming.WonClaim;
 import speed.internal.wire.Contract;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
@@ -74,7 +74,7 @@ class ClaimVectorsTest {
         registry.prepare();
         lay(root, stated);
         if (stated.text("verdict").equals("free")) {
-            Won won = start(registry, false);
+            WonClaim won = start(registry, false);
             assertEquals(stated.number("generation"), won.generation());
             assertEquals(stated.number("above"), won.claimant().above());
             return;
@@ -89,7 +89,7 @@ class ClaimVectorsTest {
         }
     }
 
-    private static Won start(Registry registry, boolean waits) throws PosixException {
+    private static WonClaim start(Registry registry, boolean waits) throws PosixException {
         return new Claiming(registry, NAME, 0, waits).win(Claimant.starting(LEASE, false));
     }
 

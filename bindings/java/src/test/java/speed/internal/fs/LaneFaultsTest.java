@@ -18,8 +18,8 @@ import speed.internal.wire.Names;
 
 /** L-5, L-7, L-14 to L-18: what a failing filesystem or a hostile neighbour does to a lane costs nothing else. */
 class LaneFaultsTest extends OneLane {
-    private static final LaneWriter.Manner DURABLE = new LaneWriter.Manner(1 << 26, false, true);
-    private static final LaneWriter.Manner RENAMES = new LaneWriter.Manner(1 << 26, true, false);
+    private static final LaneWriter.WriteOptions DURABLE = new LaneWriter.WriteOptions(1 << 26, false, true);
+    private static final LaneWriter.WriteOptions RENAMES = new LaneWriter.WriteOptions(1 << 26, true, false);
 
     private static void refused(String what, Runnable send) {
         StorageException error = assertThrows(StorageException.class, send::run);
@@ -102,7 +102,7 @@ class LaneFaultsTest extends OneLane {
 
     @Test
     void anInboxThatCannotBeListedOrLookedAtIsANamedErrorOrNoRoom() throws PosixException {
-        Sender sender = new Sender(1, new LaneWriter.Manner(10, false, false));
+        Sender sender = new Sender(1, new LaneWriter.WriteOptions(10, false, false));
         sender.send("one");
         FailingCall.during("getdents64", PosixException.EACCES, () -> assertFalse(sender.writer.hasRoom(100)));
         sender.writer.close();
@@ -126,7 +126,7 @@ class LaneFaultsTest extends OneLane {
     void whatIsNoSegmentDoesNotCountForTheWindow() throws IOException {
         Files.createDirectories(lane());
         Files.createDirectory(file("000001-00000007"));
-        Sender narrow = new Sender(1, new LaneWriter.Manner(10, false, false));
+        Sender narrow = new Sender(1, new LaneWriter.WriteOptions(10, false, false));
         assertTrue(narrow.writer.hasRoom(1_000));
         narrow.send("one");
         assertTrue(Files.exists(file("000001-00000008")));

@@ -21,8 +21,8 @@ import speed.tool.BenchRoot;
 /** L-5 to L-7, L-17: when a sender has room, how it gets some, and what a flush that cannot begin is. */
 @Timeout(120)
 class LaneRoomTest extends OneLane {
-    private static final LaneWriter.Manner RENAMES = new LaneWriter.Manner(1 << 26, true, false);
-    private static final LaneWriter.Manner NARROW = new LaneWriter.Manner(120, false, false);
+    private static final LaneWriter.WriteOptions RENAMES = new LaneWriter.WriteOptions(1 << 26, true, false);
+    private static final LaneWriter.WriteOptions NARROW = new LaneWriter.WriteOptions(120, false, false);
 
     @Test
     void aLaneWithAsManySegmentsAsOneMayHaveHasNoRoom() throws IOException {
@@ -63,7 +63,7 @@ class LaneRoomTest extends OneLane {
 
     @Test
     void aSenderThatRenamesBeginsNothingBeforeItWaits() throws IOException {
-        Sender sender = new Sender(1, new LaneWriter.Manner(120, true, false));
+        Sender sender = new Sender(1, new LaneWriter.WriteOptions(120, true, false));
         sender.send("one");
         assertFalse(sender.writer.hasRoom(107));
         assertFalse(Files.exists(file("000001-00000002")));

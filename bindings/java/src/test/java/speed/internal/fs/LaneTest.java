@@ -312,7 +312,7 @@ class LaneTest extends OneLane {
     void theWindowBoundsWhatWaits() throws PosixException {
         Sender sender = new Sender(1);
         LaneWriter narrow = new LaneWriter(
-                root.toString(), "analytics", "billing", 2, mac, new LaneWriter.Manner(100, false, false));
+                root.toString(), "analytics", "billing", 2, mac, new LaneWriter.WriteOptions(100, false, false));
         assertTrue(narrow.hasRoom(1_000_000));
         sender.send("x".repeat(200));
         narrow.close();
@@ -327,7 +327,7 @@ class LaneTest extends OneLane {
     @Test
     void aSenderWithoutBellsPublishesWholeSegments() throws PosixException {
         LaneWriter writer = new LaneWriter(
-                root.toString(), "analytics", "billing", 1, mac, new LaneWriter.Manner(1 << 26, true, false));
+                root.toString(), "analytics", "billing", 1, mac, new LaneWriter.WriteOptions(1 << 26, true, false));
         LinkSealer sealer = new LinkSealer(ring, SOURCE, TARGET, 1, bytes -> {});
         for (int counter = 1; counter <= 3; counter++) {
             Block block = new Block(200);

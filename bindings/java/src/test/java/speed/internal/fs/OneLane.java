@@ -22,7 +22,7 @@ import speed.internal.wire.NodeId;
 abstract class OneLane {
     static final NodeId SOURCE = NodeId.of("analytics");
     static final NodeId TARGET = NodeId.of("billing");
-    static final LaneWriter.Manner MANNER = new LaneWriter.Manner(1 << 26, false, false);
+    static final LaneWriter.WriteOptions MANNER = new LaneWriter.WriteOptions(1 << 26, false, false);
     static final int ALL = 1000;
 
     @TempDir
@@ -52,7 +52,7 @@ abstract class OneLane {
             this(generation, MANNER);
         }
 
-        Sender(int generation, LaneWriter.Manner manner) {
+        Sender(int generation, LaneWriter.WriteOptions manner) {
             writer = new LaneWriter(root.toString(), "analytics", "billing", generation, mac, manner);
             sealer = new LinkSealer(ring, SOURCE, TARGET, generation, bytes -> {});
         }

@@ -38,7 +38,7 @@ import speed.internal.wire.SlotPieces.SlotHead;
 class SlotTest extends OneLane {
     private static final byte[] KEY = new byte[Limits.KEY_BYTES];
     private static final int SIZE = 2 * Limits.SLOT_PIECE_BYTES + 1000;
-    private static final LaneWriter.Manner DURABLE = new LaneWriter.Manner(1 << 26, false, true);
+    private static final LaneWriter.WriteOptions DURABLE = new LaneWriter.WriteOptions(1 << 26, false, true);
 
     private final byte[] payload = new byte[SIZE];
     private final SlotPieces pieces = new SlotPieces(KEY, SIZE);
@@ -300,7 +300,7 @@ class SlotTest extends OneLane {
 
     @Test
     void payloadsInSlotsCountForTheWindow() throws IOException {
-        Sender sender = new Sender(1, new LaneWriter.Manner(2 * SIZE, false, false));
+        Sender sender = new Sender(1, new LaneWriter.WriteOptions(2 * SIZE, false, false));
         assertTrue(sender.writer.hasRoom(SIZE));
         assertNotNull(send(sender));
         assertFalse(sender.writer.hasRoom(SIZE));
@@ -312,7 +312,7 @@ class SlotTest extends OneLane {
     @Test
     void filesOfSlotsStayWithinTheWindowWhateverSizesCome() throws IOException {
         long window = 1 << 20;
-        Sender sender = new Sender(1, new LaneWriter.Manner(window, false, false));
+        Sender sender = new Sender(1, new LaneWriter.WriteOptions(window, false, false));
         LaneReader reader = null;
         long most = 0;
         for (int size : new int[] {150_000, 900_000, 200_000, 400_000, 1_000_000, 131_072, 600_000, 300_000, 900_000}) {
@@ -345,7 +345,7 @@ class SlotTest extends OneLane {
 
     @Test
     void freeSlotsMakeRoomForWhatGoesIntoTheLaneItself() throws IOException {
-        Sender sender = new Sender(1, new LaneWriter.Manner(2 * SIZE, false, false));
+        Sender sender = new Sender(1, new LaneWriter.WriteOptions(2 * SIZE, false, false));
         send(sender);
         LaneReader reader = reader(1);
         finish(reader, readRung(reader).get(0));

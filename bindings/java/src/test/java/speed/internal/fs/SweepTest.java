@@ -32,7 +32,7 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.NameTakenException;
-import speed.internal.fs.Claiming.Hold;
+import speed.internal.fs.Claiming.SweepHold;
 import speed.internal.wire.Contract;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Keyring;
@@ -288,7 +288,7 @@ class SweepTest {
     void whoStartsWaitsForASweeperAndThenBegins() throws IOException {
         makeEphemeral();
         CompletableFuture<Integer> started;
-        try (Hold hold = new Hold(registry, "worker")) {
+        try (SweepHold hold = new SweepHold(registry, "worker")) {
             CountDownLatch begun = new CountDownLatch(1);
             started = CompletableFuture.supplyAsync(() -> {
                 begun.countDown();
@@ -305,7 +305,7 @@ class SweepTest {
 
     @Test
     void aSweeperThatDoesNotEndIsNotPushedAside() throws IOException {
-        try (Hold hold = new Hold(registry, "worker")) {
+        try (SweepHold hold = new SweepHold(registry, "worker")) {
             NameTakenException taken =
                     assertThrows(NameTakenException.class, () -> register(registry, "worker", false));
             assertTrue(taken.getMessage().contains("is removing what is left"), taken.getMessage());
@@ -316,7 +316,7 @@ class SweepTest {
     @Test
     void aNameThatSomebodyHoldsIsNotSweptByAnother() throws IOException {
         makeEphemeral();
-        try (Hold hold = new Hold(registry, "worker")) {
+        try (SweepHold hold = new SweepHold(registry, "worker")) {
             assertTrue(hold.isEphemeral());
             assertFalse(sweep());
         }
@@ -327,10 +327,10 @@ class SweepTest {
     void nobodyWaitsToSweepWhatAnotherBootMayHold() throws IOException {
         Entry.Process elsewhere = process(1, "another boot");
         publish("billing", elsewhere, 1, false);
-        assertThrows(NameTakenException.class, () -> new Hold(registry, "billing"));
+        assertThrows(NameTakenException.class, () -> new SweepHold(registry, "billing"));
         Claimant claimant = new Claimant(elsewhere, LEASE, Claimant.NOT_TOLD, 0, false, false);
         assertTrue(Claim.take(root.toString(), "worker", 1, claimant, ring));
-        NameTakenException taken = assertThrows(NameTakenException.class, () -> new Hold(registry, "worker"));
+        NameTakenException taken = assertThrows(NameTakenException.class, () -> new SweepHold(registry, "worker"));
         assertTrue(taken.getMessage().contains("cannot be seen from here"), taken.getMessage());
     }
 

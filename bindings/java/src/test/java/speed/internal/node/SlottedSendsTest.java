@@ -49,7 +49,7 @@ class SlottedSendsTest {
     void prepare() throws IOException {
         Files.createDirectories(root.resolve("billing/inbox"));
         LaneWriter writer = new LaneWriter(root.toString(), "analytics", "billing", 1,
-                new LaneMac(ring, SOURCE, TARGET), new LaneWriter.Manner(1 << 26, false, false));
+                new LaneMac(ring, SOURCE, TARGET), new LaneWriter.WriteOptions(1 << 26, false, false));
         LinkSealer sealer = new LinkSealer(ring, SOURCE, TARGET, 1, nonces -> { });
         envelopes = new Envelopes(1, sealer, writer, key -> { }, () -> whenRung.run(), () -> false);
         envelopes.useSlots(true);

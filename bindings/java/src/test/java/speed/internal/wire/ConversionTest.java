@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.ConfigurationException;
 import speed.errors.UnserialisableException;
-import speed.internal.wire.Conversion.Misfit;
+import speed.internal.wire.Conversion.Mismatch;
 
 /** V-1, V-2: values of Java's types, written and read. */
 class ConversionTest {
@@ -63,7 +63,7 @@ class ConversionTest {
     }
 
     private static String refusal(Class<?> type, Object value) {
-        return assertThrows(Misfit.class, () -> Conversion.to(type, value, "value")).getMessage();
+        return assertThrows(Mismatch.class, () -> Conversion.to(type, value, "value")).getMessage();
     }
 
     @TestFactory

@@ -33,21 +33,21 @@ import speed.internal.core.PendingCalls.RequestKey;
 import speed.internal.core.PendingCalls.SequenceKey;
 import speed.internal.core.Verdict;
 import speed.internal.engine.Context;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
 import speed.internal.engine.Trace;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
 import speed.internal.engine.threads.Futures;
 import speed.internal.engine.threads.Waiter;
-import speed.internal.engine.threads.Waiter.OneAnswer;
+import speed.internal.engine.threads.Waiter.FirstAnswer;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.fs.Posix;
 import speed.internal.fs.ThisProcess;
 import speed.internal.wire.Control;
 import speed.internal.wire.Entry;
-import speed.internal.wire.Harmless;
 import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Printable;
 import speed.internal.wire.SpcRequest;
 import speed.internal.wire.SpcResponse;
 
@@ -86,7 +86,7 @@ public final class Calls {
     private final Map<String, Queue<Runnable>> again = new ConcurrentHashMap<>();
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
-    private final SomeLines lines = new SomeLines();
+    private final LogLimiter lines = new LogLimiter();
 
     public Calls(Context context, Links links, WorkerPool pool, Futures futures) {
         this.context = context;
@@ -372,7 +372,7 @@ public final class Calls {
         long deadline = System.nanoTime() + timeout.toNanos();
         OutgoingLink link = links.granted(target, deadline);
         List<SequenceKey> tracked = new ArrayList<>(1);
-        try (OneAnswer answer = oneAnswer()) {
+        try (FirstAnswer answer = oneAnswer()) {
             Load load =
                     Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
             pool.blocking(() -> link.send(load, sequence -> {
@@ -387,8 +387,8 @@ public final class Calls {
     }
 
     /** A place for the answer to what the calling thread sends. */
-    public OneAnswer oneAnswer() {
-        return new OneAnswer(new Waiter(pool));
+    public FirstAnswer oneAnswer() {
+        return new FirstAnswer(new Waiter(pool));
     }
 
     public void forget(Key key) {
@@ -402,7 +402,7 @@ public final class Calls {
     /** Enters what waits for an answer, before it can come. */
     public void track(Call call) {
         context.pending.add(call);
-        context.heed(call.deadlineNanos());
+        context.wakeBy(call.deadlineNanos());
     }
 
     // --- what the protocol thread brings ---
@@ -450,14 +450,14 @@ public final class Calls {
         }
         if (UNRECORDED.contains(code)) {
             context.stats.count("events_reported_refused");
-            lines.warn(MESSAGES, "{} does not record events: {}: {}", source, code, Harmless.text(String.valueOf(text)));
+            lines.warn(MESSAGES, "{} does not record events: {}: {}", source, code, Printable.text(String.valueOf(text)));
         } else {
             unexpected(outcome);
         }
     }
 
     private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
-        String text = source + ": " + Harmless.text(String.valueOf(message));
+        String text = source + ": " + Printable.text(String.valueOf(message));
         if (code.equals("LEAVING")) {
             NodeLeavingException leaving = new NodeLeavingException(
                     text + "; nothing ran: call again once it has started anew");

@@ -13,11 +13,11 @@ import speed.Message;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.internal.GuardedBy;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
-import speed.internal.core.Progress.Token;
 import speed.internal.engine.Context;
-import speed.internal.engine.Protected;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.lane.Arrival;
 import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.engine.threads.WorkerPool;
@@ -39,8 +39,8 @@ final class Batches {
     private static final long BATCH_BYTES = 4 << 20;
     private final Context context;
     private final WorkerPool pool;
-    private final Protected messages;
-    private final SomeLines lines;
+    private final MessageProtection messages;
+    private final LogLimiter lines;
     private final Failures failures;
     private final BatchHandler handler;
     private final List<String> patterns;
@@ -52,7 +52,7 @@ final class Batches {
     /** One of a batch, as the handler may have it. */
     private record Opened(Arrival arrival, Message message) {}
 
-    Batches(Context context, WorkerPool pool, Protected messages, SomeLines lines, Failures failures, BatchHandler handler,
+    Batches(Context context, WorkerPool pool, MessageProtection messages, LogLimiter lines, Failures failures, BatchHandler handler,
             List<String> patterns) {
         this.context = context;
         this.failures = failures;
@@ -131,7 +131,7 @@ final class Batches {
         arrival.begin();
         while (true) {
             try {
-                if (!Handing.allows(context, lines, arrival)) {
+                if (!HandoverChecks.allows(context, lines, arrival)) {
                     arrival.finish();
                     return null;
                 }

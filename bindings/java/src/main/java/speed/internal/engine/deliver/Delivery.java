@@ -15,8 +15,8 @@ import speed.errors.WireException;
 import speed.internal.core.Log;
 import speed.internal.core.Work;
 import speed.internal.engine.Context;
-import speed.internal.engine.Protected;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.Trace;
 import speed.internal.engine.lane.Arrival;
 import speed.internal.engine.threads.WorkerPool;
@@ -37,16 +37,16 @@ public final class Delivery implements Arrival.Handler {
 
     private final Context context;
     private final WorkerPool pool;
-    private final Protected messages;
+    private final MessageProtection messages;
     private final Failures failures;
-    private final SomeLines lines;
+    private final LogLimiter lines;
     private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
     /** What each thread of the program fetched last. */
     private final Map<Thread, Arrival> inHand = new ConcurrentHashMap<>();
     private volatile Consumer<Message> handler;
     private volatile Batches batches;
 
-    public Delivery(Context context, WorkerPool pool, Protected messages, Failures failures, SomeLines lines) {
+    public Delivery(Context context, WorkerPool pool, MessageProtection messages, Failures failures, LogLimiter lines) {
         this.context = context;
         this.messages = messages;
         this.pool = pool;
@@ -195,7 +195,7 @@ public final class Delivery implements Arrival.Handler {
     /** Puts it together, if it came in segments; where that fails, or the program may not have it, its sender was told. */
     private boolean isToBeHanded(Arrival arrival) {
         try {
-            if (Handing.allows(context, lines, arrival)) {
+            if (HandoverChecks.allows(context, lines, arrival)) {
                 return true;
             }
         } catch (WireException | SegmentStoreException broken) {

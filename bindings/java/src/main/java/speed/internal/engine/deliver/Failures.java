@@ -4,7 +4,7 @@ import speed.errors.WireException;
 import speed.internal.core.Log;
 import speed.internal.core.Work;
 import speed.internal.engine.Context;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
 import speed.internal.engine.lane.Arrival;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.engine.threads.WorkerPool.Job;
@@ -20,9 +20,9 @@ public final class Failures {
     private final Context context;
     private final WorkerPool pool;
     private final DeadLetterBox letters;
-    private final SomeLines lines;
+    private final LogLimiter lines;
 
-    public Failures(Context context, WorkerPool pool, DeadLetterBox letters, SomeLines lines) {
+    public Failures(Context context, WorkerPool pool, DeadLetterBox letters, LogLimiter lines) {
         this.context = context;
         this.pool = pool;
         this.letters = letters;
@@ -72,7 +72,7 @@ public final class Failures {
     void again(Arrival arrival, Work<Job> work) {
         long at = System.nanoTime() + pause(arrival.failed());
         pool.again(work, at);
-        context.heed(at);
+        context.wakeBy(at);
     }
 
     /** Nanoseconds before a message is tried for the n-th time again. */

@@ -5,9 +5,9 @@ import java.util.List;
 import speed.LargePayload;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
-import speed.internal.core.Behind;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.RequestBarrier;
 import speed.internal.engine.Context;
 import speed.internal.engine.lane.Arrival;
 import speed.internal.engine.lane.Arrival.Lane;
@@ -50,7 +50,7 @@ public final class Segments {
     private final Futures futures;
     private final Delivery delivery;
     private final HeldPayloads held;
-    private final Behind behind = new Behind();
+    private final RequestBarrier behind = new RequestBarrier();
 
     public Segments(Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
         this.context = context;

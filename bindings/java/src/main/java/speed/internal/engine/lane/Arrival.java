@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import speed.LargePayload;
 import speed.Message;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Work;
 import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.fs.LaneReader.Beginning;

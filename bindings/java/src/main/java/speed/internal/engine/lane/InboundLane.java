@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import speed.internal.GuardedBy;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.fs.Inbox;
 import speed.internal.fs.LaneReader;

@@ -15,7 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import speed.errors.SpeedException;
-import speed.internal.core.Awake;
+import speed.internal.core.LeastRecentlyUsed;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
@@ -45,7 +45,7 @@ public final class InboundLanes implements Introspection.Lanes {
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     /** Lanes of senders that are gone, read to the end: when they were changed last. */
     private final Map<NodeId, Long> passed = new HashMap<>();
-    private final Awake<NodeId> awake;
+    private final LeastRecentlyUsed<NodeId> awake;
     private Keyring.Keys keys;
     /** Who is looked at next; whoever comes new goes first. */
     private final Deque<NodeId> turns = new ArrayDeque<>();
@@ -67,7 +67,7 @@ public final class InboundLanes implements Introspection.Lanes {
         this.inbox = inbox;
         this.mayRead = mayRead;
         this.resume = resume;
-        awake = new Awake<>(mostAwake);
+        awake = new LeastRecentlyUsed<>(mostAwake);
         keys = context.registry.keyring().now();
     }
 

@@ -14,7 +14,7 @@ import speed.errors.Execution;
 import speed.errors.NodeLeftException;
 import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
-import speed.internal.core.Awake;
+import speed.internal.core.LeastRecentlyUsed;
 import speed.internal.engine.Context;
 import speed.internal.segment.Splitter;
 import speed.internal.wire.Entry;
@@ -27,14 +27,14 @@ public final class Links {
     private final Context context;
     private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
     /** Links that hold files open; its monitor guards it. */
-    private final Awake<String> awake;
+    private final LeastRecentlyUsed<String> awake;
     private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
     private volatile Consumer<OutgoingLink> opened = link -> {};
     private volatile boolean hasEnded;
 
     public Links(Context context) {
         this.context = context;
-        awake = new Awake<>(context.mostLinks());
+        awake = new LeastRecentlyUsed<>(context.mostLinks());
     }
 
     public void onOpen(Consumer<OutgoingLink> notice) {
@@ -160,7 +160,7 @@ public final class Links {
 
     /** What is done about once a lease: files that are of no use any more are closed, and removed. */
     public void tidy() {
-        letGoOfGone();
+        closeGone();
         links.values().forEach(OutgoingLink::releaseSlots);
     }
 
@@ -169,7 +169,7 @@ public final class Links {
      * is forgotten, once the cursors of that life are gone with its directory: should the name come back, another key
      * begins with it, and a sequence that begins anew.
      */
-    private void letGoOfGone() {
+    private void closeGone() {
         for (OutgoingLink link : links.values()) {
             if (context.registry.live(link.target) != null) {
                 continue;

@@ -100,7 +100,7 @@ public final class OutgoingLink {
                 context.registry.keyring(), context.id, targetId, context.generation, RANDOM::nextBytes);
         LaneMac mac = new LaneMac(context.registry.keyring(), context.id, targetId);
         writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
-                new LaneWriter.Manner(options.maxLaneBytes(), context.polling, options.durable()));
+                new LaneWriter.WriteOptions(options.maxLaneBytes(), context.polling, options.durable()));
         envelopes = new Envelopes(context.generation, sealer, writer, RANDOM::nextBytes, this::ring,
                 () -> makeSpace.test(this) | writer.releaseSlots(0));
     }

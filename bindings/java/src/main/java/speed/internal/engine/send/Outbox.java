@@ -10,9 +10,9 @@ import java.util.Map;
 import speed.Published;
 import speed.errors.ConfigurationException;
 import speed.internal.engine.Context;
-import speed.internal.engine.Protected;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.Trace;
-import speed.internal.engine.peer.PeerLookup;
+import speed.internal.engine.remote.PeerLookup;
 import speed.internal.wire.Content;
 import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageIds;
@@ -29,10 +29,10 @@ public final class Outbox {
 
     private final Context context;
     private final PeerLookup peers;
-    private final Protected messages;
+    private final MessageProtection messages;
     private final Publishing publishing;
 
-    public Outbox(Context context, PeerLookup peers, Publishing publishing, Protected messages) {
+    public Outbox(Context context, PeerLookup peers, Publishing publishing, MessageProtection messages) {
         this.context = context;
         this.peers = peers;
         this.publishing = publishing;

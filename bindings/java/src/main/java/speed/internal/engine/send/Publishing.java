@@ -11,10 +11,10 @@ import speed.errors.PayloadTooLargeException;
 import speed.errors.SpeedException;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
-import speed.internal.engine.SomeLines;
+import speed.internal.engine.LogLimiter;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
-import speed.internal.engine.peer.LargeSender;
+import speed.internal.engine.remote.LargeSender;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.segment.Source;
 import speed.internal.wire.Entry;
@@ -36,7 +36,7 @@ public final class Publishing {
     private final Links links;
     private final LargeSender large;
     private final WorkerPool pool;
-    private final SomeLines lines = new SomeLines();
+    private final LogLimiter lines = new LogLimiter();
 
     public Publishing(Context context, Links links, LargeSender large, WorkerPool pool) {
         this.context = context;

@@ -5,11 +5,11 @@ import java.util.List;
 import java.util.function.Function;
 import speed.errors.InboxFullException;
 import speed.errors.SpeedException;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
-import speed.internal.core.Progress.Token;
 import speed.internal.engine.Context;
+import speed.internal.engine.lane.AcceptedRequest;
 import speed.internal.engine.lane.Arrival.Lane;
-import speed.internal.engine.lane.Running;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
@@ -76,12 +76,12 @@ public final class Answers {
      * Sends the answers of requests of one caller that never begin, those of one lane in one write. They are committed
      * before it, so that the next life of this node does not begin them either.
      */
-    void sendTogether(List<Running> requests, Function<Running, byte[]> answer) {
-        List<Running> left = new ArrayList<>(requests);
+    void sendTogether(List<AcceptedRequest> requests, Function<AcceptedRequest, byte[]> answer) {
+        List<AcceptedRequest> left = new ArrayList<>(requests);
         while (!left.isEmpty()) {
             Lane lane = left.get(0).place().lane();
             int generation = left.get(0).generation();
-            List<Running> batch = left.stream()
+            List<AcceptedRequest> batch = left.stream()
                     .filter(one -> one.place().lane() == lane && one.generation() == generation).toList();
             lane.finish(batch.stream().map(one -> one.place().token()).toList());
             send(lane, generation, batch.stream().map(answer).toList(), List.of());

@@ -8,15 +8,15 @@ import speed.Response;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.internal.core.CallErrors;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
-import speed.internal.core.Progress.Token;
 import speed.internal.core.Scheduler;
 import speed.internal.core.ServiceTable;
 import speed.internal.core.Work;
 import speed.internal.engine.Context;
 import speed.internal.engine.Trace;
+import speed.internal.engine.lane.AcceptedRequest;
 import speed.internal.engine.lane.Arrival.Lane;
-import speed.internal.engine.lane.Running;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.fs.LaneReader.Beginning;
@@ -29,7 +29,7 @@ import speed.internal.wire.SpcResponse;
 
 /**
  * The serving side of SPC: ten steps, as spc.md counts them. The thread that reads lanes does the first two, and reads no more than
- * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link Running#answer} first.
+ * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link AcceptedRequest#answer} first.
  */
 public final class Serving {
     private static final Log LOG = new Log("speed.spc");
@@ -69,12 +69,12 @@ public final class Serving {
             replaced(lane, received, head);
             return;
         }
-        Running accepted = new Running(this::serve, lane, received, head, deadline(head));
+        AcceptedRequest accepted = new AcceptedRequest(this::serve, lane, received, head, deadline(head));
         Scheduler.Admitted<Job> admitted =
                 pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
         switch (admitted.admission()) {
             case WAITING -> { }
-            case DUPLICATE -> repeated((Running) admitted.work().item, lane, received.token());
+            case DUPLICATE -> repeated((AcceptedRequest) admitted.work().item, lane, received.token());
             case LEAVING -> answer(accepted, leaving());
         }
     }
@@ -119,9 +119,9 @@ public final class Serving {
     }
 
     /** One that is in hand came again: its lane failed and was opened again, and is where it is committed now. */
-    private void repeated(Running inHand, Lane lane, Token token) {
+    private void repeated(AcceptedRequest inHand, Lane lane, Token token) {
         context.stats.count("requests_duplicate");
-        boolean adopted = inHand.place().lane().isClosed() && inHand.adopt(new Running.Place(lane, token));
+        boolean adopted = inHand.place().lane().isClosed() && inHand.adopt(new AcceptedRequest.Place(lane, token));
         if (!adopted) {
             lane.drop(token);
         }
@@ -144,12 +144,12 @@ public final class Serving {
 
     /** The caller withdraws requests: those that wait never begin, those that run are told. */
     public void withdraw(String source, List<String> requestIds) {
-        List<Running> ended = new ArrayList<>();
+        List<AcceptedRequest> ended = new ArrayList<>();
         for (String requestId : requestIds) {
             Work<Job> work = pool.withdraw(source, requestId);
             if (work != null) {
                 context.stats.count("requests_withdrawn");
-                Running one = (Running) work.item;
+                AcceptedRequest one = (AcceptedRequest) work.item;
                 one.withdraw();
                 if (work.state() == Work.State.ENDED && one.answer() != null) {
                     ended.add(one);
@@ -170,8 +170,8 @@ public final class Serving {
 
     /** A caller was replaced by that generation of it: nobody waits for what it asked before. */
     public void forget(String source, int successor) {
-        for (Work<Job> work : pool.forget(source, job -> ((Running) job).generation() < successor)) {
-            Running one = (Running) work.item;
+        for (Work<Job> work : pool.forget(source, job -> ((AcceptedRequest) job).generation() < successor)) {
+            AcceptedRequest one = (AcceptedRequest) work.item;
             if (one.cancellation.isCancelled()) {
                 continue; // it was told before
             }
@@ -189,21 +189,21 @@ public final class Serving {
     }
 
     /** TIMEOUT for a request that never begins. */
-    public void expireWaiting(Running late) {
+    public void expireWaiting(AcceptedRequest late) {
         answer(late, timeout(late, "queued"));
     }
 
     /** TIMEOUT for one that runs: it is told, goes on, and its result is dropped. */
-    public void expireRunning(Running late) {
-        Running.Phase phase = late.answer();
+    public void expireRunning(AcceptedRequest late) {
+        AcceptedRequest.Phase phase = late.answer();
         if (phase != null) {
-            String word = phase == Running.Phase.BEGUN ? "running" : "queued";
+            String word = phase == AcceptedRequest.Phase.BEGUN ? "running" : "queued";
             reply(late, phase, timeout(late, word));
         }
         late.withdraw();
     }
 
-    private Response timeout(Running late, String phase) {
+    private Response timeout(AcceptedRequest late, String phase) {
         context.stats.count("requests_timed_out_" + phase);
         return Response.error("TIMEOUT", "the deadline of '" + late.head.service() + "' passed while " + phase
                 + ": allow it more time", Map.of("phase", phase));
@@ -211,18 +211,18 @@ public final class Serving {
 
     /** The node closes before these began. */
     public void refuseWaiting(List<Work<Job>> works) {
-        works.forEach(work -> answer((Running) work.item, leaving()));
+        works.forEach(work -> answer((AcceptedRequest) work.item, leaving()));
     }
 
     /** The node ends: what still runs is told. */
     public void cancelRunning() {
-        pool.requests().forEach(work -> ((Running) work.item).withdraw());
+        pool.requests().forEach(work -> ((AcceptedRequest) work.item).withdraw());
     }
 
     // --- by a worker ---
 
     /** Steps 3 to 10. */
-    private void serve(Running accepted) {
+    private void serve(AcceptedRequest accepted) {
         if (accepted.cancellation.isCancelled()) {
             answer(accepted, withdrawn("queued")); // looked at once more, between queue and start
             return;
@@ -268,12 +268,12 @@ public final class Serving {
     }
 
     /** Whether so much time passed since it was written that its caller may have ended. */
-    private static boolean hasWaited(Running accepted) {
+    private static boolean hasWaited(AcceptedRequest accepted) {
         return System.currentTimeMillis() - accepted.writtenMs > LOOK_MS;
     }
 
     /** Nobody is there to be answered. */
-    private void leave(Running accepted) {
+    private void leave(AcceptedRequest accepted) {
         accepted.withdraw();
         if (accepted.answer() != null) {
             context.stats.count("requests_forgotten");
@@ -282,19 +282,19 @@ public final class Serving {
     }
 
     /** Commits a request before it begins, so that it runs at most once; false if it must not begin. */
-    private boolean commit(Running accepted, boolean isIdempotent) {
+    private boolean commit(AcceptedRequest accepted, boolean isIdempotent) {
         if (!isIdempotent && (accepted.uncertain || accepted.head.repeated())) {
             answer(accepted, Response.error("INTERNAL_ERROR", "'" + accepted.head.service()
                     + "' may have run before its node was interrupted", Map.of("phase", "running")));
             return false;
         }
-        Running.Place place = accepted.place();
+        AcceptedRequest.Place place = accepted.place();
         // Without its lease it begins nothing, whether a successor has read the lane yet or not.
         Beginning written = context.registration.isOver()
                 ? Beginning.REPLACED
                 : place.lane().begin(place.token(), isIdempotent);
         while (written == Beginning.UNWRITTEN && place.lane().isClosed() && !accepted.cancellation.isCancelled()) {
-            Running.Place failed = place;
+            AcceptedRequest.Place failed = place;
             place = pool.blocking(() -> accepted.awaitAnother(failed)); // its lane is opened again
             written = place.lane().begin(place.token(), isIdempotent);
         }
@@ -314,7 +314,7 @@ public final class Serving {
         return written == Beginning.WRITTEN;
     }
 
-    private void run(Running accepted, ServiceTable.Found found, Map<String, Object> arguments) {
+    private void run(AcceptedRequest accepted, ServiceTable.Found found, Map<String, Object> arguments) {
         SpcHead head = accepted.head;
         Request request = new Request(head.service(), arguments, accepted.source(),
                 accepted.source() + "/" + head.requestId(), head.deadlineMs(), head.traceparent(),
@@ -333,8 +333,8 @@ public final class Serving {
 
     // --- answers ---
 
-    private void answer(Running one, Response response) {
-        Running.Phase phase = one.answer();
+    private void answer(AcceptedRequest one, Response response) {
+        AcceptedRequest.Phase phase = one.answer();
         if (phase == null) {
             context.stats.count("answers_too_late");
             return;
@@ -342,16 +342,16 @@ public final class Serving {
         reply(one, phase, response);
     }
 
-    private void reply(Running one, Running.Phase phase, Response response) {
-        if (phase == Running.Phase.QUEUED) {
+    private void reply(AcceptedRequest one, AcceptedRequest.Phase phase, Response response) {
+        if (phase == AcceptedRequest.Phase.QUEUED) {
             one.commit(); // first: the next life of this node must not begin what its caller is told was not begun
         }
-        Running.Place place = one.place();
+        AcceptedRequest.Place place = one.place();
         answers.send(place.lane(), one.generation(), List.of(serialised(one, response)), one.uncommitted());
     }
 
     /** Step 9; whatever fails in it is an answer as well. */
-    private byte[] serialised(Running one, Response response) {
+    private byte[] serialised(AcceptedRequest one, Response response) {
         String requestId = one.head.requestId();
         try {
             return response.errorCode() == null ? success(one, response.result())
@@ -364,7 +364,7 @@ public final class Serving {
     }
 
     /** A result; what fails in it is the service's, whose code runs while it is read. */
-    private byte[] success(Running one, Object result) {
+    private byte[] success(AcceptedRequest one, Object result) {
         long most = answers.mostBytes(one.source());
         String why;
         try {
@@ -383,7 +383,7 @@ public final class Serving {
         return SpcResponse.error(one.head.requestId(), "EXECUTION_FAILED", text, Map.of()).encode();
     }
 
-    private static void log(Running one, Throwable failure) {
+    private static void log(AcceptedRequest one, Throwable failure) {
         LOG.error("the answer of '{}' for '{}', request '{}', could not be made", one.head.service(), one.source(),
                 one.source() + "/" + one.head.requestId(), failure);
     }

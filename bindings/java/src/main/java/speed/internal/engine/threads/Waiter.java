@@ -54,11 +54,11 @@ public final class Waiter implements Consumer<Outcome>, AutoCloseable {
     }
 
     /** A place for an answer that many sequences lead to: the first outcome counts. */
-    public static final class OneAnswer implements Consumer<Outcome>, AutoCloseable {
+    public static final class FirstAnswer implements Consumer<Outcome>, AutoCloseable {
         private final Waiter waiter;
         private final AtomicBoolean given = new AtomicBoolean();
 
-        public OneAnswer(Waiter waiter) {
+        public FirstAnswer(Waiter waiter) {
             this.waiter = waiter;
         }
 

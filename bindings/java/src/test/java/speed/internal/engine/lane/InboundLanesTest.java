@@ -85,7 +85,7 @@ class InboundLanesTest {
     private LaneWriter writer(String source) {
         LaneMac mac = new LaneMac(ring, NodeId.of(source), NodeId.of("billing"));
         return new LaneWriter(root.path().toString(), source, "billing", 1, mac,
-                new LaneWriter.Manner(1 << 26, false, false));
+                new LaneWriter.WriteOptions(1 << 26, false, false));
     }
 
     private void send(String source, String text, LaneWriter writer) {

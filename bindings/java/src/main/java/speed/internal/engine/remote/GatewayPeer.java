@@ -1,4 +1,4 @@
-package speed.internal.engine.peer;
+package speed.internal.engine.remote;
 
 import java.nio.file.Path;
 import java.time.Duration;
@@ -16,15 +16,15 @@ import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.internal.core.CallErrors;
 import speed.internal.core.DeliveryErrors;
-import speed.internal.engine.Protected;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.call.Calls;
-import speed.internal.wire.Harmless;
 import speed.internal.wire.Hosts;
 import speed.internal.wire.MessageDraft;
+import speed.internal.wire.Printable;
 import speed.options.SendOptions;
 
 /** A node of another host: {@code billing@hostb} is asked through the gateway of this root (H-2, H-3). Immutable. */
-record GatewayPeer(Calls calls, Protected messages, String name) implements Peer {
+record GatewayPeer(Calls calls, MessageProtection messages, String name) implements Peer {
     @Override
     public Object call(String service, Map<String, Object> arguments, Duration timeout, String trace, boolean views) {
         return ask("call", asking(service, arguments), service, timeout, trace, views);
@@ -117,7 +117,7 @@ record GatewayPeer(Calls calls, Protected messages, String name) implements Peer
         String node = name.substring(0, name.indexOf('@')) + ": ";
         String said = String.valueOf(told.get("errorMessage"));
         String code = String.valueOf(told.get("errorCode"));
-        String text = name + ": " + Harmless.text(said.startsWith(node) ? said.substring(node.length()) : said);
+        String text = name + ": " + Printable.text(said.startsWith(node) ? said.substring(node.length()) : said);
         Map<String, Object> details = details(told.get("details"));
         SpeedException delivery = DeliveryErrors.of(code, text);
         if (delivery == null) {

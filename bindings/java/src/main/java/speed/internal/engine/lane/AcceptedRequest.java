@@ -5,8 +5,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import speed.Cancellation;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
-import speed.internal.core.Progress.Token;
 import speed.internal.core.Work;
 import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.engine.threads.WorkerPool.Job;
@@ -15,7 +15,7 @@ import speed.internal.wire.Header.Sequence;
 import speed.internal.wire.SpcHead;
 
 /** One accepted request until it is answered, by whoever takes the answer first. Thread-safe. */
-public final class Running implements Job {
+public final class AcceptedRequest implements Job {
     private static final Log LOG = new Log("speed.spc");
 
     /** How far it came. */
@@ -39,13 +39,13 @@ public final class Running implements Job {
     public final Cancellation cancellation = new Cancellation();
     private static final long LOOK_NANOS = 100_000_000;
 
-    private final Consumer<Running> service;
+    private final Consumer<AcceptedRequest> service;
     private final AtomicReference<Phase> phase = new AtomicReference<>(Phase.QUEUED);
     private volatile boolean withdrawn;
     private volatile boolean isCommitted;
     private volatile Place place;
 
-    public Running(Consumer<Running> service, Lane lane, Received received, SpcHead head, long deadline) {
+    public AcceptedRequest(Consumer<AcceptedRequest> service, Lane lane, Received received, SpcHead head, long deadline) {
         this.service = service;
         this.head = head;
         this.deadline = deadline;

@@ -10,8 +10,8 @@ import org.junit.jupiter.api.Test;
 import speed.internal.wire.Limits;
 
 /** What names requests overtakes none that is still being put together (G-14). */
-class BehindTest {
-    private final Behind behind = new Behind();
+class RequestBarrierTest {
+    private final RequestBarrier behind = new RequestBarrier();
     private final List<String> done = new ArrayList<>();
 
     private boolean await(String what) {

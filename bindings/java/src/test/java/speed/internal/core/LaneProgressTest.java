@@ -5,16 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
-import speed.internal.core.Progress.Position;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress.Position;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names.LaneFile;
 
 /** L-19: how much of a lane is in hand. */
-class ProgressTest {
+class LaneProgressTest {
     @Test
     void aPayloadInASlotIsAsMuchInHandAsOneInTheLane() {
-        Progress progress = new Progress(Position.START, 0);
+        LaneProgress progress = new LaneProgress(Position.START, 0);
         Token token = null;
         for (int sequence = 1; sequence <= 2; sequence++) {
             assertFalse(progress.isFull());

@@ -8,13 +8,13 @@ import java.util.Set;
 import java.util.function.Consumer;
 
 /** Which of many hold files open, in the order of their last use. Not thread-safe. */
-public final class Awake<K> {
+public final class LeastRecentlyUsed<K> {
     private final int most;
     private final Set<K> keys = new LinkedHashSet<>();
     /** Who is used again at once stands where it belongs. */
     private K newest;
 
-    public Awake(int most) {
+    public LeastRecentlyUsed(int most) {
         this.most = most;
     }
 

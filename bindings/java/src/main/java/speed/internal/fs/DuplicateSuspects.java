@@ -1,8 +1,8 @@
 package speed.internal.fs;
 
 import java.util.EnumSet;
-import speed.internal.core.Progress.Position;
-import speed.internal.core.Progress.Token;
+import speed.internal.core.LaneProgress.Position;
+import speed.internal.core.LaneProgress.Token;
 import speed.internal.wire.Header;
 import speed.internal.wire.Header.EnvelopeType;
 
@@ -11,7 +11,7 @@ import speed.internal.wire.Header.EnvelopeType;
  * at a time: of those that lay in the lane, only the first of each type can be repeated. Lane files do not count: all of
  * them are marked.
  */
-final class Repeats {
+final class DuplicateSuspects {
     private Position until = Position.START;
     private boolean all;
     private boolean unknown;

@@ -5,14 +5,14 @@ import java.util.List;
 import speed.errors.ConfigurationException;
 
 /** What a program gives to a node's methods, checked before anything is done with it. */
-public final class Given {
+public final class Require {
     /** So long is for ever; a longer time would not fit into nanoseconds. */
     private static final Duration LONGEST = Duration.ofDays(36_500);
 
     /** How long a call may take if nothing else is said. */
     public static final Duration CALL_TIMEOUT = Duration.ofMillis((long) (Limits.CALL_TIMEOUT_SECONDS * 1000));
 
-    private Given() {}
+    private Require() {}
 
     /** A time that can be counted with; ConfigurationException for null. */
     public static Duration timeout(Duration timeout) {

@@ -13,7 +13,7 @@ import speed.internal.wire.Limits;
  * What must not overtake the requests of its sender that are still being put together: withdrawals and questions name
  * requests, and are looked at once those before them are known. Not thread-safe: guarded by the lock of its owner.
  */
-public final class Behind {
+public final class RequestBarrier {
     private record Waiting(Set<Object> before, Runnable task) {}
 
     /** Requests that are being put together, by sender. */

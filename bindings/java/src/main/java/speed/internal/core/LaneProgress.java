@@ -15,7 +15,7 @@ import speed.internal.wire.Names.LaneFile;
  * request neither holds back the lane nor makes a crash repeat what was finished after it. Sequences come in
  * rising order, those of a predecessor's cursor first. Not thread-safe.
  */
-public final class Progress {
+public final class LaneProgress {
     /** Unfinished envelopes with which a lane stands still. */
     static final int MAX_IN_HAND = Limits.MAX_IN_HAND;
 
@@ -26,7 +26,7 @@ public final class Progress {
     private Position donePosition;
     private long doneSequence;
 
-    public Progress(Position start, long lastSequence) {
+    public LaneProgress(Position start, long lastSequence) {
         tail = donePosition = start;
         tailSequence = doneSequence = lastSequence;
     }
@@ -129,7 +129,7 @@ public final class Progress {
         return new Cursor(generation, position.file(), position.offset(), last, unfinished, clean, false);
     }
 
-    /** One dispatched envelope; given back to {@link Progress#finish} once its handler is done. */
+    /** One dispatched envelope; given back to {@link LaneProgress#finish} once its handler is done. */
     public static final class Token {
         public final long sequence;
         public final LaneFile file;

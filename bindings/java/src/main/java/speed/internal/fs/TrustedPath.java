@@ -10,7 +10,7 @@ import speed.internal.core.Trust;
 import speed.internal.fs.Posix.FileStatus;
 
 /** The way to a root or a key file: each step of it is one that no other user can change. */
-final class Way {
+final class TrustedPath {
     private static final int MAX_LINKS = 40; // as many as Linux follows
     private static final int SETGID = 02000;
 
@@ -19,7 +19,7 @@ final class Way {
     private String place = "";
     private int links;
 
-    private Way(String path) {
+    private TrustedPath(String path) {
         putBefore(path.startsWith("/") ? path : Path.of("").toAbsolutePath() + "/" + path);
     }
 
@@ -30,7 +30,7 @@ final class Way {
      * @throws UntrustedException for a step that others can change
      */
     static String followed(String path) throws UntrustedException, PosixException {
-        Way way = new Way(path);
+        TrustedPath way = new TrustedPath(path);
         way.check("/", Posix.status(Posix.AT_FDCWD, "/"), false);
         while (!way.names.isEmpty()) {
             way.take(way.names.removeFirst());

@@ -1,4 +1,4 @@
-package speed.internal.engine.peer;
+package speed.internal.engine.remote;
 
 import java.nio.file.Path;
 import java.time.Duration;
@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import speed.errors.NotAvailableException;
-import speed.internal.engine.Protected;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
@@ -20,7 +20,7 @@ import speed.internal.wire.MessageDraft;
 import speed.options.SendOptions;
 
 /** A node of this root. Immutable. */
-record LocalPeer(Links links, Calls calls, LargeSender large, Protected messages, WorkerPool pool, String name)
+record LocalPeer(Links links, Calls calls, LargeSender large, MessageProtection messages, WorkerPool pool, String name)
         implements Peer {
     /** Bytes that surely fit in one envelope, with everything else of their message. */
     private static final int ONE_ENVELOPE_BYTES = Limits.MAX_PAYLOAD_BYTES - (1 << 16);

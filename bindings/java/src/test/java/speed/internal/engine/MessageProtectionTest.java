@@ -20,9 +20,9 @@ import speed.internal.wire.Schema;
 import speed.internal.wire.Security;
 
 /** M-24, M-28: what a node refuses that has no settings. */
-class ProtectedTest {
+class MessageProtectionTest {
     private static final Schema NO_SCHEMA = new Schema("", "", "", "", "", "", List.of());
-    private final Protected node = new Protected("node", null, new SomeLines());
+    private final MessageProtection node = new MessageProtection("node", null, new LogLimiter());
 
     private static Message message(byte[] data) {
         return new Message(MessageView.of(data), "billing", 1, false, () -> { });

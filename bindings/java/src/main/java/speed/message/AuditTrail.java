@@ -15,7 +15,7 @@ import speed.internal.wire.Security.Encrypted;
 import speed.internal.wire.Security.Encrypted.Recipient;
 
 /** What is done to one message, told as it ends: each step that succeeds, and the refusal. */
-final class Trail {
+final class AuditTrail {
     private static final int MAX_TEXT = 128;
     private static final int MAX_ALGORITHM = 64;
 
@@ -29,7 +29,7 @@ final class Trail {
     private String algorithm = "";
     private String keyId = "";
 
-    private Trail(AuditLog log, String refuses, String messageId, String source, String reader) {
+    private AuditTrail(AuditLog log, String refuses, String messageId, String source, String reader) {
         this.log = log;
         this.refuses = refuses;
         this.messageId = messageId;
@@ -39,8 +39,8 @@ final class Trail {
     }
 
     /** Of a message that is not written yet. */
-    static Trail ofSent(AuditLog log, MessageDraft draft, String classification) {
-        Trail trail = new Trail(log, "send", draft.messageId(), draft.publisherId(), null);
+    static AuditTrail ofSent(AuditLog log, MessageDraft draft, String classification) {
+        AuditTrail trail = new AuditTrail(log, "send", draft.messageId(), draft.publisherId(), null);
         put(trail.about, "topic", draft.topic());
         put(trail.about, "namespace", draft.namespace());
         put(trail.about, "classification", classification);
@@ -48,8 +48,8 @@ final class Trail {
     }
 
     /** Of a message that a node sent to this one. */
-    static Trail ofReceived(AuditLog log, MessageView view, String source, String reader) {
-        Trail trail = new Trail(log, "receive", view.messageId(), source, reader);
+    static AuditTrail ofReceived(AuditLog log, MessageView view, String source, String reader) {
+        AuditTrail trail = new AuditTrail(log, "receive", view.messageId(), source, reader);
         if (log != null) {
             trail.tellAbout(view);
         }

@@ -1,7 +1,7 @@
 package speed.internal.wire;
 
 /** Text of others as a terminal or a log may have it: what would act there is shown by its number. */
-public final class Harmless {
+public final class Printable {
     /** First and last code point of each range of what acts. */
     private static final int[] ACTING = {
         0x0, 0x1f, 0x7f, 0x9f, 0xad, 0xad, 0x600, 0x605, 0x61c, 0x61c, 0x6dd, 0x6dd, 0x70f, 0x70f, 0x890, 0x891,
@@ -10,7 +10,7 @@ public final class Harmless {
         0x1bca0, 0x1bca3, 0x1d173, 0x1d17a, 0x1fffe, 0x1ffff, 0x2fffe, 0x2ffff, 0x3fffe, 0x10ffff,
     };
 
-    private Harmless() {
+    private Printable() {
     }
 
     /** The text with escapes for what acts, on one line. */

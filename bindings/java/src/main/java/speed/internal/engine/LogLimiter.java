@@ -6,7 +6,7 @@ import speed.internal.GuardedBy;
 import speed.internal.core.Log;
 
 /** Lines of a log of which others decide how many there are: one of each kind in ten seconds. Thread-safe. */
-public final class SomeLines {
+public final class LogLimiter {
     private static final long PAUSE_NANOS = 10_000_000_000L;
     private static final long MINUTE_NANOS = 60_000_000_000L;
 
@@ -24,7 +24,7 @@ public final class SomeLines {
     }
 
     /** The same for what may go on for long. */
-    public void warnOnceAMinute(Log log, String format, Object... values) {
+    public void warnEachMinute(Log log, String format, Object... values) {
         warn(MINUTE_NANOS, log, format, values);
     }
 

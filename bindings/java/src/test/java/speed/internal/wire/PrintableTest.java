@@ -9,23 +9,23 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /** Text of others as a log may have it (W-19). */
-class HarmlessTest {
+class PrintableTest {
     private static final Contract VECTORS = Contract.vectors("harmless");
 
     @TestFactory
     Stream<DynamicTest> whatActsIsShownByItsNumber() {
-        return VECTORS.each("texts", one -> assertEquals(one.text("shown"), Harmless.text(one.text("text"))));
+        return VECTORS.each("texts", one -> assertEquals(one.text("shown"), Printable.text(one.text("text"))));
     }
 
     @TestFactory
     Stream<DynamicTest> aTextIsCutBetweenItsCharacters() {
         return VECTORS.each("cut", one -> assertEquals(one.text("shown"),
-                Harmless.text(one.text("text"), (int) one.number("max_chars"))));
+                Printable.text(one.text("text"), (int) one.number("max_chars"))));
     }
 
     @Test
     void halvesOfPairsAreShownByTheirNumbers() {
-        assertEquals("a\\udc9bb\\ud83d", Harmless.text("a\udc9bb\ud83d"));
+        assertEquals("a\\udc9bb\\ud83d", Printable.text("a\udc9bb\ud83d"));
     }
 
     @Test
@@ -34,9 +34,9 @@ class HarmlessTest {
         for (int round = 0; round < 2000; round++) {
             StringBuilder text = new StringBuilder();
             random.ints(20, 0, random.nextBoolean() ? 0x300 : 0x110000).forEach(text::appendCodePoint);
-            String shown = Harmless.text(text.toString());
-            assertEquals(0, shown.codePoints().filter(HarmlessTest::acts).count(), shown);
-            assertEquals(shown, Harmless.text(shown));
+            String shown = Printable.text(text.toString());
+            assertEquals(0, shown.codePoints().filter(PrintableTest::acts).count(), shown);
+            assertEquals(shown, Printable.text(shown));
         }
     }
 

@@ -1,6 +1,6 @@
-package speed.internal.engine.peer;
+package speed.internal.engine.remote;
 
-import speed.internal.engine.Protected;
+import speed.internal.engine.MessageProtection;
 import speed.internal.engine.call.Calls;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.threads.WorkerPool;
@@ -11,10 +11,10 @@ public final class PeerLookup {
     private final Links links;
     private final Calls calls;
     private final LargeSender large;
-    private final Protected messages;
+    private final MessageProtection messages;
     private final WorkerPool pool;
 
-    public PeerLookup(Links links, Calls calls, LargeSender large, Protected messages, WorkerPool pool) {
+    public PeerLookup(Links links, Calls calls, LargeSender large, MessageProtection messages, WorkerPool pool) {
         this.links = links;
         this.calls = calls;
         this.large = large;

@@ -1,4 +1,4 @@
-package speed.internal.engine.peer;
+package speed.internal.engine.remote;
 
 import java.time.Duration;
 import java.util.List;

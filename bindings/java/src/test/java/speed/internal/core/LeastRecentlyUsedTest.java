@@ -8,8 +8,8 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /** L-26: whoever was used longest ago rests for another. */
-class AwakeTest {
-    private final Awake<String> awake = new Awake<>(2);
+class LeastRecentlyUsedTest {
+    private final LeastRecentlyUsed<String> awake = new LeastRecentlyUsed<>(2);
 
     @Test
     void whoWasUsedLongestAgoRestsForAnother() {

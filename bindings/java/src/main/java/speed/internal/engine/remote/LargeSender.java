@@ -1,4 +1,4 @@
-package speed.internal.engine.peer;
+package speed.internal.engine.remote;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -12,7 +12,7 @@ import speed.internal.engine.call.Calls;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
 import speed.internal.engine.link.OutgoingLink;
-import speed.internal.engine.threads.Waiter.OneAnswer;
+import speed.internal.engine.threads.Waiter.FirstAnswer;
 import speed.internal.engine.threads.WorkerPool;
 import speed.internal.segment.Segment;
 import speed.internal.segment.Source;
@@ -56,7 +56,7 @@ public final class LargeSender {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target, System.nanoTime() + options.timeout().toNanos());
         List<SequenceKey> tracked = new ArrayList<>();
-        try (OneAnswer answer = calls.oneAnswer()) {
+        try (FirstAnswer answer = calls.oneAnswer()) {
             LongConsumer track = sequence -> {
                 tracked.add(new SequenceKey(target, sequence));
                 track(tracked.get(tracked.size() - 1), LONGEST, answer);
@@ -78,7 +78,7 @@ public final class LargeSender {
         }
     }
 
-    private void track(SequenceKey key, Duration timeout, OneAnswer answer) {
+    private void track(SequenceKey key, Duration timeout, FirstAnswer answer) {
         calls.track(new Call(key, System.nanoTime() + timeout.toNanos(), key.target(), answer));
     }
 

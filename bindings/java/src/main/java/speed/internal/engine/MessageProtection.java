@@ -15,14 +15,14 @@ import speed.options.SendOptions;
  * The way of messages that are signed, encrypted or described: written before, and opened behind, the lanes. A
  * node without a {@link MessageSecurity} opens none, and refuses what every node refuses. Thread-safe.
  */
-public final class Protected {
+public final class MessageProtection {
     private static final Log LOG = new Log("speed.messages");
 
     private final Guard guard;
     private final boolean opens;
-    private final SomeLines lines;
+    private final LogLimiter lines;
 
-    public Protected(String name, MessageSecurity security, SomeLines lines) {
+    public MessageProtection(String name, MessageSecurity security, LogLimiter lines) {
         this.lines = lines;
         guard = new Guard(security == null ? MessageSecurity.NONE : security, name);
         opens = security != null;
