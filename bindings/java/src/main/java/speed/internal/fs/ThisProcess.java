@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import speed.internal.fs.Posix.ClockOffsets;
 import speed.internal.wire.Block;
 import speed.internal.wire.Entry;
 

@@ -9,6 +9,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
+import speed.internal.core.LaneDecoder.LinkReceiver;
 import speed.internal.core.Lease.Verdict;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Header.Sequence;

@@ -22,6 +22,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
+import speed.internal.wire.MessageDraft.MessageIds;
+import speed.internal.wire.MessageView.TraceParent;
 
 /** M-1 to M-14: messages. */
 class MessagesTest {

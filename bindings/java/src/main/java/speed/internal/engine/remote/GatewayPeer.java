@@ -15,7 +15,7 @@ import speed.errors.NotAvailableException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.internal.core.CallErrors;
-import speed.internal.core.DeliveryErrors;
+import speed.internal.core.CallErrors.DeliveryErrors;
 import speed.internal.engine.MessageProtection;
 import speed.internal.engine.call.Calls;
 import speed.internal.wire.Hosts;

@@ -10,12 +10,12 @@ import java.util.Map;
 import speed.Published;
 import speed.errors.ConfigurationException;
 import speed.internal.engine.Context;
+import speed.internal.engine.Context.Trace;
 import speed.internal.engine.MessageProtection;
-import speed.internal.engine.Trace;
 import speed.internal.engine.remote.PeerLookup;
 import speed.internal.wire.Content;
 import speed.internal.wire.MessageDraft;
-import speed.internal.wire.MessageIds;
+import speed.internal.wire.MessageDraft.MessageIds;
 import speed.internal.wire.Names;
 import speed.options.SendOptions;
 

@@ -14,7 +14,7 @@ import speed.internal.core.Scheduler;
 import speed.internal.core.ServiceTable;
 import speed.internal.core.Work;
 import speed.internal.engine.Context;
-import speed.internal.engine.Trace;
+import speed.internal.engine.Context.Trace;
 import speed.internal.engine.lane.AcceptedRequest;
 import speed.internal.engine.lane.Arrival.Lane;
 import speed.internal.engine.threads.WorkerPool;
