@@ -14,6 +14,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** A program that is a module, with all jars on the module path and {@code requires speed;} as its only word about them. */
@@ -29,7 +30,7 @@ class ModulePathTest {
             import speed.Node;
             import speed.message.Algorithm;
             import speed.message.MessageKey;
-            import speed.SendOptions;
+            import speed.options.SendOptions;
 
             public class Main {
                 public static void main(String[] root) throws Exception {

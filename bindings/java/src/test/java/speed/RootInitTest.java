@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.KeyFileException;
 import speed.errors.RootException;
-import speed.wire.Names;
+import speed.internal.wire.Names;
 
 /** A root and its key are made by a program, as {@code speed init} makes them, and nothing that is there is replaced. */
 @Timeout(60)
