@@ -31,7 +31,7 @@
 
 namespace speed {
 
-namespace runtime {
+namespace engine {
 class Runtime;
 }
 
@@ -286,10 +286,10 @@ class Node {
   void close(Seconds drain = Seconds(10));
 
  protected:
-  explicit Node(std::shared_ptr<runtime::Runtime> runtime);  // one that does not read yet: it starts here
-  runtime::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
+  explicit Node(std::shared_ptr<engine::Runtime> runtime);  // one that does not read yet: it starts here
+  engine::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
 
-  std::shared_ptr<runtime::Runtime> runtime_;  // shared with threads that a service holds up beyond the end
+  std::shared_ptr<engine::Runtime> runtime_;  // shared with threads that a service holds up beyond the end
 };
 
 }  // namespace speed

@@ -19,7 +19,7 @@
 
 namespace speed {
 
-namespace runtime {
+namespace engine {
 class TopicHost;
 class TopicConsumer;
 class TopicReader;
@@ -143,7 +143,7 @@ struct ReaderOptions {
 //     }
 class Consumer {
  public:
-  explicit Consumer(std::shared_ptr<runtime::TopicConsumer> state);  // Topic::consumer makes it
+  explicit Consumer(std::shared_ptr<engine::TopicConsumer> state);  // Topic::consumer makes it
   ~Consumer();
   Consumer(Consumer&&) noexcept;
   Consumer& operator=(Consumer&&) noexcept;  // what is assigned to is closed first
@@ -174,13 +174,13 @@ class Consumer {
   void close() noexcept;
 
  private:
-  std::shared_ptr<runtime::TopicConsumer> state_;
+  std::shared_ptr<engine::TopicConsumer> state_;
 };
 
 // Messages of a topic from a place on, without a subscription.
 class Reader {
  public:
-  explicit Reader(std::unique_ptr<runtime::TopicReader> state);  // Topic::reader makes it
+  explicit Reader(std::unique_ptr<engine::TopicReader> state);  // Topic::reader makes it
   ~Reader();
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -189,7 +189,7 @@ class Reader {
   std::optional<TopicMessage> receive(std::optional<Seconds> timeout = std::nullopt);
 
  private:
-  std::unique_ptr<runtime::TopicReader> state_;
+  std::unique_ptr<engine::TopicReader> state_;
 };
 
 // A durable topic; `Node::topic` makes it, and asks its host nothing.
@@ -198,7 +198,7 @@ class Reader {
 //     orders.publish({{"id", 1}, {"amount", 20.5}}, {.key = "customer 7"});
 class Topic {
  public:
-  explicit Topic(std::shared_ptr<const runtime::TopicHost> host);
+  explicit Topic(std::shared_ptr<const engine::TopicHost> host);
 
   const std::string& name() const;
   const std::string& host() const;
@@ -219,7 +219,7 @@ class Topic {
   Reader reader(const Start& start = Start::latest(), const ReaderOptions& options = {}) const;
 
  private:
-  std::shared_ptr<const runtime::TopicHost> host_;
+  std::shared_ptr<const engine::TopicHost> host_;
 };
 
 }  // namespace speed

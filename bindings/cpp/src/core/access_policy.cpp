@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "wire/names.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed {
 

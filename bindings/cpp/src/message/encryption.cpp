@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "message/cipher.hpp"
+#include "message/crypto.hpp"
 #include "message/kem.hpp"
 #include "speed/message_error.hpp"
 

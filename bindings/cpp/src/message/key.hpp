@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "message/algorithms.hpp"
-#include "message/ml_kem.hpp"
-#include "message/rsa.hpp"
+#include "message/crypto.hpp"
 #include "message/secret.hpp"
 #include "speed/message_key.hpp"
 

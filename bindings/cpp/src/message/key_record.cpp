@@ -5,8 +5,8 @@
 
 #include "message/key.hpp"
 #include "speed/message_error.hpp"
-#include "wire/json.hpp"
-#include "wire/key_file.hpp"
+#include "wire/envelope/keyring.hpp"
+#include "wire/value/json.hpp"
 
 namespace speed {
 

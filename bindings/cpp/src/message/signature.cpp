@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "message/kdf.hpp"
+#include "message/crypto.hpp"
 #include "message/key.hpp"
-#include "wire/keyring.hpp"
-#include "wire/message_splice.hpp"
-#include "wire/names.hpp"
+#include "wire/envelope/keyring.hpp"
+#include "wire/message/message_parts.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::message {
 

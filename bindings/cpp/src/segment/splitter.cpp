@@ -3,9 +3,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "segment/columns.hpp"
+#include "segment/keccak.hpp"
 #include "segment/parity.hpp"
-#include "segment/steps.hpp"
 #include "speed/error.hpp"
 #include "speed/segment.hpp"
 #include "wire/limits.hpp"
