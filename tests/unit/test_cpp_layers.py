@@ -106,7 +106,9 @@ def test_an_include_names_a_file_that_is_there() -> None:
 def test_the_tests_of_a_folder_lie_in_a_folder_of_its_name() -> None:
     """One program of tests a folder of src/, and its files below it as those they test."""
     tests = sorted((CPP / "tests").rglob("*_test.cpp"))
-    astray = [str(one.relative_to(CPP)) for one in tests if not (CPP / "src" / one.parent.relative_to(CPP / "tests")).is_dir()]
+    astray = [
+        str(one.relative_to(CPP)) for one in tests if not (CPP / "src" / one.parent.relative_to(CPP / "tests")).is_dir()
+    ]
     assert astray == []
 
 

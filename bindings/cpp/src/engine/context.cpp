@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/counters.hpp"
 #include "core/fault.hpp"
 
 namespace speed::engine {
@@ -18,7 +19,7 @@ void ProgramsCode::end_child() {
 }
 
 void Context::callback_failed(const std::string& callback) {
-  stats.count("handler_failures");
+  stats.count(core::counters::handler_failures);
   std::string text = "what is no std::exception";
   try {
     throw;

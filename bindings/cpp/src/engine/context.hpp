@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 
+#include "core/node_state.hpp"
 #include "engine/log_limiter.hpp"
 #include "engine/stats.hpp"
 #include "fs/keys/key_store.hpp"
@@ -48,22 +49,21 @@ inline std::exception_ptr afresh(const std::exception_ptr& why, std::optional<Ex
   }
 }
 
-// The end of a node: requested once, with the error that its methods throw from then on.
+// The state of a node, and the error that its methods throw once it has ended.
 // Threads: all methods may be called from any thread.
-class Stop {
+class Life {
  public:
-  // False if it was requested before.
-  bool request(std::exception_ptr why) {
-    const std::lock_guard guard(lock_);
-    if (requested_) return false;
-    why_ = std::move(why);
-    requested_ = true;
-    changed_.notify_all();
-    return true;
-  }
-  bool requested() const { return requested_; }
+  // Each does what is an event of the present state, and says whether it was one.
+  bool start() { return take(core::NodeEvent::start, nullptr); }
+  bool leave() { return take(core::NodeEvent::leave, nullptr); }
+  bool close(std::exception_ptr why) { return take(core::NodeEvent::close, std::move(why)); }
+  bool lose(std::exception_ptr why) { return take(core::NodeEvent::lose, std::move(why)); }
+
+  core::NodeState state() const { return state_; }
+  bool is_leaving() const { return core::is_leaving(state_); }
+  bool has_ended() const { return core::has_ended(state_); }
   void check() const {
-    if (!requested_) return;
+    if (!has_ended()) return;
     const std::lock_guard guard(lock_);
     std::rethrow_exception(afresh(why_));
   }
@@ -71,16 +71,26 @@ class Stop {
     const std::lock_guard guard(lock_);
     return why_;
   }
-  // Waits; true if the end was requested.
-  bool wait_for(double seconds) const {
+  // Waits; true if the node ended.
+  bool wait_for_end(double seconds) const {
     std::unique_lock guard(lock_);
-    return changed_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return requested_.load(); });
+    return changed_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return has_ended(); });
   }
 
  private:
+  bool take(core::NodeEvent event, std::exception_ptr why) {
+    const std::lock_guard guard(lock_);
+    const std::optional<core::NodeState> next = core::next_state(state_, event);
+    if (!next) return false;
+    if (why != nullptr) why_ = std::move(why);
+    state_ = *next;
+    changed_.notify_all();
+    return true;
+  }
+
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;
-  std::atomic<bool> requested_ = false;
+  std::atomic<core::NodeState> state_ = core::NodeState::preparing;  // written under the lock
   std::exception_ptr why_;
 };
 
@@ -127,7 +137,7 @@ struct Context {
   Stats stats;
   LogLimiter log;
   wire::Buffers buffers;
-  Stop stop;
+  Life life;
   const std::shared_ptr<const fs::ForkMark> fork_mark = std::make_shared<fs::ForkMark>();  // lanes may outlive the node
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
   std::function<void(const std::string& why)> replaced;  // told when another process is seen to have the name

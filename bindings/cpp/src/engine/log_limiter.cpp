@@ -13,6 +13,7 @@
 
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "fs/process.hpp"
 #include "wire/names/harmless.hpp"
 
 namespace speed {
@@ -60,6 +61,7 @@ class Outlet {
   void begin() {
     std::thread([this] {
       fs::block_signals();
+      fs::name_thread("speed-log");
       write();
     }).detach();
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/counters.hpp"
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
@@ -42,6 +43,7 @@ void Registrar::start(Effects effects, const std::shared_ptr<void>& owner) {
   effects_ = std::move(effects);
   thread_ = std::thread([this, kept = owner]() mutable {
     fs::block_signals();
+    fs::name_thread("speed-registry");
     run();
     watch_.close();
     kept.reset();
@@ -86,11 +88,11 @@ void Registrar::add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler
 void Registrar::run() {
   double next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
   bool told = false;
-  while (!context_.stop.requested()) {
-    if (watch_.is_polling() && !std::exchange(told, true)) context_.stats.count("registry_polled");
+  while (!context_.life.has_ended()) {
+    if (watch_.is_polling() && !std::exchange(told, true)) context_.stats.count(core::counters::registry_polled);
     const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
     watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
-    if (context_.stop.requested()) return;
+    if (context_.life.has_ended()) return;
     if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_keys() ||
         context_.registration->is_over()) {
       next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
@@ -108,7 +110,7 @@ void Registrar::guarded(const char* what, Part part) {
   try {
     part();
   } catch (const std::exception& error) {
-    context_.stats.count("registry_failures");
+    context_.stats.count(core::counters::registry_failures);
     context_.log.limited(LogLevel::error, "speed.registry", what,
                         std::string(what) + " cannot be looked at, it is tried again: " + error.what());
   }
@@ -125,10 +127,10 @@ bool Registrar::renew() {
     effects_.lost(std::current_exception());
     return false;
   } catch (const std::exception&) {
-    context_.stats.count("heartbeats_failed");
+    context_.stats.count(core::counters::heartbeats_failed);
   }
   if (context_.registration->claims_restored() > restored) {
-    context_.stats.count("claims_restored");
+    context_.stats.count(core::counters::claims_restored);
     context_.log.limited(LogLevel::warning, "speed.registry", "claims_restored",
                         "the claim of this node was removed, and made again: nobody but the node may remove it");
   }
@@ -138,7 +140,7 @@ bool Registrar::renew() {
 // Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20).
 void Registrar::look_at_keys() {
   const std::string wrong = context_.keys->look();
-  if (!wrong.empty()) context_.stats.count("key_files_refused");
+  if (!wrong.empty()) context_.stats.count(core::counters::key_files_refused);
   if (wrong == refused_) return;
   refused_ = wrong;
   if (wrong.empty()) return;
@@ -152,7 +154,7 @@ void Registrar::look() {
     if (!watching_) return;
     changes = view_.update(context_.registry->live_entries());
   } catch (const StorageError&) {
-    context_.stats.count("registry_unlisted");  // what was seen last holds until the next look
+    context_.stats.count(core::counters::registry_unlisted);  // what was seen last holds until the next look
     return;
   }
   for (const core::RegistryChange& change : changes) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "core/counters.hpp"
 #include "engine/span.hpp"
 #include "engine/tracing.hpp"
 #include "fs/clock.hpp"
@@ -177,6 +178,7 @@ void Runtime::begin() {
     sweeper->heard(name);
   };
   context.lane_removed = [this](const std::string& source) { sweeper->heard(source); };
+  context.life.start();
   dispatch_ = std::make_unique<Dispatch>(
       Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers, *dead}, left);
   protocol->dispatch_to(*dispatch_);
@@ -204,9 +206,8 @@ void Runtime::begin() {
 }
 
 void Runtime::leave(double drain_seconds) {
-  if (closed.exchange(true)) return;
-  if (context.stop.requested()) {  // the name was lost: everything ends already
-    const std::lock_guard guard(end_lock_);
+  if (!context.life.leave()) {
+    if (context.life.state() == core::NodeState::lost) const std::lock_guard guard(end_lock_);  // everything ends already
     return;
   }
   try {
@@ -214,7 +215,6 @@ void Runtime::leave(double drain_seconds) {
   } catch (const Error&) {
     // Without a word the node leaves all the same.
   }
-  protocol->leave();
   workers.scheduling([](core::Scheduler& scheduler) { scheduler.leave(); });
   delivery.stop_waiting();
   end_in_order(workers.drain(drain_seconds));
@@ -236,7 +236,7 @@ void Runtime::end_in_order(bool settled) {
 // successor may read the same lanes from then on, and fences off what this node writes.
 void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks) {
   const std::lock_guard guard(end_lock_);
-  if (!context.stop.request(why)) return;
+  if (!(orderly ? context.life.close(why) : context.life.lose(why))) return;
   if (!orderly) tell_lost(why);  // who is told finds the node ended
   calls.fail_all(why);
   workers.drain(callbacks);  // what waits for a call hears of its end
@@ -273,7 +273,7 @@ void Runtime::forget() {
   try {
     fs::sweep(*context.registry, context.name);
   } catch (const std::exception&) {
-    context.stats.count("sweeps_failed");  // others do it later
+    context.stats.count(core::counters::sweeps_failed);  // others do it later
   }
 }
 
@@ -289,7 +289,7 @@ void Runtime::say_leave() {
       notice.is_last = true;
       link->send(notice);
     } catch (const std::exception&) {
-      context.stats.count("leave_notices_undelivered");
+      context.stats.count(core::counters::leave_notices_undelivered);
     }
   }
 }
@@ -326,6 +326,7 @@ void Runtime::tell_lost(const std::exception_ptr& why) {
   if (handlers.empty()) return;
   std::thread([self = shared_from_this(), handlers = std::move(handlers), why] {
     fs::block_signals();
+    fs::name_thread("speed-lost");
     for (const auto& handler : handlers) {
       const ProgramsCode scope(*self->context.fork_mark);
       try {
@@ -341,7 +342,7 @@ void Runtime::check_usable() const {
   if (is_forked()) {
     throw ForkedNodeError("node '" + context.name + "' belongs to the parent process: make a Node in the child");
   }
-  context.stop.check();
+  context.life.check();
 }
 
 // Drawn in batches: each draw is a system call.
@@ -364,7 +365,7 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
     const fs::EntryPtr entry = context.registry->live(target);
     if (entry != nullptr && entry->status == "online" && fs::grants(*entry, context.name)) return info_of(*entry);
     look_for_interruption();
-    if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
+    if (fs::monotonic_seconds() < deadline && !context.life.wait_for_end(wait_pause_seconds)) continue;
     const bool serves = entry != nullptr && entry->status == "online";
     const std::string why = entry == nullptr ? "is not live" : !serves ? "is " + entry->status : "does not allow '" + context.name + "'";
     context.registry->check_there();

@@ -44,7 +44,6 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   NodeInfo wait_for(const std::string& target, double timeout_seconds);
 
   std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
-  std::atomic<bool> closed = false;
   Context context;
   Links links;
   Workers workers;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/counters.hpp"
 #include "speed/value.hpp"
 
 namespace speed::engine {
@@ -42,7 +43,7 @@ class Stats {
 
   // What broke a rule of the wire, by its code.
   void rejected(std::string_view reason) {
-    std::string name = "rejected_";
+    std::string name = core::counters::rejected("");
     for (const char c : reason) name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     count(name);
   }

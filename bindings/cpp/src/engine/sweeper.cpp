@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "fs/registry/claim.hpp"
 
@@ -42,7 +43,7 @@ void Sweeper::turn() {
     while (sweep_one() && fs::monotonic_seconds() < now + turn_seconds) {
     }
   } catch (const std::exception& error) {
-    context_.stats.count("sweeps_failed");
+    context_.stats.count(core::counters::sweeps_failed);
     context_.log.limited(LogLevel::warning, "speed.registry", "sweeps_failed",
                         std::string("sweeping the root failed: ") + error.what());
   }

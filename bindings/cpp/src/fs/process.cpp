@@ -1,5 +1,6 @@
 #include "fs/process.hpp"
 
+#include <pthread.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -89,6 +90,14 @@ std::int64_t own_start() {
 }
 
 }  // namespace
+
+void name_thread(const char* name) noexcept {
+#ifdef __linux__
+  pthread_setname_np(pthread_self(), name);
+#else
+  pthread_setname_np(name);
+#endif
+}
 
 Identity own_identity() {
   utsname system{};

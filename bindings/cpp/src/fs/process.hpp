@@ -20,6 +20,8 @@ struct Identity {
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
+void name_thread(const char* name) noexcept;  // of the present one, as tools show it; 15 characters at most
+
 Identity own_identity();  // RegistrationError where the system does not let it see itself
 
 // Whether that very process lives; null where it cannot be seen from here, or not now.

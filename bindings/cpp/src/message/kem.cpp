@@ -33,7 +33,7 @@ Bytes key_info(const MessageKey& key, ByteView encapsulated, const Hash& context
   put_lp(wire::view(key_domain), info);
   put_lp(wire::view(key.algorithm()), info);
   put_lp(encapsulated, info);
-  put_lp(key.state().public_bytes, info);
+  put_lp(state_of(key).public_bytes, info);
   put_lp(wire::view(key.id()), info);
   wire::append(info, context);
   return info;
@@ -47,17 +47,17 @@ Secret wrapping_key(const MessageKey& key, const Secret& secret, ByteView encaps
 Wrapped wrap(const MessageKey& key, ByteView data_key, ByteView iv, const Hash& context) {
   Shared shared = encapsulate(key);
   Wrapped wrapped{std::move(shared.encapsulated_key), Bytes(wrapped_key_bytes)};
-  if (key.state().algorithm->family == Family::x_wing) {
+  if (state_of(key).algorithm->family == Family::x_wing) {
     hpke_seal(shared.secret, key_info(key, {}, context), data_key, wrapped.wrapped_key);
   } else {
     const Secret wrapping = wrapping_key(key, shared.secret, wrapped.encapsulated_key, context);
-    seal(key.state().algorithm->cipher, wrapping.view(), iv, {}, data_key, wrapped.wrapped_key);
+    seal(state_of(key).algorithm->cipher, wrapping.view(), iv, {}, data_key, wrapped.wrapped_key);
   }
   return wrapped;
 }
 
 Secret unwrap(const MessageKey& key, ByteView encapsulated, ByteView sealed, ByteView iv, const Hash& context) {
-  const Algorithm& algorithm = *key.state().algorithm;
+  const Algorithm& algorithm = *state_of(key).algorithm;
   check_length("encapsulated_key", encapsulated.size(), algorithm.output);
   check_length("wrapped_key", sealed.size(), wrapped_key_bytes);
   const std::optional<Secret> secret = decapsulate(key, encapsulated);
@@ -206,7 +206,7 @@ std::optional<Secret> x_wing_of(const State& key, ByteView encapsulated) {
 }  // namespace
 
 Shared encapsulate(const MessageKey& key) {
-  const State& state = key.state();
+  const State& state = state_of(key);
   switch (state.algorithm->family) {
     case Family::symmetric: {
       const Secret random = Secret::random(data_key_bytes);
@@ -227,7 +227,7 @@ Shared encapsulate(const MessageKey& key) {
 }
 
 std::optional<Secret> decapsulate(const MessageKey& key, ByteView encapsulated) {
-  const State& state = key.state();
+  const State& state = state_of(key);
   switch (state.algorithm->family) {
     case Family::symmetric: return state.secret;
     case Family::rsa: return rsa_of(state, encapsulated);

@@ -12,7 +12,7 @@
 
 namespace speed {
 
-struct MessageKey::State {
+struct SPEED_LOCAL MessageKey::State {
   std::string id;
   const message::Algorithm* algorithm = nullptr;
   message::Secret secret = {};  // empty: only the public part is here
@@ -27,6 +27,16 @@ struct MessageKey::State {
 };
 
 namespace message {
+
+// The one way between a key of a program and what it holds.
+struct KeyAccess {
+  static MessageKey make(MessageKey::State state) {
+    return MessageKey(std::make_shared<const MessageKey::State>(std::move(state)));
+  }
+  static const MessageKey::State& state(const MessageKey& key) { return *key.state_; }
+};
+
+inline const MessageKey::State& state_of(const MessageKey& key) { return KeyAccess::state(key); }
 
 // Checks everything (M-26) and has the library look at the bytes. KeyRefusedError, AlgorithmError.
 MessageKey make_key(MessageKey::State state);

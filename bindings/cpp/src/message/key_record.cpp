@@ -110,7 +110,7 @@ MessageKey MessageKey::parse(std::string_view json) {
 }
 
 std::string MessageKey::to_json() const {
-  const State& key = state();
+  const State& key = *state_;
   const KeyBounds usual;
   const KeyBounds& own = bounds();
   Json record{{"id", key.id}, {"algorithm", key.algorithm->name}};

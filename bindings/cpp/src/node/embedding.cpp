@@ -7,6 +7,7 @@
 #include "engine/span.hpp"
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "fs/process.hpp"
 #include "wire/value/control.hpp"
 
 namespace speed {
@@ -17,7 +18,7 @@ using engine::Waiter;
 using engine::Workers;
 using wire::EnvelopeType;
 
-struct Answer::State {
+struct SPEED_LOCAL Answer::State {
   explicit State(core::Outcome ended) : outcome(std::move(ended)) {}  // Clang 14 makes no aggregate by parentheses
   core::Outcome outcome;
 };
@@ -41,12 +42,12 @@ std::shared_ptr<Runtime> prepared(const std::string& name, const NodeOptions& op
 }  // namespace
 
 EmbeddedNode::EmbeddedNode(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks)
-    : Node(prepared(name, options, std::move(hooks))) {}
+    : node_(prepared(name, options, std::move(hooks))) {}
 
-void EmbeddedNode::check() const { open(); }
-bool EmbeddedNode::polling() const { return runtime_->context.polling; }
+void EmbeddedNode::check() const { node_.open(); }
+bool EmbeddedNode::polling() const { return node_.runtime_->context.polling; }
 void EmbeddedNode::run(std::function<void()> task) {
-  runtime_->workers.follow([node = runtime_.get(), task = std::move(task)] {
+  node_.runtime_->workers.follow([node = node_.runtime_.get(), task = std::move(task)] {
     const engine::ProgramsCode scope(*node->context.fork_mark);
     task();
   });
@@ -56,7 +57,7 @@ void EmbeddedNode::run(std::function<void()> task) {
 
 Value EmbeddedNode::call(const std::string& target, const std::string& service, const Map& arguments,
                          const CallOptions& options) {
-  Runtime& node = open();
+  Runtime& node = node_.open();
   Waiter waiter;
   const std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
                                           waiter.completion());
@@ -73,7 +74,7 @@ Value EmbeddedNode::call(const std::string& target, const std::string& service, 
 
 std::string EmbeddedNode::start(const std::string& target, const std::string& service, const Map& arguments,
                                 const CallOptions& options, std::function<void(Answer)> answered) {
-  Runtime& node = open();
+  Runtime& node = node_.open();
   auto completion = [answered = std::move(answered)](core::Outcome outcome) {
     answered(Answer(std::make_shared<Answer::State>(std::move(outcome))));
   };
@@ -84,34 +85,34 @@ std::string EmbeddedNode::start(const std::string& target, const std::string& se
 }
 
 void EmbeddedNode::withdraw(const std::string& target, const std::string& id) {
-  runtime_->calls.withdraw(target, id);
-  runtime_->workers.ensure_reader();
+  node_.runtime_->calls.withdraw(target, id);
+  node_.runtime_->workers.ensure_reader();
 }
 
 Seconds EmbeddedNode::ping(const std::string& target, Seconds timeout) {
   const double began = fs::monotonic_seconds();
-  engine::ask(open(), target, EnvelopeType::heartbeat, {}, timeout);
+  engine::ask(node_.open(), target, EnvelopeType::heartbeat, {}, timeout);
   return Seconds(fs::monotonic_seconds() - began);
 }
 
 Map EmbeddedNode::discover(const std::string& target, const char* operation, Seconds timeout) {
-  return engine::discover(open(), target, operation, timeout);
+  return engine::discover(node_.open(), target, operation, timeout);
 }
 
 // --- messages ---
 
 Sent EmbeddedNode::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  return open().send(target, payload, options);
+  return node_.open().send(target, payload, options);
 }
 
 Sent EmbeddedNode::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                               const Progress& progress) {
-  return open().send_large(target, payload, options, progress);
+  return node_.open().send_large(target, payload, options, progress);
 }
 
 void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
                            Seconds timeout) {
-  Runtime& node = open();
+  Runtime& node = node_.open();
   const double deadline = fs::monotonic_seconds() + in_seconds("timeout", timeout);
   const auto type = as_events ? EnvelopeType::event : EnvelopeType::message;
   const bool acknowledged = ack && !messages.empty();
@@ -128,19 +129,19 @@ void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> 
   waiter.result(node.workers);
 }
 
-std::optional<Message> EmbeddedNode::fetch(Seconds timeout) { return open().delivery.fetch(in_seconds("timeout", timeout)); }
-void EmbeddedNode::put_back(const Message& message) { runtime_->delivery.put_back(message); }
-void EmbeddedNode::wake_receivers() { runtime_->delivery.wake_receivers(); }
+std::optional<Message> EmbeddedNode::fetch(Seconds timeout) { return node_.open().delivery.fetch(in_seconds("timeout", timeout)); }
+void EmbeddedNode::put_back(const Message& message) { node_.runtime_->delivery.put_back(message); }
+void EmbeddedNode::wake_receivers() { node_.runtime_->delivery.wake_receivers(); }
 
-ByteView held_bytes(const Message& message) { return message.state().view.bytes(); }
-std::size_t encoded_size(const Message& message) { return message.state().large->size(); }
-bool is_finished(const Message& message) { return message.state().finished; }
-bool is_large(const Message& message) { return message.state().large != nullptr; }
-bool says_only_publisher(const Message& message) { return message.state().view.security().says_only_publisher(); }
+ByteView held_bytes(const Message& message) { return engine::MessageAccess::arrival(message)->view.bytes(); }
+std::size_t encoded_size(const Message& message) { return engine::MessageAccess::arrival(message)->large->size(); }
+bool is_finished(const Message& message) { return engine::MessageAccess::arrival(message)->finished; }
+bool is_large(const Message& message) { return engine::MessageAccess::arrival(message)->large != nullptr; }
+bool says_only_publisher(const Message& message) { return engine::MessageAccess::arrival(message)->view.security().says_only_publisher(); }
 
 // --- work that another thread goes on with ---
 
-struct PresentWork::State {
+struct SPEED_LOCAL PresentWork::State {
   Workers::Present here = Workers::present();
 };
 
@@ -158,7 +159,7 @@ void PresentWork::close(Node& node, Seconds drain) const {
   node.close(drain);
 }
 
-struct PlaceGiven::State {
+struct SPEED_LOCAL PlaceGiven::State {
   Workers::PlaceRelease released;
 };
 
@@ -166,5 +167,6 @@ PlaceGiven::PlaceGiven() : state_(std::make_unique<State>()) {}
 PlaceGiven::~PlaceGiven() = default;
 
 void block_signals() { fs::block_signals(); }
+void name_thread(const char* name) noexcept { fs::name_thread(name); }
 
 }  // namespace speed

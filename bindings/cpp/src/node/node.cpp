@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/call/calling.hpp"
 #include "engine/link/publishing.hpp"
-#include "engine/remote/gateway.hpp"
+#include "engine/remote/peer.hpp"
 #include "engine/span.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
@@ -18,11 +17,8 @@
 namespace speed {
 
 using engine::in_seconds;
+using engine::peer_of;
 using engine::Runtime;
-using engine::start_call;
-using engine::Waiter;
-using wire::EnvelopeType;
-using wire::is_remote;
 using wire::local_grants;
 
 namespace {
@@ -39,9 +35,9 @@ class FunctionService : public Service {
   ServiceFunction function_;
 };
 
-// Who was called: what ends a call says so.
+// What was called: what ends a call says so.
 struct Called {
-  std::string node;
+  engine::PeerPtr peer;
   std::string service;
   bool views = false;
 };
@@ -50,15 +46,14 @@ std::exception_ptr with(const std::exception_ptr& thrown, const Called& called) 
   try {
     std::rethrow_exception(thrown);
   } catch (Error& error) {
-    error.set_called(called.node, called.service);
+    error.set_called(called.peer->name(), called.service);
   } catch (...) {  // nothing that knows of calls
   }
   return thrown;
 }
 
 void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& called) {
-  outcome = engine::read(std::move(outcome), called.views);
-  if (is_remote(called.node)) outcome = engine::across::carried(std::move(outcome), called.node);
+  outcome = called.peer->outcome(engine::read(std::move(outcome), called.views));
   if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
     promise.set_exception(with(*error, called));
   } else {
@@ -66,45 +61,10 @@ void settle(std::promise<Value>& promise, core::Outcome outcome, const Called& c
   }
 }
 
-// Begins a call of a node of this root, or of another host.
-void start(Runtime& node, const Called& called, const Map& arguments, const CallOptions& options, core::Completion completion) {
-  const double timeout = in_seconds("timeout", options.timeout);
-  if (!is_remote(called.node)) {
-    return start_call(node, {called.node, called.service, arguments, timeout, options.traceparent}, options.stop,
-                      std::move(completion));
-  }
-  const Map asked = engine::across::asking(called.node, called.service, arguments);
-  try {
-    start_call(node, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop, std::move(completion));
-  } catch (const Error&) {
-    std::rethrow_exception(engine::across::failed(std::current_exception(), called.node, called.service));
-  }
-}
-
 // Too large to be decoded by the thread that reads.
 bool is_large(const core::Outcome& outcome) {
   const auto* const unread = std::get_if<core::Unread>(&outcome);
   return unread != nullptr && unread->payload.bytes.size() > large_answer_bytes;
-}
-
-// Sends the messages in `encoded`, which end at `ends`.
-void write_together(Runtime& node, const std::string& target, const wire::Buffer& encoded,
-                const std::vector<std::size_t>& ends, double deadline) {
-  std::vector<ByteView> payloads;
-  std::size_t start = 0;
-  for (const std::size_t end : ends) {
-    payloads.push_back(encoded.view().subspan(start, end - start));
-    start = end;
-  }
-  node.links.granted(target, deadline)->send({EnvelopeType::message, 0, payloads, deadline});
-}
-
-Value copy_of(const wire::Buffer& message) { return Bytes(message.view().begin(), message.view().end()); }
-
-Value encoded(Runtime& node, const Value& payload, const wire::MessageFields& fields, const SendOptions& options) {
-  wire::Buffer buffer;
-  node.encode(payload, fields, options.protection, buffer);
-  return copy_of(buffer);
 }
 
 wire::Batch batch_of(const std::vector<Value>& payloads) {
@@ -117,24 +77,6 @@ wire::Buffer message_of(Runtime& node, wire::Batch batch, const wire::MessageFie
   wire::Buffer message;
   node.encode(wire::batch_type, std::move(batch).take(), fields, options.protection, message);
   return message;
-}
-
-// Some in a question to the gateway.
-void send_across(Runtime& node, const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
-  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
-  Array messages;
-  std::size_t bytes = 0;
-  SendOptions rest = options;
-  wire::MessageFields fields = node.fields_of(options);
-  for (const Value& payload : payloads) {
-    node.stamp(fields);
-    messages.push_back(encoded(node, payload, fields, options));
-    bytes += messages.back().get_if<Bytes>()->size();
-    if (!engine::is_full(messages.size(), bytes) && &payload != &payloads.back()) continue;
-    rest.timeout = Seconds(std::max(0.0, deadline - fs::monotonic_seconds()));
-    engine::across::send(node, target, std::exchange(messages, {}), rest);
-    bytes = 0;
-  }
 }
 
 }  // namespace
@@ -230,8 +172,7 @@ void Node::unregister(const std::string& name) { open().serving.services.remove(
 
 Value Node::call(const std::string& target, const std::string& service, const Map& arguments,
                  const CallOptions& options) {
-  const auto calls = is_remote(target) ? engine::across::call : engine::call;
-  return calls(open(), target, service, arguments, options);
+  return peer_of(open(), target)->call(service, arguments, options);
 }
 
 std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
@@ -239,8 +180,8 @@ std::future<Value> Node::submit(const std::string& target, const std::string& se
   Runtime& node = open();
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
-  const Called called{target, service, options.views};
-  start(node, called, arguments, options, [&node, promise, called](core::Outcome outcome) {
+  const Called called{peer_of(node, target), service, options.views};
+  called.peer->start(service, arguments, options, [&node, promise, called](core::Outcome outcome) {
     if (!is_large(outcome)) return settle(*promise, std::move(outcome), called);
     node.workers.submit([promise, called, outcome = std::move(outcome)] { settle(*promise, outcome, called); });
   });
@@ -252,7 +193,7 @@ void Node::submit(const std::string& target, const std::string& service, const M
                   const CallOptions& options) {
   Runtime& node = open();
   // The outcome comes on the thread that reads; the handler may take its time on another.
-  const Called called{target, service, options.views};
+  const Called called{peer_of(node, target), service, options.views};
   auto deliver = [&node, handler = std::move(handler), called](core::Outcome outcome) {
     node.workers.submit([&node, handler, called, outcome = std::move(outcome)] {
       std::promise<Value> promise;
@@ -261,71 +202,41 @@ void Node::submit(const std::string& target, const std::string& service, const M
       try {
         handler(promise.get_future());
       } catch (...) {
-        node.context.callback_failed("the handler of a call of '" + called.service + "' at '" + called.node + "'");
+        node.context.callback_failed("the handler of a call of '" + called.service + "' at '" + called.peer->name() + "'");
       }
     });
   };
-  start(node, called, arguments, options, std::move(deliver));
+  called.peer->start(service, arguments, options, std::move(deliver));
   node.workers.ensure_reader();
 }
 
 // --- messages ---
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  if (!is_remote(target)) return open().send(target, payload, options).id;
-  Runtime& node = open();
-  const wire::MessageFields fields = node.fields_of(options);
-  engine::across::send(node, target, {encoded(node, payload, fields, options)}, options);
-  return fields.message_id;
+  return peer_of(open(), target)->send(payload, options);
 }
 
 std::string Node::send_batch(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
   const wire::MessageFields fields = node.fields_of(options);
   const wire::Buffer message = message_of(node, batch_of(payloads), fields, options);
-  if (is_remote(target)) {
-    engine::across::send(node, target, {copy_of(message)}, options);
-  } else {
-    node.send_message(target, segment::MemorySource(message.view()), options, {});
-  }
+  peer_of(node, target)->send_encoded(message.view(), options);
   return fields.message_id;
 }
 
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
-  if (is_remote(target)) throw NotAvailableError("what no envelope holds does not cross hosts: send it in parts");
-  return open().send_large(target, payload, options, progress).id;
+  return peer_of(open(), target)->send_large(payload, options, progress);
 }
 
 void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {
-  Runtime& node = open();
-  if (is_remote(target)) throw NotAvailableError("payloads in segments do not cross hosts");
-  wire::check_node_name(target);
-  std::shared_ptr<const segment::Splitter> splitter;
-  if (segment_size) {
-    splitter = std::make_shared<const segment::Splitter>(engine::link_splitter(*segment_size, parity_rate));
-  }
-  node.links.cut(target, std::move(splitter));
+  peer_of(open(), target)->segment(segment_size, parity_rate);
 }
 
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
   if (options.ack) throw ConfigurationError("send_all gets no acknowledgements: ask for one with a send behind it");
-  if (is_remote(target)) return send_across(node, target, payloads, options);
-  const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
-  wire::Buffer encoded = node.context.buffers.take();
-  std::vector<std::size_t> ends;
-  wire::MessageFields fields = node.fields_of(options);
-  for (const Value& payload : payloads) {
-    node.stamp(fields);
-    node.encode(payload, fields, options.protection, encoded);
-    ends.push_back(encoded.size());
-    if (!engine::is_full(ends.size(), encoded.size()) && &payload != &payloads.back()) continue;
-    write_together(node, target, encoded, ends, deadline);
-    encoded.clear();
-    ends.clear();
-  }
-  node.context.buffers.give(std::move(encoded));
+  peer_of(node, target)->send_all(payloads, options);
 }
 
 void Node::on_message(MessageHandler handler) { open().delivery.on_message(std::move(handler)); }
@@ -408,31 +319,23 @@ Topic Node::topic(const std::string& name, const std::string& host) {
 
 Seconds Node::ping(const std::string& target, Seconds timeout) {
   const double began = fs::monotonic_seconds();
-  if (is_remote(target)) engine::across::ask(open(), target, "ping", timeout);
-  else engine::ask(open(), target, EnvelopeType::heartbeat, {}, timeout);
+  peer_of(open(), target)->ping(timeout);
   return Seconds(fs::monotonic_seconds() - began);
 }
 
 std::vector<std::string> Node::services(const std::string& target, Seconds timeout) {
-  Map answer;
-  if (is_remote(target)) {
-    answer = wire::checked_answer("SERVICES", Map{{"services", engine::across::ask(open(), target, "services", timeout)}});
-  } else {
-    answer = engine::discover(open(), target, "SERVICES", timeout);
-  }
+  const Map answer = peer_of(open(), target)->discover("SERVICES", timeout);
   std::vector<std::string> names;
   for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;
 }
 
 Map Node::info(const std::string& target, Seconds timeout) {
-  if (is_remote(target)) return wire::checked_answer("INFO", engine::across::ask(open(), target, "info", timeout));
-  return engine::discover(open(), target, "INFO", timeout);
+  return peer_of(open(), target)->discover("INFO", timeout);
 }
 
 Map Node::stats(const std::string& target, Seconds timeout) {
-  if (is_remote(target)) return wire::checked_answer("STATS", engine::across::ask(open(), target, "stats", timeout));
-  return engine::discover(open(), target, "STATS", timeout);
+  return peer_of(open(), target)->discover("STATS", timeout);
 }
 
 Map Node::stats() const { return *runtime_->introspection.answer("STATS", runtime_->context.name); }
@@ -462,7 +365,7 @@ std::vector<std::string> Node::remove_stale() { return open().context.registry->
 const std::string& Node::name() const { return runtime_->context.name; }
 const std::string& Node::root() const { return runtime_->context.root; }
 std::uint32_t Node::generation() const { return runtime_->context.generation; }
-bool Node::closed() const { return runtime_ == nullptr || runtime_->context.stop.requested() || runtime_->is_forked(); }
+bool Node::closed() const { return runtime_ == nullptr || runtime_->context.life.has_ended() || runtime_->is_forked(); }
 
 void Node::close(Seconds drain) {
   if (runtime_ != nullptr && !runtime_->is_forked()) runtime_->leave(in_seconds("drain", drain));

@@ -4,6 +4,7 @@
 #include "core/lane_decoder.hpp"
 #include "core/least_recently_used.hpp"
 #include "core/membership.hpp"
+#include "core/node_state.hpp"
 #include "core/pending_calls.hpp"
 #include "core/progress.hpp"
 #include "core/request_barrier.hpp"
@@ -162,7 +163,7 @@ TEST(Progress, finishing_twice_counts_once) {
 }
 
 TEST(Awake, who_was_used_longest_ago_rests_first_l_26) {
-  Awake<int> awake;
+  LeastRecentlyUsed<int> awake;
   for (const int one : {1, 2, 3, 1}) EXPECT_TRUE(awake.use(one, 3).empty());
   EXPECT_EQ(awake.use(4, 3), std::vector<int>{2});
   EXPECT_FALSE(awake.contains(2));
@@ -170,7 +171,7 @@ TEST(Awake, who_was_used_longest_ago_rests_first_l_26) {
 }
 
 TEST(Awake, who_rests_by_itself_makes_room_l_26) {
-  Awake<int> awake;
+  LeastRecentlyUsed<int> awake;
   awake.use(1, 2);
   awake.use(2, 2);
   awake.rest(1);
@@ -327,17 +328,17 @@ TEST_F(Lane, an_envelope_of_another_generation_than_its_segment_is_damage_l_13) 
 }
 
 TEST(BehindTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) {
-  Behind behind;
+  RequestBarrier behind;
   std::vector<int> done;
-  const auto end = [&](Behind::Ticket ticket) {
+  const auto end = [&](RequestBarrier::Ticket ticket) {
     for (const auto& task : behind.end("analytics", ticket)) task();
   };
-  const Behind::Ticket first = behind.begin("analytics");
-  const Behind::Ticket second = behind.begin("analytics");
+  const RequestBarrier::Ticket first = behind.begin("analytics");
+  const RequestBarrier::Ticket second = behind.begin("analytics");
   EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(1); }));
   EXPECT_TRUE(behind.wait("analytics", [&] { done.push_back(2); }));
   EXPECT_FALSE(behind.wait("billing", [] {}));
-  const Behind::Ticket third = behind.begin("analytics");
+  const RequestBarrier::Ticket third = behind.begin("analytics");
   end(second);
   EXPECT_TRUE(done.empty());
   end(first);
@@ -347,11 +348,33 @@ TEST(BehindTest, it_waits_for_all_requests_before_it_and_for_no_later_one_g_14) 
 }
 
 TEST(BehindTest, only_so_much_waits_of_one_sender_g_14) {
-  Behind behind;
-  const Behind::Ticket ticket = behind.begin("analytics");
+  RequestBarrier behind;
+  const RequestBarrier::Ticket ticket = behind.begin("analytics");
   for (std::size_t one = 0; one < wire::limits::max_behind; ++one) EXPECT_TRUE(behind.wait("analytics", [] {}));
   EXPECT_FALSE(behind.wait("analytics", [] {}));
   EXPECT_EQ(behind.end("analytics", ticket).size(), wire::limits::max_behind);
+}
+
+
+
+
+TEST(NodeLife, a_node_that_lost_its_lease_is_never_closed_in_order_and_a_closed_one_loses_none) {
+  EXPECT_EQ(core::next_state(NodeState::leaving, NodeEvent::close), NodeState::closed);
+  EXPECT_EQ(core::next_state(NodeState::closed, NodeEvent::lose), std::nullopt);
+  EXPECT_EQ(core::next_state(NodeState::lost, NodeEvent::leave), std::nullopt);
+  EXPECT_EQ(core::next_state(NodeState::lost, NodeEvent::close), std::nullopt);
+}
+
+TEST(NodeLife, a_lease_is_lost_in_every_state_before_the_end) {
+  for (const NodeState state : {NodeState::preparing, NodeState::serving, NodeState::leaving}) {
+    EXPECT_EQ(core::next_state(state, NodeEvent::lose), NodeState::lost);
+  }
+}
+
+TEST(NodeLife, who_leaves_leaves_once_also_before_it_began) {
+  EXPECT_EQ(core::next_state(NodeState::preparing, NodeEvent::leave), NodeState::leaving);
+  EXPECT_EQ(core::next_state(NodeState::serving, NodeEvent::leave), NodeState::leaving);
+  EXPECT_EQ(core::next_state(NodeState::leaving, NodeEvent::leave), std::nullopt);
 }
 
 }  // namespace

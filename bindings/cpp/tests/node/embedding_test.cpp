@@ -116,9 +116,9 @@ TEST_F(EmbeddingTest, who_is_asked_whether_to_go_on_may_close_the_node_that_wait
     eventually([&] { return request.stop_token().stop_requested(); });
     return Value();
   });
-  const Interruptible waits([&] { return client.close(Seconds(0)), false; });
+  const Interruptible waits([&] { return client.node().close(Seconds(0)), false; });
   EXPECT_THROW(client.call("server", "hold", {}), NodeClosedError);
-  EXPECT_TRUE(client.closed());
+  EXPECT_TRUE(client.node().closed());
 }
 
 // S-25.
@@ -133,7 +133,7 @@ TEST_F(EmbeddingTest, a_wait_for_room_is_interrupted_and_the_lane_goes_on) {
   {
     const Interruptible waits(always);
     EXPECT_THROW(send(Seconds(test::hang_seconds)), Interrupted);
-    EXPECT_THROW(sender.send_all("reader", {payload, payload}, {.timeout = Seconds(test::hang_seconds)}), Interrupted);
+    EXPECT_THROW(sender.node().send_all("reader", {payload, payload}, {.timeout = Seconds(test::hang_seconds)}), Interrupted);
   }
   while (reader.receive(Seconds(0))) {
   }
@@ -146,7 +146,7 @@ TEST_F(EmbeddingTest, a_close_that_is_interrupted_has_ended_the_node) {
   const auto over = std::make_shared<std::latch>(1);
   Node client("client", root_.options());
   EmbeddedNode server("server", root_.options({"client"}));
-  server.serve("hold", [begun, over](const Request&) -> Response {
+  server.node().serve("hold", [begun, over](const Request&) -> Response {
     begun->count_down();
     over->wait();
     return Value();
@@ -155,9 +155,9 @@ TEST_F(EmbeddingTest, a_close_that_is_interrupted_has_ended_the_node) {
   begun->wait();
   {
     const Interruptible waits(always);
-    EXPECT_THROW(server.close(Seconds(test::hang_seconds)), Interrupted);
+    EXPECT_THROW(server.node().close(Seconds(test::hang_seconds)), Interrupted);
   }
-  EXPECT_TRUE(server.closed());
+  EXPECT_TRUE(server.node().closed());
   over->count_down();
 }
 
@@ -213,7 +213,7 @@ TEST_F(EmbeddingTest, what_is_done_at_the_end_is_done_once_no_worker_runs) {
   node.run([&] { ran.count_down(); });
   ran.wait();
   EXPECT_FALSE(ended.try_wait());
-  node.close();
+  node.node().close();
   EXPECT_TRUE(ended.try_wait());
   EXPECT_THROW(node.check(), NodeClosedError);
 }

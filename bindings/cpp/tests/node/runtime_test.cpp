@@ -185,7 +185,7 @@ TEST_F(RuntimeTest, the_reader_waits_for_no_sender_when_a_node_comes_back_l_6) {
 
 TEST_F(RuntimeTest, a_link_that_is_opened_as_the_name_is_lost_says_that_it_is_lost_r_12) {
   const auto node = deaf("billing", {});
-  node->context.stop.request(std::make_exception_ptr(LeaseLostError("lost")));
+  node->context.life.lose(std::make_exception_ptr(LeaseLostError("lost")));
   node->links.shut();
   EXPECT_THROW(node->links.open("analytics", 1), LeaseLostError);
 }

@@ -216,7 +216,8 @@ TEST(Segments, a_hash_that_is_known_is_not_made_again_g_3) {
 
 TEST(Segments, a_size_that_cannot_be_used_is_refused_g_4) {
   EXPECT_THROW(Splitter(0, 0), ConfigurationError);
-  EXPECT_THROW(Splitter(100), ConfigurationError);
+  EXPECT_THROW(Splitter(63), ConfigurationError);
+  EXPECT_EQ(Splitter(1000).shape(2000).segment_size, 960U) << "the size is a maximum";
   EXPECT_THROW(Splitter(64, 1.5), ConfigurationError);
   EXPECT_EQ(Splitter(100, 0).shape(250).data_count, 3U);
   EXPECT_THROW(Splitter(64, 0).shape(255 * 64 + 1), PayloadTooLargeError);

@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include "core/counters.hpp"
+#include "core/texts.hpp"
 #include "engine/deliver/refused_events.hpp"
 #include "engine/tracing.hpp"
 #include "fs/clock.hpp"
@@ -12,6 +14,8 @@
 #include "wire/value/spc.hpp"
 
 namespace speed::engine {
+
+namespace texts = core::texts;
 
 namespace {
 
@@ -46,11 +50,11 @@ Execution by_phase(const Map& details) {
 std::exception_ptr overdue(const core::PendingCall& call) {
   if (call.kind == core::PendingCall::Kind::acknowledgement) {
     return std::make_exception_ptr(
-        NotAcknowledgedError("'" + call.target + "' did not acknowledge in time; it may still handle the message"));
+        NotAcknowledgedError(texts::not_acknowledged(call.target)));
   }
   if (call.kind == core::PendingCall::Kind::question) {
     return std::make_exception_ptr(
-        CallTimeoutError("'" + call.target + "' did not answer in time", {{"phase", "unanswered"}}));
+        CallTimeoutError(texts::question_unanswered(call.target), {{"phase", "unanswered"}}));
   }
   if (call.request != nullptr && call.request->state == core::SentRequest::State::waits) {
     if (!call.request->is_awaited) return call_left(call.target, call.request->may_have_run);
@@ -58,20 +62,16 @@ std::exception_ptr overdue(const core::PendingCall& call) {
     error.set_execution(call.request->may_have_run ? Execution::may_have_run : Execution::not_begun);
     return std::make_exception_ptr(error);
   }
-  return failure_of<CallTimeoutError>("'" + call.target + "' did not answer in time: it may have run, look before you repeat it",
-                                      {{"phase", "unanswered"}}, Execution::may_have_run);
+  return failure_of<CallTimeoutError>(texts::call_unanswered(call.target), {{"phase", "unanswered"}}, Execution::may_have_run);
 }
 
 }  // namespace
 
 std::exception_ptr call_left(const std::string& name, bool may_have_run) {
   if (may_have_run) {
-    return failure_of<NodeLeftError>(
-        "'" + name + "' left, died or was replaced before it answered; it may have run: look before you repeat it", {},
-        Execution::may_have_run);
+    return failure_of<NodeLeftError>(texts::left_in_doubt(name), {}, Execution::may_have_run);
   }
-  return failure_of<NodeLeftError>("'" + name + "' left, died or was replaced before the call began; nothing ran: call again",
-                                   {}, Execution::not_begun);
+  return failure_of<NodeLeftError>(texts::left_not_begun(name), {}, Execution::not_begun);
 }
 
 std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
@@ -322,7 +322,7 @@ core::Outcome perhaps_run(core::Outcome outcome) {
 // An error that names nothing somebody waits for.
 std::string_view counted_as(std::string_view code) {
   if (code == "SEGMENTS_LOST") return "payloads_reported_lost";
-  return is_unrecorded(code) ? "events_reported_refused" : "answers_unexpected";
+  return is_unrecorded(code) ? core::counters::events_reported_refused : core::counters::answers_unexpected;
 }
 
 }  // namespace
@@ -351,7 +351,7 @@ void Calls::answered(const std::string& source, const fs::Received& received) {
   if (!id) throw WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes");
   {
     const std::lock_guard guard(lock_);
-    if (!table_.holds(*id)) return context_.stats.count("answers_unexpected");
+    if (!table_.holds(*id)) return context_.stats.count(core::counters::answers_unexpected);
   }
   if (wire::is_replaced(received.payload)) return effects_.look_at(source);
   complete(*id, source, core::Unread{source, fs::kept(received)});
@@ -396,9 +396,9 @@ void Calls::tell_withdrawn(const std::string& target, std::span<const std::strin
   const ByteView one(payload);
   try {
     links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
-    context_.stats.count("calls_withdrawn", ids.size());
+    context_.stats.count(core::counters::calls_withdrawn, ids.size());
   } catch (const std::exception&) {
-    context_.stats.count("withdrawals_undelivered", ids.size());
+    context_.stats.count(core::counters::withdrawals_undelivered, ids.size());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "core/counters.hpp"
 #include "core/pending_calls.hpp"
 #include "engine/link/outgoing.hpp"
 #include "engine/threads/workers.hpp"
@@ -132,7 +133,7 @@ class Calls {
   void forget(const std::string& key);
   // False if nobody waits for it: it is counted as `unexpected`.
   bool complete(const std::string& key, const std::string& source, core::Outcome outcome,
-                std::string_view unexpected = "answers_unexpected");
+                std::string_view unexpected = core::counters::answers_unexpected);
   std::function<void(std::uint64_t)> losses(const LinkPtr& link, const std::string& id, double deadline);
 
   Context& context_;

@@ -2,6 +2,8 @@
 // or by a worker where that could take its time; the caller waits as for any answer.
 #include <algorithm>
 
+#include "core/counters.hpp"
+#include "core/texts.hpp"
 #include "engine/call/calls.hpp"
 #include "fs/clock.hpp"
 #include "fs/registry/claim.hpp"
@@ -29,7 +31,7 @@ std::exception_ptr withdrawn_call(bool may_have_run) {
 }
 
 std::exception_ptr call_denied(const std::string& target, const std::string& name) {
-  AccessDeniedError error("'" + target + "' does not allow '" + name + "'; its owner must allow '" + name + "'");
+  AccessDeniedError error(core::texts::not_allowed(target, name));
   error.set_execution(Execution::not_begun);
   return std::make_exception_ptr(error);
 }
@@ -138,7 +140,7 @@ void Calls::fail_others(const std::string& name, std::uint64_t entered) {
     });
   }
   for (const core::PendingCall& call : lost) {
-    call.completion(std::make_exception_ptr(NodeLeftError("'" + name + "' left or died before it answered")));
+    call.completion(std::make_exception_ptr(NodeLeftError(core::texts::left_unanswered(name))));
   }
 }
 
@@ -253,7 +255,7 @@ void Calls::write_again(const Open& open, const fs::EntryPtr& server, bool urgen
     send(links_.open(open.target, generation_of(server)), open.id, request, payload.view(), urgent);
     std::exchange(request.keeper, nullptr)->give(std::move(request.payload));
     written(open.id, request, server, std::move(payload));
-    context_.stats.count("calls_sent_again");
+    context_.stats.count(core::counters::calls_sent_again);
   } catch (const InboxFullError&) {
     const double now = fs::monotonic_seconds();
     {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "engine/deliver/opening.hpp"
 #include "fs/clock.hpp"
 #include "wire/limits.hpp"
@@ -44,7 +45,7 @@ void Batches::run() {
   if (!batch.empty()) handle(batch);
   {
     const std::lock_guard guard(lock_);
-    running_ = !waiting_.empty() && !leaving_;
+    running_ = !waiting_.empty() && !is_over();
     if (!running_) return;
   }
   submit();
@@ -70,13 +71,13 @@ std::vector<Arrival> Batches::take() {
 
 // What it is checked with may be away for a while: nothing is lost meanwhile.
 bool Batches::opened(Message::State& message) const {
-  while (!leaving_ && !context_.stop.requested()) {
+  while (!is_over()) {
     try {
       return open_message(context_, replies_, message);
     } catch (const Unavailable&) {
-      context_.stats.count("messages_waiting_for_trust");
+      context_.stats.count(core::counters::messages_waiting_for_trust);
     }
-    context_.stop.wait_for(wire::limits::retry_first_seconds);
+    context_.life.wait_for_end(wire::limits::retry_first_seconds);
   }
   return false;  // it waits in its lane for the next start
 }
@@ -123,21 +124,21 @@ void Batches::handle(const std::vector<Arrival>& batch) {
 std::optional<std::string> Batches::failure(const std::vector<Arrival>& batch) {
   std::vector<Message> messages;
   messages.reserve(batch.size());
-  for (const Arrival& arrival : batch) messages.emplace_back(arrival);
+  for (const Arrival& arrival : batch) messages.push_back(MessageAccess::of(arrival));
   for (unsigned attempt = 1; !is_over(); ++attempt) {
     try {
       finish(batch, handled(messages));
       return std::nullopt;
     } catch (const Unavailable& error) {
-      context_.stats.count("batches_failed");
+      context_.stats.count(core::counters::batches_failed);
       context_.log.limited(LogLevel::warning, "speed.messages", "batches_failed", std::string("a batch waits: ") + error.what());
       pause(attempt);
     } catch (const std::exception& error) {
-      context_.stats.count("batches_failed");
+      context_.stats.count(core::counters::batches_failed);
       context_.callback_failed("the handler of a batch of '" + batch.front()->lane->source() + "'");
       return wire::readable(error.what(), wire::limits::max_error_characters);
     } catch (...) {
-      context_.stats.count("batches_failed");
+      context_.stats.count(core::counters::batches_failed);
       context_.callback_failed("the handler of a batch of '" + batch.front()->lane->source() + "'");
       return "the handler threw what is no std::exception";
     }
@@ -155,7 +156,7 @@ void Batches::put_aside(Message::State& message, const std::string& why) {
 
 void Batches::pause(unsigned attempt) const {
   const double seconds = wire::limits::retry_first_seconds * static_cast<double>(1ULL << std::min(attempt - 1, 20U));
-  context_.stop.wait_for(std::min(seconds, wire::limits::retry_most_seconds));
+  context_.life.wait_for_end(std::min(seconds, wire::limits::retry_most_seconds));
 }
 
 Node::Refusals Batches::handled(std::vector<Message>& messages) const {
@@ -180,7 +181,7 @@ void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& re
 }
 
 void Batches::refuse(const Message::State& message, const Node::Refusal& refusal, bool wants_answer) {
-  context_.stats.count("messages_refused");
+  context_.stats.count(core::counters::messages_refused);
   if (wants_answer) {
     replies_.refuse(message, "EXECUTION_FAILED", wire::readable(refusal.why, wire::limits::max_error_characters));
   } else if (message.is_event && is_unrecorded(refusal.code)) {

@@ -36,7 +36,6 @@ class Batches : public std::enable_shared_from_this<Batches> {
 
   bool wants(std::string_view topic) const;  // events of it
   void add(Arrival arrival);         // in order for each sender
-  void leave() { leaving_ = true; }  // the node leaves: a batch that was not taken is not tried again
 
  private:
   void submit();
@@ -48,7 +47,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   bool is_last(const Message::State& message) const;
   std::optional<std::string> failure(const std::vector<Arrival>& batch);  // why it was not taken, unless it was
   void put_aside(Message::State& message, const std::string& why);
-  bool is_over() const { return leaving_ || context_.stop.requested(); }
+  bool is_over() const { return context_.life.is_leaving(); }  // a batch that was not taken is not tried again
   void pause(unsigned attempt) const;
   Node::Refusals handled(std::vector<Message>& messages) const;
   void finish(const std::vector<Arrival>& batch, const Node::Refusals& refused);
@@ -60,7 +59,6 @@ class Batches : public std::enable_shared_from_this<Batches> {
   const std::vector<std::string> patterns_;
   const Node::BatchHandler handler_;
   const GiveUp give_up_;
-  std::atomic<bool> leaving_ = false;
   RefusedEvents refused_events_;  // used by the batch that is handled
   std::mutex lock_;  // guards what follows
   std::deque<Arrival> waiting_;

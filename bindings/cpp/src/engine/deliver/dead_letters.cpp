@@ -1,5 +1,6 @@
 #include "engine/deliver/dead_letters.hpp"
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/value/value_codec.hpp"
@@ -55,7 +56,7 @@ bool DeadLetters::add(const Message::State& message, std::string_view code, cons
   } catch (const std::exception& error) {
     why = error.what();
   }
-  context_.stats.count("dead_letters_without_room");
+  context_.stats.count(core::counters::dead_letters_without_room);
   context_.log.limited(LogLevel::error, "speed.messages", "dead_letters_without_room",
                       "a message of '" + letter.source + "' cannot be kept as a dead letter: " + why);
   return false;
@@ -100,7 +101,7 @@ void DeadLetters::hand_on(std::uint64_t number) {
     received.payload = letter.payload;
     received.redelivered = true;
     deliver_(std::make_shared<Lane>(shared_from_this(), letter.about.source, number), received);
-    context_.stats.count("dead_letters_tried_again");
+    context_.stats.count(core::counters::dead_letters_tried_again);
   } catch (const std::exception& error) {
     context_.log.limited(LogLevel::warning, "speed.messages", "dead_letters_damaged",
                         "dead letter " + std::to_string(number) + " cannot be handed on: " + error.what());
@@ -114,7 +115,7 @@ void DeadLetters::ended(std::uint64_t number, bool handled) {
     if (handled) return files_.remove({number, LetterState::trying});
     files_.move(number, LetterState::trying, LetterState::letter);
   } catch (const std::exception&) {
-    context_.stats.count("dead_letters_unfinished");
+    context_.stats.count(core::counters::dead_letters_unfinished);
   }
 }
 

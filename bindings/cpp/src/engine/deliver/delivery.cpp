@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "core/fault.hpp"
 #include "engine/deliver/opening.hpp"
 #include "engine/tracing.hpp"
@@ -112,7 +113,6 @@ std::size_t Delivery::claim() {
 
 void Delivery::stop_waiting() {
   const std::lock_guard guard(lock_);
-  if (batches_ != nullptr) batches_->leave();
 }
 
 // What runs keeps its own handlers until it ends. Destructors, which may be the program's, run outside of the lock.
@@ -191,7 +191,7 @@ bool Delivery::put(const DeliveredPtr& work, bool claimed) {
 void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
   for (const core::WorkPtr& event : events) {
     Message::State& message = *std::static_pointer_cast<Delivered>(event)->arrival;
-    context_.stats.count("events_unsubscribed");
+    context_.stats.count(core::counters::events_unsubscribed);
     context_.log.limited(LogLevel::warning, "speed.messages", "events_unsubscribed",
                         "an event '" + std::string(message.view.topic()) + "' of '" + message.source() +
                             "' waited for a subscription in vain");
@@ -224,14 +224,14 @@ std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
     try {
       if (!open_message(context_, replies_, *work->arrival)) continue;
     } catch (const Unavailable&) {  // it waits in its place
-      context_.stats.count("messages_waiting_for_trust");
-      put_back(Message(work->arrival));
+      context_.stats.count(core::counters::messages_waiting_for_trust);
+      put_back(MessageAccess::of(work->arrival));
       if (timeout_seconds && left <= 0) return std::nullopt;
-      context_.stop.wait_for(wire::limits::retry_first_seconds);
+      context_.life.wait_for_end(wire::limits::retry_first_seconds);
       continue;
     }
     if (was_made) acknowledge(*work->arrival, true);
-    return Message(work->arrival);
+    return MessageAccess::of(work->arrival);
   }
 }
 
@@ -243,20 +243,20 @@ Delivery::DeliveredPtr Delivery::next_received(std::optional<double> timeout_sec
   const auto ready = [&] {
     work = std::static_pointer_cast<Delivered>(
         workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.receive(); }));
-    return work != nullptr || context_.stop.requested();
+    return work != nullptr || context_.life.has_ended();
   };
   if (timeout_seconds) {
     arrived_.wait_for(guard, std::chrono::duration<double>(*timeout_seconds), ready);
   } else {
     arrived_.wait(guard, ready);
   }
-  if (work == nullptr) context_.stop.check();
+  if (work == nullptr) context_.life.check();
   return work;
 }
 
 // It is fetched next, or handled if there is a handler by now.
 void Delivery::put_back(const Message& message) {
-  const auto work = delivered(message.shared());
+  const auto work = delivered(MessageAccess::arrival(message));
   work->begun = work->arrival->deliveries - 1;
   {
     const std::lock_guard guard(lock_);
@@ -271,7 +271,7 @@ void Delivery::put_back(const Message& message) {
 bool Delivery::is_buried(const DeliveredPtr& work) {
   Message::State& message = *work->arrival;
   if (!was_begun_too_often(work) || !dead_->add(message, "EXECUTION_FAILED", too_often)) return false;
-  context_.stats.count("dead_letters");
+  context_.stats.count(core::counters::dead_letters);
   message.done();
   return true;
 }
@@ -380,12 +380,12 @@ bool Delivery::handle(const DeliveredPtr& work) {
     acknowledge(*arrival);
     return true;
   } catch (const Unavailable& error) {  // what it is checked with is away for the moment (S-17)
-    context_.stats.count("messages_waiting_for_trust");
+    context_.stats.count(core::counters::messages_waiting_for_trust);
     context_.log.limited(LogLevel::warning, "speed.messages", "trust", std::string("a message waits: ") + error.what());
     work->is_waiting_for_trust = true;
     return retry(work);
   } catch (const WireError& error) {
-    context_.stats.count("messages_malformed");
+    context_.stats.count(core::counters::messages_malformed);
     refuse(*arrival, "INVALID_ARGUMENTS", error.what());
     return true;
   } catch (const std::exception& error) {
@@ -404,7 +404,7 @@ void Delivery::log_failure(const DeliveredPtr& work, const std::string& thrown) 
 }
 
 bool Delivery::failed(const DeliveredPtr& work, std::string_view code, const std::string& text) {
-  context_.stats.count("handler_failures");
+  context_.stats.count(core::counters::handler_failures);
   const bool again = context_.on_error == OnError::retry && work->begun < context_.max_deliveries;
   return again ? retry(work) : give_up(work, code, text);
 }
@@ -417,13 +417,13 @@ bool Delivery::give_up(const DeliveredPtr& work, std::string_view code, const st
 // False if there is no room for dead letters: nothing is lost.
 bool Delivery::is_given_up(Message::State& message, std::string_view code, const std::string& text) {
   if (context_.on_error == OnError::drop) {
-    context_.stats.count("messages_dropped");
+    context_.stats.count(core::counters::messages_dropped);
     context_.log.limited(LogLevel::warning, "speed.messages", "messages_dropped",
                         "a message of '" + message.source() + "' was dropped: " + text);
   } else if (!message.lane->is_dead_letter() && !dead_->add(message, code, text)) {
     return false;
   } else {
-    context_.stats.count("dead_letters");
+    context_.stats.count(core::counters::dead_letters);
     message.lane->failed(message.sequence);
   }
   refuse(message, code, text);
@@ -453,7 +453,7 @@ void Delivery::call_handlers(const Arrival& arrival) {
     handler = handler_;
   }
   if (handler == nullptr) throw Unavailable("the node was closed");
-  Message message(arrival);
+  Message message = MessageAccess::of(arrival);
   (*handler)(message);
 }
 
@@ -466,7 +466,7 @@ void Delivery::tell_subscribers(const Arrival& arrival) {
   if (subscriptions.empty()) throw Unavailable("the node was closed");
   const std::string_view topic = arrival->view.topic();
   std::erase_if(subscriptions, [&](const auto& one) { return !wire::matches(one->pattern, topic); });
-  Message message(arrival);
+  Message message = MessageAccess::of(arrival);
   for (const auto& one : subscriptions) one->handler(message);
 }
 

@@ -15,7 +15,7 @@
 
 namespace speed {
 
-struct Message::State {
+struct SPEED_LOCAL Message::State {
   State(const fs::Received& received, engine::LanePtr from)
       : State(wire::MessageView(fs::kept(received)), nullptr, std::move(from), received.header, received.redelivered) {}
   // A view of all but the payload of a large one.
@@ -59,6 +59,12 @@ namespace speed::engine {
 // A message on its way from the reader to whoever handles it, and how its sender is told what became of it.
 
 using Arrival = std::shared_ptr<Message::State>;
+
+// The one way between a Message of a program and what it stands for.
+struct MessageAccess {
+  static Message of(Arrival arrival) { return Message(std::move(arrival)); }
+  static const Arrival& arrival(const Message& message) { return message.state_; }
+};
 
 // To a sender that wants an answer.
 struct Replies {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "speed/message_error.hpp"
 #include "wire/names/harmless.hpp"
@@ -26,7 +27,7 @@ message::Opened open_large(const message::Guard& guard, const Message::State& me
 
 bool refuse(Context& context, const Replies& replies, Message::State& message, std::string_view code,
             const std::string& text) {
-  context.stats.count("messages_refused");
+  context.stats.count(core::counters::messages_refused);
   context.log.limited(LogLevel::warning, "speed.messages", code, "a message of '" + message.source() + "' is refused: " + text);
   if (message.wants_answer.exchange(false)) replies.refuse(message, code, text);
   message.done();
@@ -42,7 +43,7 @@ bool refuse(Context& context, const Replies& replies, Message::State& message, s
 bool expired(Context& context, const Replies& replies, Message::State& message) {
   if (message.view.ttl_seconds() <= 0 || message.lane->is_dead_letter()) return false;
   if (!message.view.is_expired(fs::unix_ms())) return false;
-  context.stats.count("messages_expired");
+  context.stats.count(core::counters::messages_expired);
   context.log.limited(LogLevel::warning, "speed.messages", "messages_expired",
                      "a message of '" + message.source() + "' expired before it was handled", quiet_seconds);
   if (message.wants_answer.exchange(false)) {
@@ -59,7 +60,7 @@ bool is_of_others(Context& context, const Replies& replies, Message::State& mess
   const auto takes = [&](const std::string& one) { return one == "*" || one == name_space; };
   if (std::ranges::any_of(context.accept_name_spaces, takes)) return false;
   const std::string why = "namespace: '" + wire::harmless(name_space) + "' is not taken by '" + context.name + "'";
-  context.stats.count("messages_refused");
+  context.stats.count(core::counters::messages_refused);
   context.log.limited(LogLevel::warning, "speed.messages", "namespace",
                      "a message of '" + message.source() + "' is refused: " + why, quiet_seconds);
   if (message.wants_answer.exchange(false)) replies.refuse(message, "INVALID_ARGUMENTS", "OTHER_NAMESPACE: " + why);

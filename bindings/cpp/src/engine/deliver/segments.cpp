@@ -1,14 +1,15 @@
 // The lane of a payload that was put together: it is complete before its last segment is committed (G-14).
 // Threads: all methods may be called from any thread.
+#include "core/counters.hpp"
 #include "engine/deliver/segments.hpp"
-
-#include <algorithm>
-
 #include "engine/lane/inbound_lane.hpp"
 #include "fs/clock.hpp"
 #include "segment/rebuild.hpp"
 #include "speed/error.hpp"
 #include "wire/value/value_codec.hpp"
+
+#include <algorithm>
+
 
 namespace speed::engine {
 
@@ -85,7 +86,7 @@ void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   const Key key{lane->source(), static_cast<unsigned>(received.header.type), one.hash};
   const Arrived arrived{lane, received.header, received.redelivered, received.doubtful};
   if (received.header.type == EnvelopeType::spc_response && !calls_.waits_for(lane->source())) {  // S-6
-    context_.stats.count("answers_unexpected");
+    context_.stats.count(core::counters::answers_unexpected);
     return arrived.drop();
   }
   Task ready;
@@ -115,7 +116,7 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
   const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_call_bytes;
   const auto admission = reassembly_.admit(key, one, fs::monotonic_seconds(), most);
   for (const Key& other : admission.evicted) {
-    context_.stats.count("segments_evicted");
+    context_.stats.count(core::counters::segments_evicted);
     lost(other, "its segments were given up to make room for newer ones");
   }
   store_.remove(admission.evicted);
@@ -154,7 +155,7 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
 }
 
 void Segments::compare(const Key& key, const Segment& one) {
-  context_.stats.count("segments_duplicate");
+  context_.stats.count(core::counters::segments_duplicate);
   const auto shards = store_.shards(key);
   Bytes room;
   const ByteView held = shards->read(one.slot(), 0, shards->size_of(one.slot()), room);
@@ -163,7 +164,7 @@ void Segments::compare(const Key& key, const Segment& one) {
 }
 
 void Segments::repeated(const Key& key, const Arrived& arrived) {
-  context_.stats.count("segments_repeated");
+  context_.stats.count(core::counters::segments_repeated);
   arrived.drop();
   if (reassembly_.is_complete(key) && (arrived.header.flags & wire::flag_ack_requested) != 0) {
     callbacks_.acknowledge(key.sender, arrived.header.sequence);
@@ -234,7 +235,7 @@ void Segments::after_requests(const std::string& source, const Task& task) {
 Arrival Segments::put_together(const Key& key, const Arrived& arrived, const LanePtr& lane) {
   const std::optional<Whole> whole = proven(key, arrived);
   if (!whole) return nullptr;
-  context_.stats.count("payloads_from_segments");
+  context_.stats.count(core::counters::payloads_from_segments);
   Arrival made;
   guarded(arrived, lane, [&](const LanePtr&) {
     made = callbacks_.make(lane, received(arrived, whole->payload == nullptr ? ByteView() : ByteView(*whole->payload), whole->payload),
@@ -257,7 +258,7 @@ fs::Received Segments::received(const Arrived& arrived, ByteView payload, std::s
 }
 
 void Segments::hand_on(const Key& key, const Arrived& arrived, const fs::Received& whole) {
-  context_.stats.count("payloads_from_segments");
+  context_.stats.count(core::counters::payloads_from_segments);
   guarded(arrived, assembled_lane(key, arrived),
           [&](const LanePtr& lane) { callbacks_.deliver(lane, whole); });
   if (arrived.header.type == EnvelopeType::spc_response) completed(key);
@@ -272,7 +273,7 @@ void Segments::guarded(const Arrived& arrived, const LanePtr& lane, Hand hand) {
     context_.stats.rejected(error.reason());
     lane->drop(arrived.header.sequence);
   } catch (const std::exception&) {
-    context_.stats.count("dispatch_failures");
+    context_.stats.count(core::counters::dispatch_failures);
     lane->drop(arrived.header.sequence);
   }
 }
@@ -322,7 +323,7 @@ void Segments::discard(const Key& key) {
 
 // Tells the sender that a payload will not be delivered (G-19).
 void Segments::lost(const Key& key, const std::string& why) {
-  context_.stats.count("payloads_lost");
+  context_.stats.count(core::counters::payloads_lost);
   context_.log.limited(LogLevel::warning, "speed.messages", "payloads_lost",
                       "a payload of '" + key.sender + "' is lost: " + why);
   const auto latest = latest_.find(key);
@@ -334,7 +335,7 @@ void Segments::lost(const Key& key, const std::string& why) {
 }
 
 void Segments::store_failed(const Key* key, const SegmentStoreError& error) {
-  context_.stats.count("segment_store_failures");
+  context_.stats.count(core::counters::segment_store_failures);
   if (key != nullptr) lost(*key, error.what());
   if (dynamic_cast<const fs::StoreDamagedError*>(&error) != nullptr) {
     begin_anew();
@@ -383,7 +384,7 @@ void Segments::expire(double now) {
     store_.remove(expired.incomplete);
     store_.forget(expired.completions);
     for (const Key& key : expired.incomplete) {
-      context_.stats.count("segments_expired");
+      context_.stats.count(core::counters::segments_expired);
       lost(key, "not all of its segments came in time");
     }
   } catch (const SegmentStoreError& error) {

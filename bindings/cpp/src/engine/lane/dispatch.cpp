@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/value/control.hpp"
@@ -74,7 +75,7 @@ void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
 
 // Discarded; only a request is told, since its caller waits.
 void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
-  to_.context.stats.count("unauthorised");
+  to_.context.stats.count(core::counters::unauthorised);
   to_.context.log.limited(LogLevel::warning, "speed.protocol", "unauthorised",
                          "an envelope of '" + lane->source() + "' is refused: it has no grant");
   if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);
@@ -98,14 +99,14 @@ Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const 
 bool Dispatch::is_alive(Message::State& message) {
   const bool may_expire = message.view.ttl_seconds() > 0 && !message.lane->is_dead_letter();
   if (may_expire && message.view.is_expired(fs::unix_ms())) {  // M-7
-    to_.context.stats.count("messages_expired");
+    to_.context.stats.count(core::counters::messages_expired);
     if (message.wants_answer) {
       refuse(message.source(), message.sequence, "EXECUTION_FAILED", "the message expired before it was handled");
     }
     message.done();
     return false;
   }
-  to_.context.stats.count("messages_received");
+  to_.context.stats.count(core::counters::messages_received);
   return true;
 }
 
@@ -119,7 +120,7 @@ void Dispatch::reply(const std::string& source, std::uint64_t sequence, Envelope
   try {
     to_.links.open(source, wire::generation_of(sequence))->send({type, wire::flag_reply, {&payload, 1}, 0, true});
   } catch (const std::exception&) {
-    to_.context.stats.count("replies_undelivered");
+    to_.context.stats.count(core::counters::replies_undelivered);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "engine/lane/lanes.hpp"
 
+#include "core/counters.hpp"
 #include "speed/error.hpp"
 
 namespace speed::engine {
@@ -137,7 +138,7 @@ InboundLanePtr InboundLanes::open(const wire::NodeId& id, double now) {
     context_.replaced(error.what());
     return nullptr;
   } catch (const std::exception&) {
-    context_.stats.count("lanes_unreadable");
+    context_.stats.count(core::counters::lanes_unreadable);
     failed_.insert(id);
     return nullptr;
   }
@@ -190,7 +191,7 @@ bool InboundLanes::may_be_ephemeral(const std::string& source) {
 }
 
 void InboundLanes::give_up(const InboundLane& lane) {
-  context_.stats.count("lanes_failed");
+  context_.stats.count(core::counters::lanes_failed);
   failed_.insert(lane.id());
   release(lane, false);
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/message/message_parts.hpp"
@@ -98,7 +99,7 @@ void Protocol::step(bool wait) {
   failing_ = failed;
   if (!failed) return;
   next_scan_ = 0;
-  if (wait) context_.stop.wait_for(failing_pause_seconds);
+  if (wait) context_.life.wait_for_end(failing_pause_seconds);
 }
 
 // False if it failed; that is counted and said.
@@ -108,7 +109,7 @@ bool Protocol::guarded(const char* what, Part part) {
     part();
     return true;
   } catch (const std::exception& error) {
-    context_.stats.count("protocol_failures");
+    context_.stats.count(core::counters::protocol_failures);
     context_.log.limited(LogLevel::error, "speed.protocol", what,
                         std::string(what) + " cannot be looked at, it is tried again: " + error.what());
     return false;
@@ -152,7 +153,7 @@ void Protocol::tell_departed(double now) {
 fs::Rings Protocol::wait_for_rings(bool wait) {
   if (bell_ == nullptr) {
     unread_.clear();  // each turn looks at all lanes
-    if (wait && !context_.stop.wait_for(idle_seconds_)) {
+    if (wait && !context_.life.wait_for_end(idle_seconds_)) {
       idle_seconds_ = std::min(idle_seconds_ * 1.5, longest_idle_seconds);
     }
     return {{}, true};
@@ -260,7 +261,7 @@ void Protocol::resume(const wire::NodeId& lane_id) {
 
 void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   if (context_.registration->is_over()) return;  // a successor may read already
-  if (leaving_ && lane->unfinished() >= most_left) return;  // its cursor can say which, for the next start
+  if (context_.life.is_leaving() && lane->unfinished() >= most_left) return;  // its cursor can say which, for the next start
   std::size_t envelopes = 0;
   std::size_t bytes = 0;
   bool more = true;
@@ -318,7 +319,7 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
     });
     lane->drop(received.header.sequence);
   } catch (const std::exception&) {
-    context_.stats.count("dispatch_failures");
+    context_.stats.count(core::counters::dispatch_failures);
     lane->drop(received.header.sequence);
   }
 }

@@ -34,7 +34,6 @@ class Protocol {
   void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
   void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
-  void leave() { leaving_ = true; }  // messages stay in their lanes, requests are refused, answers are still read
   void close();                     // commits and releases all lanes; nobody holds the role any more
   Introspection::LaneFacts facts() const { return lanes_.facts(); }
 
@@ -78,7 +77,6 @@ class Protocol {
   double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
   std::atomic<double> next_scan_ = 0;        // monotonic seconds
   std::atomic<double> waits_until_;
-  std::atomic<bool> leaving_ = false;
   Departures departures_;
   mutable std::mutex lock_;  // guards what follows
   std::map<int, std::string> watched_;  // bells of others by descriptor

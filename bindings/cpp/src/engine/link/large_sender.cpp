@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "segment/form.hpp"
 #include "speed/error.hpp"
@@ -64,7 +65,7 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
     const double deadline = fs::monotonic_seconds() + timeout_seconds;
     for (const std::uint64_t sequence : tracked) calls_.track_ack(target, sequence, deadline, answered);
   } catch (const AnsweredAlready&) {
-    context_.stats.count("payloads_given_up");
+    context_.stats.count(core::counters::payloads_given_up);
   } catch (...) {
     forget();
     throw;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/counters.hpp"
+#include "core/texts.hpp"
 #include "engine/threads/workers.hpp"
 #include "fs/clock.hpp"
 #include "segment/form.hpp"
@@ -24,7 +26,7 @@ constexpr std::size_t many_segments = 240;  // at most, where the sender chooses
 
 // Says why the node ended: it may have lost its name.
 [[noreturn]] void refuse_ended(const Context& context) {
-  context.stop.check();
+  context.life.check();
   throw NodeClosedError("node '" + context.name + "' was closed: nothing was written");
 }
 
@@ -301,7 +303,7 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
     const double left = outgoing.deadline - fs::monotonic_seconds();
     if (outgoing.urgent || left <= 0) refuse_full();
     guard.unlock();
-    const bool stopping = context_.stop.wait_for(std::min(pause, left));
+    const bool stopping = context_.life.wait_for_end(std::min(pause, left));
     look_for_interruption();
     guard.lock();
     if (stopping) refuse_full();
@@ -352,7 +354,7 @@ fs::RingResult OutgoingLink::ring_once() {
 
 void OutgoingLink::ring() {
   if (context_.polling || ring_once() != fs::RingResult::nobody) return;
-  context_.stats.count("rings_unheard");
+  context_.stats.count(core::counters::rings_unheard);
   context_.unheard(target_);
 }
 
@@ -405,14 +407,14 @@ LinkPtr Links::granted(const std::string& target, double deadline) {
     look_for_interruption();
     if (LinkPtr link = look(target, true).link) return link;
     if (fs::monotonic_seconds() >= deadline) throw still_starting(target);
-    if (context_.stop.wait_for(starting_look_seconds)) context_.stop.check();
+    if (context_.life.wait_for_end(starting_look_seconds)) context_.life.check();
   }
 }
 
 Links::Granted Links::granted_call(const std::string& target) { return look(target, false); }
 
 NodeStartingError still_starting(const std::string& target) {
-  return NodeStartingError("'" + target + "' is starting and does not serve yet: nothing was sent, allow it more time or try again");
+  return NodeStartingError(core::texts::starting(target));
 }
 
 // `may_start`: a node that is starting gets what it allows already.
@@ -427,13 +429,12 @@ Links::Granted Links::look(const std::string& target, bool may_start) {
     if (const LinkPtr link = find(target)) link->rest();
     throw UnknownNodeError(context_.registry->absence(target));
   }
-  if (entry->status == "leaving") throw NodeLeftError("'" + target + "' is leaving: nothing was sent, use another node");
+  if (entry->status == "leaving") throw NodeLeftError(core::texts::leaving(target));
   const bool grants = fs::grants(*entry, context_.name);
   if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
   if (!grants) {
-    context_.stats.count("sends_denied");
-    throw AccessDeniedError("'" + target + "' does not allow '" + context_.name + "'; its owner must allow '" +
-                            context_.name + "'");
+    context_.stats.count(core::counters::sends_denied);
+    throw AccessDeniedError(core::texts::not_allowed(target, context_.name));
   }
   return {open(target, static_cast<std::uint32_t>(entry->generation)), entry};
 }

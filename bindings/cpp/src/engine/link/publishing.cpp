@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "engine/link/outgoing.hpp"
 #include "engine/span.hpp"
 #include "fs/clock.hpp"
@@ -56,7 +57,7 @@ void Publishing::wait_for_room(std::deque<std::string> full, double deadline) {
   const Workers::PlaceRelease released;
   double pause = first_pause_seconds;
   const bool waits = options_.on_full == SendOptions::OnFull::wait;
-  while (waits && !full.empty() && fs::monotonic_seconds() < deadline && !node_.context.stop.wait_for(pause)) {
+  while (waits && !full.empty() && fs::monotonic_seconds() < deadline && !node_.context.life.wait_for_end(pause)) {
     look_for_interruption();
     std::erase_if(full, [&](const std::string& target) { return try_send(target); });
     pause = std::min(2 * pause, longest_pause_seconds);
@@ -76,7 +77,7 @@ void Publishing::send_large(const std::string& target) {
 
 void Publishing::fail(const std::string& target, std::string_view code, const std::string& text) {
   result_.failed.emplace(target, code);
-  node_.context.stats.count("events_undelivered");
+  node_.context.stats.count(core::counters::events_undelivered);
   node_.context.log.limited(LogLevel::warning, "speed.messages", "events_undelivered",
                            "an event '" + topic_ + "' did not reach '" + target + "': " + text);
 }

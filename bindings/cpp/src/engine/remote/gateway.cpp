@@ -1,10 +1,14 @@
-#include "engine/remote/gateway.hpp"
-
+// Nodes of other hosts, as the gateway of this root is asked for them.
 #include "engine/call/calling.hpp"
+#include "engine/link/publishing.hpp"
+#include "engine/remote/peer.hpp"
+#include "engine/span.hpp"
+#include "fs/clock.hpp"
+#include "wire/message/message.hpp"
 #include "wire/names/harmless.hpp"
 #include "wire/names/names.hpp"
 
-namespace speed::engine::across {
+namespace speed::engine {
 
 namespace {
 
@@ -71,30 +75,7 @@ CallOptions within(Seconds timeout) {
   return options;
 }
 
-// What the gateway answers to `operation`, which stands for `service` at `target`.
-Value answered(Runtime& node, const std::string& operation, const Map& arguments, const CallOptions& options,
-               const std::string& target, const std::string& service) {
-  try {
-    core::Outcome answer = carried(engine::call(node, wire::gateway_node, operation, arguments, options), target);
-    if (const auto* const error = std::get_if<std::exception_ptr>(&answer)) std::rethrow_exception(*error);
-    return std::get<Value>(std::move(answer));
-  } catch (const Error&) {
-    std::rethrow_exception(failed(std::current_exception(), target, service));
-  }
-}
-
-}  // namespace
-
-Map asking(const std::string& target, const std::string& service, const Map& arguments) {
-  wire::check_remote(target);
-  return {{"node", target}, {"service", service}, {"arguments", arguments}};
-}
-
-Value call(Runtime& node, const std::string& target, const std::string& service, const Map& arguments,
-           const CallOptions& options) {
-  return answered(node, "call", asking(target, service, arguments), options, target, service);
-}
-
+// What the answer of the gateway to a question about `target` means.
 core::Outcome carried(core::Outcome answer, const std::string& target) {
   const Value* const value = std::get_if<Value>(&answer);
   if (value == nullptr) return answer;
@@ -106,6 +87,7 @@ core::Outcome carried(core::Outcome answer, const std::string& target) {
                              "' answers what no gateway does: stop it, and start speedd");
 }
 
+// An error of the way to the gateway, as it is thrown.
 std::exception_ptr failed(const std::exception_ptr& thrown, const std::string& target, const std::string& service) {
   try {
     std::rethrow_exception(thrown);
@@ -124,19 +106,115 @@ std::exception_ptr failed(const std::exception_ptr& thrown, const std::string& t
   return thrown;
 }
 
-Value ask(Runtime& node, const std::string& target, const char* operation, Seconds timeout) {
-  wire::check_remote(target);
-  return answered(node, operation, {{"node", target}}, within(timeout), target, operation);
-}
-
-void send(Runtime& node, const std::string& target, Array messages, const SendOptions& options) {
-  wire::check_remote(target);
+// What the gateway answers to `operation`, which stands for `service` at `target`.
+Value answered(Runtime& node, const std::string& operation, const Map& arguments, const CallOptions& options,
+               const std::string& target, const std::string& service) {
   try {
-    const Map asked{{"node", target}, {"messages", std::move(messages)}, {"ack", options.ack}};
-    answered(node, "send", asked, within(options.timeout), target, "send");
-  } catch (const CallTimeoutError& error) {
-    throw NotAcknowledgedError(target + ": " + error.what());
+    core::Outcome answer = carried(engine::call(node, wire::gateway_node, operation, arguments, options), target);
+    if (const auto* const error = std::get_if<std::exception_ptr>(&answer)) std::rethrow_exception(*error);
+    return std::get<Value>(std::move(answer));
+  } catch (const Error&) {
+    std::rethrow_exception(failed(std::current_exception(), target, service));
   }
 }
 
-}  // namespace speed::engine::across
+class GatewayPeer final : public Peer {
+ public:
+  using Peer::Peer;
+
+  Value call(const std::string& service, const Map& arguments, const CallOptions& options) const override {
+    return answered(node_, "call", asking(service, arguments), options, name_, service);
+  }
+
+  void start(const std::string& service, const Map& arguments, const CallOptions& options,
+             core::Completion completion) const override {
+    const double timeout = in_seconds("timeout", options.timeout);
+    const Map asked = asking(service, arguments);
+    try {
+      start_call(node_, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop, std::move(completion));
+    } catch (const Error&) {
+      std::rethrow_exception(failed(std::current_exception(), name_, service));
+    }
+  }
+
+  core::Outcome outcome(core::Outcome answer) const override { return carried(std::move(answer), name_); }
+
+  std::string send(const Value& payload, const SendOptions& options) const override {
+    const wire::MessageFields fields = node_.fields_of(options);
+    hand_over({encoded(payload, fields, options)}, options);
+    return fields.message_id;
+  }
+
+  void send_encoded(ByteView message, const SendOptions& options) const override {
+    hand_over({Bytes(message.begin(), message.end())}, options);
+  }
+
+  // Some in a question.
+  void send_all(const std::vector<Value>& payloads, const SendOptions& options) const override {
+    const double deadline = fs::monotonic_seconds() + in_seconds("timeout", options.timeout);
+    Array messages;
+    std::size_t bytes = 0;
+    SendOptions rest = options;
+    wire::MessageFields fields = node_.fields_of(options);
+    for (const Value& payload : payloads) {
+      node_.stamp(fields);
+      messages.push_back(encoded(payload, fields, options));
+      bytes += messages.back().get_if<Bytes>()->size();
+      if (!is_full(messages.size(), bytes) && &payload != &payloads.back()) continue;
+      rest.timeout = Seconds(std::max(0.0, deadline - fs::monotonic_seconds()));
+      hand_over(std::exchange(messages, {}), rest);
+      bytes = 0;
+    }
+  }
+
+  std::string send_large(const segment::Source& /*payload*/, const SendOptions& /*options*/,
+                         const Progress& /*progress*/) const override {
+    throw NotAvailableError("what no envelope holds does not cross hosts: send it in parts");
+  }
+
+  void segment(std::optional<std::size_t> /*segment_size*/, double /*parity_rate*/) const override {
+    throw NotAvailableError("payloads in segments do not cross hosts");
+  }
+
+  void ping(Seconds timeout) const override { question("ping", timeout); }
+
+  Map discover(const char* operation, Seconds timeout) const override {
+    const std::string_view asked = operation;
+    if (asked == "SERVICES") return wire::checked_answer(operation, Map{{"services", question("services", timeout)}});
+    return wire::checked_answer(operation, question(asked == "INFO" ? "info" : "stats", timeout));
+  }
+
+ private:
+  Map asking(const std::string& service, const Map& arguments) const {
+    wire::check_remote(name_);
+    return {{"node", name_}, {"service", service}, {"arguments", arguments}};
+  }
+
+  Value question(const char* operation, Seconds timeout) const {
+    wire::check_remote(name_);
+    return answered(node_, operation, {{"node", name_}}, within(timeout), name_, operation);
+  }
+
+  Value encoded(const Value& payload, const wire::MessageFields& fields, const SendOptions& options) const {
+    wire::Buffer buffer;
+    node_.encode(payload, fields, options.protection, buffer);
+    return Bytes(buffer.view().begin(), buffer.view().end());
+  }
+
+  // NotAcknowledgedError where the other host does not say in time that it has them.
+  void hand_over(Array messages, const SendOptions& options) const {
+    wire::check_remote(name_);
+    try {
+      const Map asked{{"node", name_}, {"messages", std::move(messages)}, {"ack", options.ack}};
+      answered(node_, "send", asked, within(options.timeout), name_, "send");
+    } catch (const CallTimeoutError& error) {
+      throw NotAcknowledgedError(name_ + ": " + error.what());
+    }
+  }
+};
+
+}  // namespace
+
+PeerPtr gateway_peer(Runtime& node, const std::string& name) { return std::make_shared<const GatewayPeer>(node, name); }
+
+}  // namespace speed::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/value/spc.hpp"
@@ -129,7 +130,7 @@ void Answers::send_each(std::span<Answer> group, double wait_seconds) {
 }
 
 void Answers::undelivered(std::size_t count, const std::exception& error) {
-  context_.stats.count("answers_undelivered", count);
+  context_.stats.count(core::counters::answers_undelivered, count);
   context_.log.limited(LogLevel::warning, "speed.spc", "answers_undelivered", std::string("an answer is lost: ") + error.what());
 }
 

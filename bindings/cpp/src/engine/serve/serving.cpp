@@ -3,6 +3,7 @@
 #include <stop_token>
 #include <tuple>
 
+#include "core/counters.hpp"
 #include "engine/tracing.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
@@ -91,7 +92,7 @@ void Serving::take_over(const ServedRequestPtr& asked) {
     return is_same && !first->begun;
   });
   if (goes_on) return;
-  context_.stats.count("requests_duplicate");
+  context_.stats.count(core::counters::requests_duplicate);
   asked->lane->drop(asked->sequence);
 }
 
@@ -108,7 +109,7 @@ void Serving::refuse(const LanePtr& lane, const fs::Received& received) {
 
 // It is for another life of this node. Its caller reads from the lane whether that one had begun it (S-21).
 void Serving::refuse_replaced(const LanePtr& lane, const fs::Received& received, std::uint32_t generation) {
-  context_.stats.count("requests_for_another_generation");
+  context_.stats.count(core::counters::requests_for_another_generation);
   if (!lane->keep_start()) return;  // it stays in the lane as it is
   lane->finish({&received.header.sequence, 1});
   if (context_.registry->live(lane->source()) == nullptr) return;
@@ -137,7 +138,7 @@ void Serving::reject(const std::string& source, const fs::Received& received, st
     links_.open(source, wire::generation_of(received.header.sequence))
         ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&one, 1}, 0, true});
   } catch (const std::exception&) {
-    context_.stats.count("answers_undelivered");
+    context_.stats.count(core::counters::answers_undelivered);
   }
 }
 
@@ -150,9 +151,9 @@ void Serving::serve(const ServedRequestPtr& asked) {
   workers_.begun();  // where it did not come to that
   const bool is_large = reply.size() > large_answer_bytes;
   const bool in_time = workers_.settle(asked);  // else it was told as overdue, and counted
-  if (in_time && !asked->entered && error == "TIMEOUT") context_.stats.count("requests_timed_out_queued");
+  if (in_time && !asked->entered && error == "TIMEOUT") context_.stats.count(core::counters::requests_timed_out_queued);
   if (!in_time) {
-    context_.stats.count("answers_too_late");
+    context_.stats.count(core::counters::answers_too_late);
   } else if (asked->forgotten && !asked->begun) {
     lane_of(asked)->finish({&asked->sequence, 1});
   } else {
@@ -196,7 +197,7 @@ bool Serving::is_abandoned(ServedRequest& asked) const {
   if (fs::unix_ms() - asked.asked_ms < fresh_ms) return false;
   const fs::EntryPtr entry = context_.registry->surely_live(asked.sender);
   if (entry != nullptr && static_cast<std::uint32_t>(entry->generation) <= asked.generation) return false;
-  if (!asked.forgotten.exchange(true)) context_.stats.count("requests_forgotten");
+  if (!asked.forgotten.exchange(true)) context_.stats.count(core::counters::requests_forgotten);
   return true;
 }
 
@@ -205,12 +206,12 @@ bool Serving::is_abandoned(ServedRequest& asked) const {
 Response Serving::respond(const ServedRequestPtr& asked, const core::ServiceTable::Found& found) {
   const wire::RequestHead& head = asked->head;
   if (found.service == nullptr) {
-    if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count("requests_for_no_service");
+    if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
     return *found.refusal;
   }
   if (asked->payload.owner == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
   if ((asked->doubtful || head.repeated) && !found.idempotent) {
-    context_.stats.count("requests_in_doubt");
+    context_.stats.count(core::counters::requests_in_doubt);
     return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
   }
   Request request{head.service,     {}, asked->sender, asked->sender + "/" + asked->key, head.deadline.unix_ms,
@@ -258,7 +259,7 @@ std::optional<Response> Serving::begin(const ServedRequestPtr& asked, bool idemp
   const bool is_over = context_.registration->is_over();
   const Lane::Begun begun = is_over ? Lane::Begun::replaced : lane->begin(asked->sequence, idempotent);
   if (begun == Lane::Begun::written) return std::nullopt;
-  context_.stats.count("requests_not_begun");
+  context_.stats.count(core::counters::requests_not_begun);
   workers_.scheduling([&](core::Scheduler&) { asked->begun = true; });  // its envelope stays in the lane
   if (begun == Lane::Begun::replaced) {
     if (!is_over) context_.replaced("another process reads its lanes");
@@ -315,7 +316,7 @@ void Serving::withdraw(const std::string& source, const std::vector<std::string>
       return work;
     }));
     if (asked == nullptr) continue;
-    context_.stats.count("requests_withdrawn");
+    context_.stats.count(core::counters::requests_withdrawn);
     asked->withdrawn = true;
     if (never_begins) {
       end(asked, "WITHDRAWN", "it was withdrawn: nothing ran", {{"phase", "queued"}});
@@ -342,7 +343,7 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
     cancel(asked);
     ++count;
   }
-  if (count > 0) context_.stats.count("requests_forgotten", count);
+  if (count > 0) context_.stats.count(core::counters::requests_forgotten, count);
 }
 
 void Serving::overdue(const core::Overdue& found) {
@@ -350,7 +351,7 @@ void Serving::overdue(const core::Overdue& found) {
     const auto asked = std::static_pointer_cast<ServedRequest>(work);
     const bool entered = workers_.scheduling([&](core::Scheduler&) { return asked->entered; });
     const std::string phase = entered ? "running" : "queued";
-    context_.stats.count("requests_timed_out_" + phase);
+    context_.stats.count(entered ? core::counters::requests_timed_out_running : core::counters::requests_timed_out_queued);
     end(asked, "TIMEOUT",
         "the deadline of '" + asked->head.service + "' passed while " + phase + ": allow it more time",
         {{"phase", phase}});

@@ -5,6 +5,7 @@
 
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "fs/process.hpp"
 #include "speed/interruption.hpp"
 
 namespace speed::engine {
@@ -58,6 +59,7 @@ void Workers::spawn(void (Workers::*body)()) {
   auto owner = owner_.lock();
   members_.push_back({std::thread([this, body, ended, owner = std::move(owner)]() mutable {
                         fs::block_signals();
+                        fs::name_thread(body == &Workers::relieve ? "speed-relief" : "speed-worker");
                         (this->*body)();
                         *ended = true;
                         owner.reset();

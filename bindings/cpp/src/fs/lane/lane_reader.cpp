@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "fs/registry/claim.hpp"
 #include "speed/error.hpp"
 
@@ -42,11 +43,11 @@ std::string lower(std::string_view code) {
   return text;
 }
 
-const char* name_of(core::SequenceVerdict verdict) {
+std::string_view name_of(core::SequenceVerdict verdict) {
   switch (verdict) {
-    case core::SequenceVerdict::gap: return "gaps";
-    case core::SequenceVerdict::duplicate: return "duplicates";
-    case core::SequenceVerdict::old_generation: return "rejected_old_generation";
+    case core::SequenceVerdict::gap: return core::counters::gaps;
+    case core::SequenceVerdict::duplicate: return core::counters::duplicates;
+    case core::SequenceVerdict::old_generation: return core::counters::rejected_old_generation;
     default: return "";
   }
 }
@@ -113,7 +114,7 @@ std::optional<wire::Cursor> LaneReader::newest_cursor() {
   for (const std::uint32_t generation : listing_.cursors) {
     if (generation == generation_ && !is_again_) continue;
     if (auto cursor = files_.read_cursor(generation)) return cursor;
-    count("cursors_damaged");
+    count(core::counters::cursors_damaged);
     suspect_all_ = true;
   }
   return std::nullopt;
@@ -133,7 +134,7 @@ void LaneReader::read_again(std::vector<Received>& received) {
     if (find_again(entry, received)) continue;
     progress_.finish(entry.sequence);
     ++dirty_;
-    count("redeliveries_lost");
+    count(core::counters::redeliveries_lost);
   }
 }
 
@@ -298,11 +299,11 @@ void LaneReader::take(const core::Scan& scan, bool ended) {
 // A torn tail was never acknowledged: it is dropped and counted (L-17).
 void LaneReader::put_aside(const core::Item& damage, std::uint64_t base, bool torn) {
   if (torn && damage.refusal == Refusal::truncated) {
-    count("torn_tails");
+    count(core::counters::torn_tails);
     return;
   }
   const std::string_view code = code_of(damage.refusal);
-  count("damaged_" + lower(code));
+  count(core::counters::damaged(lower(code)));
   const auto from = static_cast<std::size_t>(damage.start - base);
   const auto size = static_cast<std::size_t>(std::min(damage.end - damage.start, sample_bytes));
   quarantine_.put(buffer_.view().subspan(from, size), source_ + " " + wire::lane_file_name(position_.file()), code,
@@ -409,7 +410,7 @@ bool LaneReader::write_cursor(const wire::Cursor& cursor) {
   } catch (const LeaseLostError&) {
     return false;
   } catch (const std::system_error&) {
-    count("commits_failed");
+    count(core::counters::commits_failed);
     dirty_ = std::max<std::uint64_t>(1, dirty_);
     return false;
   }

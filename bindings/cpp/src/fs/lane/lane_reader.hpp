@@ -149,7 +149,7 @@ class LaneReader {
   void read_deliveries();
   void write_deliveries();
   void remove_passed(const wire::Cursor& cursor);
-  void count(const std::string& what) { ++counts_[what]; }
+  void count(std::string_view what) { ++counts_[std::string(what)]; }
 
   std::string source_;
   std::uint32_t generation_;

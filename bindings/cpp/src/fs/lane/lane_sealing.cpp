@@ -2,6 +2,7 @@
 // begun (L-31).
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "fs/lane/lane_reader.hpp"
 #include "speed/error.hpp"
 
@@ -26,7 +27,7 @@ std::optional<wire::Cursor> LaneReader::take_over(const Surroundings& around) {
       if (count_of("cursors_damaged") != damaged) keep_nothing();
       publish(cursor());
     } catch (const std::system_error&) {
-      count("commits_failed");
+      count(core::counters::commits_failed);
       dirty_ = std::max<std::uint64_t>(1, dirty_);
       return before;
     }
@@ -97,7 +98,7 @@ bool LaneReader::keep_start() {
       listing_.starts.insert(listing_.starts.begin(), generation_);
     }
   } catch (const std::system_error&) {
-    count("starts_failed");
+    count(core::counters::starts_failed);
     return false;
   }
   has_start_ = true;
@@ -127,7 +128,7 @@ void LaneReader::read_deliveries() {
       deliveries_ = std::move(*found);
       break;
     }
-    count("deliveries_damaged");
+    count(core::counters::deliveries_damaged);
   }
   if (!deliveries_.empty()) write_deliveries();
   const bool is_kept = std::ranges::find(listing_.deliveries, generation_) != listing_.deliveries.end();
@@ -148,7 +149,7 @@ void LaneReader::write_deliveries() {
       listing_.deliveries.push_back(generation_);
     }
   } catch (const std::system_error&) {
-    count("deliveries_unwritten");
+    count(core::counters::deliveries_unwritten);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/counters.hpp"
 #include "fs/clock.hpp"
 #include "fs/lane/lane_reader.hpp"
 
@@ -31,7 +32,7 @@ void LaneReader::await(const core::Item& item, const Received& envelope, const w
 void LaneReader::refuse_head(const core::Item& item, const wire::Position& start) {
   Bytes sealed(static_cast<std::size_t>(item.end - item.start));
   read_at(files_.open_file(start.file()).get(), sealed, item.start);
-  count("damaged_bad_slot");
+  count(core::counters::damaged_bad_slot);
   quarantine_.put(sealed, source_ + " " + wire::lane_file_name(start.file()), "BAD_SLOT", item.start);
   finish(item.header.sequence, true);
 }
@@ -50,7 +51,7 @@ bool LaneReader::read_slot(std::vector<Received>& received, double now, bool sca
     hand_out(awaited, received);
   } else {
     if (state == SlotReader::State::refused) {
-      count("slots_refused");
+      count(core::counters::slots_refused);
       files_.put_aside(awaited.slot.name(), "UNTRUSTED_FILE");
     }
     give_up(awaited, state == SlotReader::State::missing && is_sure);
@@ -95,7 +96,7 @@ void LaneReader::hand_out(Awaited& awaited, std::vector<Received>& received) {
 
 // Altered, or never written by a sender that is gone: a torn rest, which was never acknowledged.
 void LaneReader::give_up(const Awaited& awaited, bool is_altered) {
-  count(is_altered ? "damaged_bad_slot" : "torn_slots");
+  count(is_altered ? core::counters::damaged_bad_slot : core::counters::torn_slots);
   if (is_altered) {
     quarantine_.put(awaited.slot.sealed(), source_ + " " + awaited.slot.name(), "BAD_SLOT", awaited.slot.offset());
   }

@@ -129,7 +129,7 @@ std::uint32_t written_up_to(const std::string& lane, const wire::LaneKeys& keys)
   const auto cursor = newest_cursor(open_directory(lane).get(), keys);
   std::uint32_t newest = cursor ? cursor->position.generation : 0;
   for (const std::string& file : files) {
-    if (const auto segment = wire::parse_lane_file(file)) newest = std::max(newest, segment->generation);
+    if (const auto named = wire::parse_lane_file(file)) newest = std::max(newest, named->generation);
     if (const auto slot = wire::parse_slot(file)) newest = std::max(newest, slot->generation);
     newest = std::max(newest, wire::parse_fence(file).value_or(0));
   }

@@ -1,6 +1,7 @@
 // The part of LaneReader that knows fences and goes from file to file (L-17, L-18).
 #include <algorithm>
 
+#include "core/counters.hpp"
 #include "fs/lane/lane_reader.hpp"
 
 namespace speed::fs {
@@ -24,7 +25,7 @@ void LaneReader::look(double now) {
   looked_ = now;
   listing_ = files_.list();
   for (const std::string& filename : listing_.foreign) {
-    count("foreign_files");
+    count(core::counters::foreign_files);
     files_.put_aside(filename, "NO_LANE_FILE");
   }
   if (!listing_.fences.empty() || !fences_.empty()) read_fences();
@@ -43,7 +44,7 @@ void LaneReader::read_fences() {
     if (fence) {
       fences_.push_back(*fence);
     } else {
-      count("fences_damaged");
+      count(core::counters::fences_damaged);
     }
   }
 }
@@ -60,7 +61,7 @@ std::size_t LaneReader::before_fence(std::size_t length) {
   }
   if (visible < length && fenced_ != here) {
     fenced_ = here;
-    count("rejected_behind_fence");
+    count(core::counters::rejected_behind_fence);
   }
   return visible;
 }
@@ -107,7 +108,7 @@ bool LaneReader::open_next(double now) {
   } catch (const std::system_error& error) {
     if (!is_gone(error)) throw;
     if (error.code().value() != ENOENT) {
-      count("segments_refused");
+      count(core::counters::segments_refused);
       files_.put_aside(wire::lane_file_name(*file), "UNTRUSTED_FILE");
     }
     look(now);
