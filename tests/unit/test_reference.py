@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -42,6 +43,20 @@ def test_each_counter_of_each_language_is_explained() -> None:
     known = named("metrics.md")
     assert sorted(counted - families - known) == []
     assert [one for one in families if not any(name.startswith(one) for name in known)] == []
+
+
+def test_the_tables_of_counters_are_those_of_the_contract() -> None:
+    """And the names of C++, which its compiler checks, are made of the same."""
+    sections = json.loads((ROOT / "registry_spec" / "counters.json").read_text())["sections"]
+    text = (PAGES / "metrics.md").read_text("utf-8")
+    for section in sections:
+        part = text.partition(f"\n## {section['title']}\n")[2].partition("\n## ")[0]
+        shown = re.findall(r"^\| `([a-z_…]+)` \| (.*) \|$", part, re.MULTILINE)
+        assert shown == [(row["name"], row["text"]) for row in section["counters"]], section["title"]
+
+
+def test_cpp_counts_by_names_that_its_compiler_checks() -> None:
+    assert COUNTED.findall(sources("bindings/cpp/src")) == []
 
 
 def test_each_event_of_speedd_is_explained() -> None:

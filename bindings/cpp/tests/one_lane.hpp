@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "fabric.hpp"
-#include "fs/inbox.hpp"
-#include "fs/lane_writer.hpp"
-#include "wire/names.hpp"
-#include "wire/seal.hpp"
+#include "fs/lane/inbox.hpp"
+#include "fs/lane/lane_writer.hpp"
+#include "wire/envelope/seal.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::test {
 

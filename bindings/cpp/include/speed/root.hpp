@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "speed/export.hpp"
+
 namespace speed {
 
 // Makes a root, its registry and its key where they are missing, all for this user alone; the absolute path of the root,
@@ -14,6 +16,6 @@ namespace speed {
 // `key`: the key file; empty: $SPEED_KEY, else <root>/speed.key.
 // RootError: the directory cannot be made, or others than this user can change it. KeyFileError: the key file cannot be
 // written, is damaged, or others can reach it.
-std::string init_root(const std::string& root = {}, const std::string& key = {});
+SPEED_EXPORT std::string init_root(const std::string& root = {}, const std::string& key = {});
 
 }  // namespace speed

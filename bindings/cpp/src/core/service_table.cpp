@@ -4,9 +4,9 @@
 
 #include "core/fault.hpp"
 #include "wire/limits.hpp"
-#include "wire/names.hpp"
-#include "wire/spc.hpp"
-#include "wire/value_codec.hpp"
+#include "wire/names/names.hpp"
+#include "wire/value/spc.hpp"
+#include "wire/value/value_codec.hpp"
 
 namespace speed::core {
 
@@ -69,7 +69,7 @@ void ServiceTable::remove(const std::string& name) {
 }
 
 // Their destructors, which may be the program's, run outside of the lock.
-void ServiceTable::let_go() {
+void ServiceTable::release() {
   std::vector<std::shared_ptr<Service>> gone;
   const std::lock_guard guard(lock_);
   for (auto& [name, row] : rows_) gone.push_back(std::exchange(row.service, nullptr));

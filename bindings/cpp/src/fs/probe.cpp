@@ -16,7 +16,7 @@
 #include "fs/files.hpp"
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
-#include "wire/names.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::fs {
 

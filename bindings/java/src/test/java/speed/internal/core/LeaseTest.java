@@ -13,7 +13,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.function.Executable;
-import speed.AccessPolicy;
+import speed.internal.core.AccessPolicy;
 import speed.errors.ConfigurationException;
 import speed.errors.InvalidNameException;
 import speed.internal.core.LaneDecoder.LinkReceiver;
