@@ -12,7 +12,7 @@ from speed.runtime.options import Options
 
 if TYPE_CHECKING:  # an engine imports what it needs itself: the native one needs nothing of the other
     from speed.core.services import Service
-    from speed.runtime.batches import BatchHandler
+    from speed.runtime.message import BatchHandler
     from speed.runtime.futures import Carried
     from speed.runtime.message import Message
     from speed.runtime.published import Published

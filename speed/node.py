@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from speed.aio import AsyncNode
     from speed.message.options import PublishOptions
     from speed.protected import Protected
-    from speed.runtime.batches import BatchHandler
+    from speed.runtime.message import BatchHandler
     from speed.runtime.message import Message
     from speed.segment import Limits
     from speed.topic import Topic

@@ -16,7 +16,7 @@ from speed.runtime.said import Said
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
-    from speed.runtime.batches import BatchHandler  # it imports the Python engine, which the native one does without
+    from speed.runtime.message import BatchHandler
     from speed.runtime.message import Message
     from speed.wire.message import MessageView
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from speed.bridges.backend import Delivered, Outgoing
 from speed.bridges.errors import BackendError, BackendRefusedError
 from speed.bridges.loop import Loop
-
-if TYPE_CHECKING:
-    from speed.bridges.postgres import PostgresBackend
 
 SWEEP_SECONDS = 5.0
 """How soon a row is seen that appeared behind others of higher ids."""
@@ -83,10 +81,19 @@ async def insert_rows(connection: Any, table: str, messages: Sequence[Outgoing])
     return [str(row["id"]) for row in rows]
 
 
+class RowsBackend(Protocol):
+    """What a subscription needs of the backend that has the table."""
+
+    table: str
+
+    async def connect(self) -> Any: ...
+    def asking(self, forget: Callable[[], None]) -> AbstractAsyncContextManager[None]: ...
+
+
 class OldRowsSubscription:
     """The one member of a group."""
 
-    def __init__(self, backend: PostgresBackend, loop: Loop, pattern: str, group: str) -> None:
+    def __init__(self, backend: RowsBackend, loop: Loop, pattern: str, group: str) -> None:
         self._backend, self._loop, self._pattern, self._group = backend, loop, pattern, group
         self._connection: Any = None
         self._held: set[int] = set()

@@ -6,7 +6,7 @@ A hint that cannot be checked is an error when the program starts, never a promi
 from __future__ import annotations
 
 import collections.abc
-import datetime
+import datetime as dt
 import enum
 import re
 import types
@@ -31,7 +31,7 @@ _SIMPLE: dict[Any, frozenset[type]] = {
     tuple: _LISTS,
     dict: _MAPS,
     type(None): frozenset({type(None)}),
-    datetime.datetime: frozenset({datetime.datetime}),
+    dt.datetime: frozenset({dt.datetime}),
     Column: frozenset({Column}),
     collections.abc.Sequence: _LISTS,
     collections.abc.Iterable: _LISTS,

@@ -11,7 +11,7 @@ import msgspec
 from speed.gateway.limits import MAX_OPENED_BYTES, MAX_RECIPIENTS
 from speed.gateway.refusal import RefusedError
 from speed.message.errors import EncryptionError
-from speed.pulsar import compression
+from speed.pulsar.compression import uncompress
 from speed.pulsar.crypto import DataKey, Decryptor
 
 PROPERTY = "pulsar.encryption"
@@ -128,7 +128,7 @@ def opened(context: Context, payload: bytes, decryptor: Decryptor) -> bytes:
     if context.batch_size is not None:
         raise EncryptionError("an encrypted batch is split by its readers only")
     packed = decryptor.decrypt(payload, wrapped, iv)
-    return compression.uncompress(context.compression_type, packed, context.uncompressed_message_size, MAX_OPENED_BYTES)
+    return uncompress(context.compression_type, packed, context.uncompressed_message_size, MAX_OPENED_BYTES)
 
 
 def new_context(keys: Keys, param: str | None, compression: str | None, size: int | None) -> Context:

@@ -48,7 +48,7 @@ from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
-    from speed.runtime.batches import BatchHandler
+    from speed.runtime.message import BatchHandler
     from speed.runtime.message import Message
 
 log = logger("speed.messages")

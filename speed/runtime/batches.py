@@ -24,15 +24,12 @@ from speed.runtime.context import Context
 from speed.runtime.fork import ProgramsCode
 from speed.runtime.handing import may_be_handed
 from speed.runtime.inbound import Lane
-from speed.runtime.message import Message
+from speed.runtime.message import BatchHandler, Message
 from speed.runtime.refused_events import RefusedEvents
 from speed.runtime.workers import WorkerPool
 from speed.wire.limits import RETRY_FIRST_SECONDS, RETRY_MOST_SECONDS
 
 log = logger("speed.messages")
-
-BatchHandler = Callable[[Sequence[Message]], Mapping[int, SpeedError] | None]
-"""Takes a batch; the messages at the places it returns are refused, and their senders told."""
 
 BATCH_MESSAGES = 1024
 BATCH_BYTES = 4 << 20

@@ -17,7 +17,8 @@ from speed.core.services import failure_line
 from speed.errors import ConfigurationError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.arrival import Arrival
-from speed.runtime.batches import ENDED, Batches, BatchHandler
+from speed.runtime.batches import ENDED, Batches
+from speed.runtime.message import BatchHandler
 from speed.runtime.context import Context
 from speed.runtime.dead import Dead
 from speed.runtime.fork import ProgramsCode

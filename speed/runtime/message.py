@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from speed.errors import SpeedError
 from speed.runtime.tracing import trace_context_of
 from speed.wire.content import BATCH_TYPE
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -135,3 +136,7 @@ class Message:
 
     def __repr__(self) -> str:
         return f"<Message from {self.source} sequence={self.sequence:#x} redelivered={self.redelivered}>"
+
+
+BatchHandler = Callable[[Sequence[Message]], Mapping[int, SpeedError] | None]
+"""Takes a batch; the messages at the places it returns are refused, and their senders told."""

@@ -12,7 +12,7 @@ from speed.core.replies import checked_answer
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
 from speed.runtime import at_exit, interrupted, locks, outbox, start
-from speed.runtime.batches import BatchHandler
+from speed.runtime.message import BatchHandler
 from speed.runtime.delivery import Handler
 from speed.runtime.futures import Carried
 from speed.runtime.message import Message, is_large

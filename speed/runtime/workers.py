@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, State, Work
-from speed.runtime import locks
+from speed.runtime.locks import lock
 from speed.runtime.fork import ProgramsCode
 
 log = logger("speed.workers")
@@ -71,9 +71,9 @@ class WorkerPool:
         self._name = name
         self._most = size + 1
         self._scheduler = Scheduler(size)
-        self._turn = locks.lock("turn")
+        self._turn = lock("turn")
         """Held from taking a request to its beginning, so that requests begin in order."""
-        self._lock = locks.lock("work")
+        self._lock = lock("work")
         self._settled = threading.Condition(self._lock)
         self._arrived = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
@@ -223,7 +223,7 @@ class WorkerPool:
         self._threads.append(thread)
 
     def _run(self) -> None:
-        rest = locks.lock("outcome")
+        rest = lock("outcome")
         rest.acquire()
         while not self._stopping:
             work = self._take(rest)
