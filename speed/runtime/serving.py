@@ -47,9 +47,6 @@ ANSWERED_AT_ONCE = 64
 """So many withdrawn calls are answered before anything else has its turn."""
 
 _MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
-_UNRECORDED = Response.error(
-    "INTERNAL_ERROR", "that it begins could not be recorded, so that it did not", {"phase": "running"}
-)
 LOOKED_AFTER_SECONDS = 0.1
 """Who waited longer than this may be gone: that is looked at before it begins."""
 _FAILED = Response.error("INTERNAL_ERROR", "the request could not be answered: see the log of that node")
@@ -176,8 +173,10 @@ class Serving:
             return partial(self._end, call, Response.error("INVALID_ARGUMENTS", str(error)))
         call.payload = b""
         try:
+            # Without its lease it begins nothing, whether a successor has read the lane yet or not (R-12).
+            self._context.registration.check_held()
             if not call.begin(listed=found.idempotent):
-                return partial(self._end, call, _UNRECORDED)
+                return partial(self._end, call, _unwritten(call.head.service))
         except LeaseLostError as error:
             self._lost(error)
             return partial(self._forget, call)
@@ -363,6 +362,11 @@ class Prepared:
 
     def prepare(self) -> Callable[[], None]:
         return self._serving.prepare(self.call)
+
+
+def _unwritten(service: str) -> Response:
+    text = f"that {service!r} begins cannot be written: whether it ran cannot be told later"
+    return Response.error("INTERNAL_ERROR", text, {"phase": "running"})
 
 
 def _withdrawn(call: Accepted, phase: str) -> Response:

@@ -131,7 +131,7 @@ def test_a_call_whose_beginning_cannot_be_recorded_is_not_run_and_may_run_later(
     billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
     billing.register("note", lambda n: ran.append(n))
     analytics.ping("billing")
-    with monkeypatch.context() as patch, pytest.raises(speed.InternalError, match="could not be recorded") as caught:
+    with monkeypatch.context() as patch, pytest.raises(speed.InternalError, match="cannot be written") as caught:
         patch.setattr(LaneFiles, "write_cursor", full)
         analytics.call("billing", "note", {"n": 1}, timeout=PATIENCE)
     assert caught.value.execution is speed.Execution.MAY_HAVE_RUN

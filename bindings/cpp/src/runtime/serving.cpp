@@ -264,8 +264,10 @@ std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
     if (!is_over) context_.replaced("another process reads its lanes");
     return Response::error("REPLACED", "'" + context_.name + "' was replaced: nothing ran here");  // which nobody reads
   }
-  return Response::error("INTERNAL_ERROR", "that it begins cannot be written: whether it ran cannot be told later",
-                         {{"phase", "running"}});
+  return Response::error(
+      "INTERNAL_ERROR",
+      "that '" + asked->head.service + "' begins cannot be written: whether it ran cannot be told later",
+      {{"phase", "running"}});
 }
 
 wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string& error) {

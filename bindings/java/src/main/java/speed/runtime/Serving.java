@@ -283,7 +283,10 @@ final class Serving {
             return false;
         }
         Running.Place place = accepted.place();
-        Beginning written = place.lane().begin(place.token(), isIdempotent);
+        // Without its lease it begins nothing, whether a successor has read the lane yet or not.
+        Beginning written = context.registration.isOver()
+                ? Beginning.REPLACED
+                : place.lane().begin(place.token(), isIdempotent);
         while (written == Beginning.UNWRITTEN && place.lane().isClosed() && !accepted.cancellation.isCancelled()) {
             Running.Place failed = place;
             place = pool.blocking(() -> accepted.awaitAnother(failed)); // its lane is opened again
@@ -296,7 +299,7 @@ final class Serving {
                 }
             }
             case UNWRITTEN -> answer(accepted, Response.error("INTERNAL_ERROR", "that '" + accepted.head.service()
-                    + "' begins could not be written, so it did not run; a later look may not tell", Map.of("phase", "running")));
+                    + "' begins cannot be written: whether it ran cannot be told later", Map.of("phase", "running")));
             case REPLACED -> {
                 accepted.answer(); // nobody answers it here any more
                 context.registration.replaced();
