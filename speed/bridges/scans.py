@@ -118,12 +118,12 @@ def _skip(reader: Any, place: Any, since_ms: int) -> None:
 
 def _of_partition(reader: Any, place: Any, end: int) -> Pages:
     """Up to an offset. What is left by transactions holds no record, so the end is told by itself as well."""
-    from speed.bridges.kafka_records import delivered_of
+    from speed.bridges.kafka_records import delivered_of as delivered_of_kafka
 
     until, reached = monotonic() + _ANSWER_SECONDS, place.offset
     while reached < end:
         found = [one for one in reader.consume(PAGE, 0.5) if one.partition() == place.partition]
-        page = [delivered_of(one) for one in found if one.error() is None and one.offset() < end]
+        page = [delivered_of_kafka(one) for one in found if one.error() is None and one.offset() < end]
         reached = max([reached, *(one.offset() + (one.error() is None) for one in found)])
         if page:
             until = monotonic() + _ANSWER_SECONDS
@@ -168,7 +168,7 @@ class _ReadingNats:
         from nats.errors import Error
 
         from speed.bridges.nats import error_of
-        from speed.bridges.nats_records import delivered_of
+        from speed.bridges.nats_records import delivered_of as delivered_of_nats
 
         try:
             if self._reader is None:
@@ -180,7 +180,7 @@ class _ReadingNats:
                 self._reader = None
         except (Error, OSError) as error:
             raise error_of(error) from None
-        return [delivered_of(one) for one in found]
+        return [delivered_of_nats(one) for one in found]
 
     async def _begin(self, stream: str) -> None:
         subjects = self._subjects
