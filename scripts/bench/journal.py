@@ -20,7 +20,7 @@ from pathlib import Path
 
 from speed.fs.keyfile import write_key_file
 from speed.journal import Journal, Record
-from speed.journal.recorder import Recorded, Recorder
+from speed.journal.recording import Recorded, Recorder
 from speed.journal.writer import JournalWriter
 
 FLIGHT = {

@@ -17,17 +17,16 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 from targets import Target
 
-from speed.message import kem
+from speed.message import encryption
 from speed.message.encryption import Described, decrypt, encrypt
 from speed.message.errors import UntrustedError
 from speed.message.keys import generate_key
-from speed.message.opened import open_view
-from speed.message.protect import Protection, protect_message
+from speed.message.message_pb2 import MessageMetadata  # type: ignore[attr-defined]
+from speed.message.protect import Protection, open_view, protect_message
 from speed.message.signature import TrustedKeys, sign, verify
-from speed.wire.content import CONTENT_ENCODINGS, CONTENT_TYPES
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.message_pb2 import MessageMetadata  # type: ignore[attr-defined]
-from speed.wire.message.view import parse_records
+from speed.message.view import MessageView, parse_records
+from speed.message.writing import encode_message
+from speed.wire.value import CONTENT_ENCODINGS, CONTENT_TYPES
 
 MIB = 1 << 20
 ID = "018bcfe5-687b-7001-8203-0405060708ff"
@@ -190,9 +189,9 @@ def cipher_figures() -> dict[str, float]:
 def wrap_figure(algorithm: str) -> float:
     """Microseconds to give a data key to one recipient, and to take it."""
     key = generate_key("k", algorithm)
-    wrapped = kem.wrap(key, bytes(32), bytes(12), bytes(32))
-    wrap = quietest(lambda: kem.wrap(key, bytes(32), bytes(12), bytes(32)), 50)
-    return (wrap + quietest(lambda: kem.unwrap(key, wrapped, bytes(12), bytes(32)), 50)) * 1e6
+    wrapped = encryption.wrap(key, bytes(32), bytes(12), bytes(32))
+    wrap = quietest(lambda: encryption.wrap(key, bytes(32), bytes(12), bytes(32)), 50)
+    return (wrap + quietest(lambda: encryption.unwrap(key, wrapped, bytes(12), bytes(32)), 50)) * 1e6
 
 
 def whole_figures() -> dict[str, float]:

@@ -23,11 +23,11 @@ from pathlib import Path
 from scripts.bench import segment_others
 from scripts.bench.figure import Figure, line
 from speed import __version__
+from speed.engine.api import why_unusable
 from speed.fs.keyfile import write_key_file
-from speed.native import why_unusable
 from speed.segment import Assembler, Limits, Segment, Splitter, keccak256, write_segment
+from speed.segment.form import Memory
 from speed.segment.parity import Decoder, Encoder
-from speed.segment.source import Memory
 from speed.segment.splitter import cut
 
 ENGINES = ("python",) if why_unusable(__version__) else ("python", "native")

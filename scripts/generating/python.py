@@ -76,7 +76,7 @@ def files(root: Path, tree: Tree, numbers: dict[str, Any]) -> Iterator[tuple[str
     yield "speed/message/errors.py", head + "\n\n".join(shown(kind, tree) for kind in messages)
     backends = [kind for kind in tree.kinds if tree.below(kind, "Backend")]
     head = BACKEND_HEAD.format(tree=tree.drawn("Backend", name, ""))
-    yield "speed/bridges/errors.py", head + "\n\n".join(shown(kind, tree) for kind in backends)
+    yield "speed/backends/errors.py", head + "\n\n".join(shown(kind, tree) for kind in backends)
     yield "speed/pulsar/errors.py", of_pulsar((root / "speed/pulsar/errors.py").read_text(), tree)
 
 

@@ -12,7 +12,7 @@ from scripts.vectors.messages import record
 from speed.message.algorithms import algorithm_of
 from speed.message.keys import MessageKey
 from speed.message.signature import sign, signing_input
-from speed.wire.message.splice import signed_parts, with_security, with_signature, without_token
+from speed.message.writing import signed_parts, with_security, with_signature, without_token
 from speed.wire.records import varint, walk
 
 STRANGER = MessageKey("ed-2", algorithm_of("ed25519"), bytes(range(1, 33)), publishers=("billing",))

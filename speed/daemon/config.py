@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speed.bridges.settings import BridgeSettings
-from speed.daemon.toml_lines import KeyPath
+from speed.daemon.toml import KeyPath
 from speed.errors import ConfigurationError
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings

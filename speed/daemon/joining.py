@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from speed import Node
-from speed.bridges.address import parse_address
+from speed.backends.address import parse_address
 from speed.daemon.config import Config
-from speed.daemon.grants import change_grants
-from speed.fs.key_source import KeySource
+from speed.daemon.host import change_grants
+from speed.fs.keyfile import KeySource
 from speed.hosts.gateway import HostGateway
-from speed.hosts.grants import HostGrants
-from speed.hosts.settings import HostGrantSettings, HostsSettings
-from speed.hosts.stand_ins import StandIns
-from speed.wire.hosts import GATEWAY
+from speed.hosts.services import StandIns
+from speed.hosts.settings import HostGrants, HostGrantSettings, HostsSettings
+from speed.wire.names import GATEWAY
 
 STAND_IN_WORKERS = 2
 """Threads on which calls of one other node end."""

@@ -1,21 +1,22 @@
-"""One connection, with its bounds: handshake, frames, what is not read, pings."""
+"""One connection, with its bounds: the door it came by, handshake, frames, what is not read, pings."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
-from speed.gateway.counters import Counters
-from speed.gateway.limits import (
+from speed.gateway.settings import (
     CLOCK_SECONDS,
     CLOSE_SECONDS,
     MAX_CLIENT_BYTES,
@@ -24,10 +25,48 @@ from speed.gateway.limits import (
     MOST_OWED_SECONDS,
     Client,
     Clients,
+    Counters,
+    GatewaySettings,
     Pace,
+    RefusedError,
 )
-from speed.gateway.refusal import RefusedError
-from speed.gateway.settings import GatewaySettings
+
+# The listening socket: it lets in no more than are served, also before TLS has begun.
+
+
+class Door(socket.socket):
+    """Listens on one address; a connection beyond ``most`` is closed as soon as it is made.
+
+    A server of asyncio shows a connection only when its TLS handshake is complete. Whoever begins none would take
+    descriptors from the whole process until then.
+    """
+
+    def __init__(self, address: str, port: int, most: int) -> None:
+        """Binds. Raises OSError."""
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        super().__init__(family, kind, protocol)
+        self._most = most
+        self._inside: WeakSet[socket.socket] = WeakSet()
+        try:
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.bind(place)
+        except OSError:
+            self.close()
+            raise
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """As of a socket; ConnectionAbortedError for a connection that was closed at once."""
+        connection, peer = super().accept()
+        if len(self._inside) >= self._most:
+            self._inside = WeakSet(one for one in self._inside if one.fileno() >= 0)
+        if len(self._inside) >= self._most:
+            connection.close()
+            raise ConnectionAbortedError
+        self._inside.add(connection)
+        return connection, peer
+
 
 BAD_POLICY, GOING_AWAY, NORMAL, FAILED, TRY_AGAIN = 1008, 1001, 1000, 1011, 1013
 """Codes of closing."""

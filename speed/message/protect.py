@@ -1,4 +1,4 @@
-"""A whole message written with what protects it: compressed, encrypted, then signed (M-25)."""
+"""A whole message with what protects it: compressed, encrypted, then signed, and opened again (M-25)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from speed.errors import ConfigurationError
-from speed.message.algorithms import IV_BYTES, algorithm_of
-from speed.message.compression import compress
-from speed.message.encryption import Described, encrypt, encrypt_directly
+from speed.errors import ConfigurationError, WireError
+from speed.message.algorithms import IV_BYTES, algorithm_of, check_level, check_sensitivity
+from speed.message.compression import compress, decompress, is_read
+from speed.message.encryption import Described, FindKey, decrypt, encrypt, encrypt_directly
 from speed.message.errors import NotAvailableError
 from speed.message.keys import MessageKey
-from speed.message.sensitivity import check_level, check_sensitivity
 from speed.message.signature import sign
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from speed.wire import lazily
-from speed.wire.content import Content, content_type_text, encode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message import encode_message
+from speed.wire.value import Content, content_type_text, encode_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _encrypted(data: Any, protection: Protection, described: Described, security
 
 def _security(protection: Protection) -> Any:
     """The SecurityContext, without publisher and signature."""
-    security = lazily.load("speed.wire.message.message_pb2").SecurityContext()
+    security = lazily.load("speed.message.message_pb2").SecurityContext()
     if protection.publisher_team:
         security.publisher_team = protection.publisher_team
     if protection.contains_pii:
@@ -138,4 +138,86 @@ def _security(protection: Protection) -> Any:
     return security
 
 
-__all__ = ["NOTHING", "Protection", "protect_message"]
+class OpenedView(MessageView):
+    """The view of a message that was looked at, its payload opened where it was closed; all else is as it was received.
+
+    ``is_personal``: its schema marks personal data, whatever the publisher says.
+    """
+
+    __slots__ = ("_encoding", "_opener", "_plain", "_signer", "is_personal")
+
+    def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview, encoding: str) -> None:
+        super().__init__(data)
+        self._plain = memoryview(plain)
+        self._encoding = encoding
+        self._signer: str | None = None
+        self._opener: str | None = None
+        self.is_personal = False
+
+    def told(self, *, signed_by: str | None = None, opened_by: str | None = None) -> OpenedView:
+        """Note ids of keys; returns self."""
+        self._signer, self._opener = signed_by or self._signer, opened_by or self._opener
+        return self
+
+    @property
+    def signed_by(self) -> str | None:
+        return self._signer
+
+    @property
+    def opened_by(self) -> str | None:
+        return self._opener
+
+    @property
+    def payload_encoding(self) -> str:
+        return self._encoding
+
+    @property
+    def security(self) -> Any:
+        """The SecurityContext as it was received; ``contains_pii`` is true where the schema says so."""
+        context = super().security
+        if self.is_personal and not context.contains_pii:
+            context = type(context).FromString(context.SerializeToString())
+            context.contains_pii = True
+        return context
+
+    @property
+    def payload_bytes(self) -> memoryview:
+        """The payload as the publisher had it, before compression and encryption."""
+        return self._plain
+
+    @property
+    def plain_bytes(self) -> memoryview:
+        """The same, if its encoding was one that is read here."""
+        if self._encoding != "none":
+            raise WireError("BAD_MESSAGE", f"content_encoding: is {self._encoding}; read payload_bytes")
+        return self._plain
+
+
+def whole(view: MessageView) -> MessageView:
+    """A message whose payload lies in the store, in memory; NotAvailableError if no envelope holds it."""
+    if view.size == len(view.data):
+        return view
+    if view.size > MAX_PAYLOAD_BYTES:
+        raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
+    return MessageView(view.to_bytes())
+
+
+def as_opened(view: MessageView) -> OpenedView:
+    """A view of nothing that was closed, which can be told more of."""
+    return view if isinstance(view, OpenedView) else OpenedView(view.data, view.payload_bytes, view.payload_encoding)
+
+
+def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> OpenedView:
+    """``view`` with its payload opened; raises MessageError for what is not as M-20 to M-23 say.
+
+    A payload in an encoding that is not read here stays as it is, and its ``payload`` raises as ever (M-9).
+    """
+    plain: bytes | bytearray | memoryview = view.payload_bytes
+    key: MessageKey | None = None
+    if view.is_encrypted:
+        plain, key = decrypt(view, find, fips_mode)
+    encoding = view.content_encoding
+    if is_read(encoding):
+        plain = decompress(encoding, plain, view.uncompressed_bytes)
+        encoding = "none"
+    return OpenedView(view.data, plain, encoding).told(opened_by=None if key is None else key.id)

@@ -11,12 +11,11 @@ from typing import Final
 from cryptography.exceptions import InvalidSignature
 
 from speed.message.algorithms import HMAC, algorithm_of
+from speed.message.encryption import lp
 from speed.message.errors import KeyRefusedError, SignatureError, UnsignedError, UntrustedError
-from speed.message.kem import lp
-from speed.message.keys import MessageKey
-from speed.message.primitives import is_of_small_order
-from speed.wire.message import MessageView
-from speed.wire.message.splice import SignedParts, signed_parts, with_signature
+from speed.message.keys import MessageKey, is_of_small_order
+from speed.message.view import MessageView
+from speed.message.writing import SignedParts, signed_parts, with_signature
 from speed.wire.names import matches
 
 _DOMAIN: Final = lp(b"speed/1 message signature")

@@ -16,7 +16,7 @@ from speed.pulsar.errors import (
     PulsarTimeoutError,
     UnreadableError,
 )
-from speed.pulsar.opening import PulsarMessage
+from speed.pulsar.payloads import PulsarMessage
 
 __all__ = [
     "Consumer",

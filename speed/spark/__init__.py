@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
-    from speed.spark.envelopes import envelope
+    from speed.spark.functions import envelope
+    from speed.spark.nodes import MAX_NAME_BYTES, driver_node, node_name
     from speed.spark.session import Speed
     from speed.spark.settings import CallSettings, NodeSettings
 
@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 _LATER = {
-    "MAX_NAME_BYTES": "speed.spark.driver",
-    "driver_node": "speed.spark.driver",
-    "node_name": "speed.spark.driver",
-    "envelope": "speed.spark.envelopes",
+    "MAX_NAME_BYTES": "speed.spark.nodes",
+    "driver_node": "speed.spark.nodes",
+    "node_name": "speed.spark.nodes",
+    "envelope": "speed.spark.functions",
     "Speed": "speed.spark.session",
     "CallSettings": "speed.spark.settings",
     "NodeSettings": "speed.spark.settings",

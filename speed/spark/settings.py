@@ -10,7 +10,7 @@ from typing import Any
 from speed.errors import ConfigurationError
 from speed.wire import names
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.seconds import checked_seconds
+from speed.wire.text import checked_seconds
 
 ON_ERROR = ("raise", "null")
 MAX_BATCH_BYTES = MAX_PAYLOAD_BYTES // 4

@@ -10,12 +10,9 @@ from typing import Any
 
 from speed import Node, Request, Response
 from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError
-from speed.topics.backend import Backend, HostedTopic, Start
-from speed.topics.encoder import MAX_DELAY_MS, Encoder
-from speed.topics.grants import Access
-from speed.topics.group import Group
-from speed.topics.producers import Producer
-from speed.topics.space import room_at
+from speed.topics.backend import Backend, Group, HostedTopic, Producer, Start
+from speed.topics.requests import MAX_DELAY_MS, Access, Encoder
+from speed.topics.state import room_at
 from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
 from speed.wire import names
 from speed.wire.limits import (

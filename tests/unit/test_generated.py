@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import speed.bridges.errors
+import speed.backends.errors
 import speed.message.errors
 import speed.pulsar.errors
 from scripts.generating import cpp, java, python
@@ -22,7 +22,7 @@ TREE = Tree.of(CODES)
 
 
 def named(kind: Kind) -> type[errors.SpeedError]:
-    own = {"Message": speed.message.errors, "Pulsar": speed.pulsar.errors, "Backend": speed.bridges.errors}
+    own = {"Message": speed.message.errors, "Pulsar": speed.pulsar.errors, "Backend": speed.backends.errors}
     module = next((one for top, one in own.items() if TREE.below(kind, top)), errors)
     found: type[errors.SpeedError] = getattr(module, python.name(kind))
     return found

@@ -252,7 +252,7 @@ def test_an_upward_import_is_found(tmp_path: Path, module: str, source: str) -> 
     [
         (
             "fs/lane.py",
-            "from speed.wire import names\nfrom speed.core.link import Link\nfrom .bell import Bell",
+            "from speed.wire import names\nfrom speed.core.lane import Link\nfrom .bell import Bell",
         ),
         ("__init__.py", "from speed.node import Node\nfrom .errors import SpeedError"),
         (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from on_spark import session
 from on_spark.distance import PLACES, ask_grpc, in_process, places_of, with_miles
 from speed.spark import NodeSettings, Speed
-from speed.spark.executor import worker_node
+from speed.spark.nodes import worker_node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

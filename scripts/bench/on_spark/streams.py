@@ -14,11 +14,11 @@ from contenders.root import make_root
 from on_spark import session
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.writing import MessageIds
 from speed.spark import register
-from speed.spark.source.series import MessageSeries
-from speed.wire.content import BYTES_TYPE, encode_content
+from speed.spark.source.rows import MessageSeries
 from speed.wire.journal import Subject
-from speed.wire.message.ids import MessageIds
+from speed.wire.value import BYTES_TYPE, encode_content
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
