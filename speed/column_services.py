@@ -1,4 +1,4 @@
-"""What a service answered row by row, as columns (C-8).
+"""Services that are called with columns: whole, as arrays, or row by row.
 
 A service whose parameters are ``speed.Column`` sees the columns themselves. Two adapters spare it that::
 

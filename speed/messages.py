@@ -23,11 +23,14 @@ from speed.backends.backend import (
     MAX_BATCH_MESSAGES,
     MAX_MESSAGE_BYTES,
     START,
+    BackendAwayError,
+    BackendError,
+    BackendFullError,
+    BackendRefusedError,
     Health,
     Namespaces,
     Outgoing,
 )
-from speed.backends.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.backends.migrating import Judge
 from speed.backends.subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
 from speed.core.hints import number, text, texts

@@ -22,8 +22,7 @@ from speed.message.encryption import Described, decrypt, encrypt
 from speed.message.errors import UntrustedError
 from speed.message.keys import generate_key
 from speed.message.message_pb2 import MessageMetadata  # type: ignore[attr-defined]
-from speed.message.protect import Protection, open_view, protect_message
-from speed.message.signature import TrustedKeys, sign, verify
+from speed.message.protect import Protection, TrustedKeys, open_view, protect_message, sign, verify
 from speed.message.view import MessageView, parse_records
 from speed.message.writing import encode_message
 from speed.wire.value import CONTENT_ENCODINGS, CONTENT_TYPES

@@ -13,8 +13,15 @@ from botocore import exceptions
 from botocore.config import Config
 
 from speed.backends.address import UNTRUSTED, Address, is_untrusted
-from speed.backends.backend import Outgoing, s3_parts, too_large
-from speed.backends.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.backends.backend import (
+    BackendAwayError,
+    BackendError,
+    BackendFullError,
+    BackendRefusedError,
+    Outgoing,
+    s3_parts,
+    too_large,
+)
 from speed.errors import ConfigurationError
 
 # Manifests in S3: objects that name the objects of a batch, once all of them are stored (B-21). Pure.

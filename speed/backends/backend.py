@@ -1,5 +1,10 @@
 """What a backend does, whichever it is: messages are published and confirmed, consumed by a group and acknowledged.
 
+BackendError
+├── BackendAwayError
+├── BackendRefusedError
+└── BackendFullError
+
 A backend connects when it is first asked, so it can be made while its server is away, and connects anew after a
 failure. All methods raise BackendAwayError, BackendRefusedError, BackendFullError and, of others, BackendError;
 PayloadTooLargeError for what the server does not take.
@@ -18,14 +23,49 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
-from speed.backends.errors import BackendAwayError, BackendError
-from speed.errors import InvalidNameError, PayloadTooLargeError
+from speed.errors import InvalidNameError, PayloadTooLargeError, SpeedError
 from speed.message.view import DEFAULT_NAMESPACE, MessageView
 from speed.message.writing import without_token
 from speed.wire.names import check_topic
 
 if TYPE_CHECKING:
     from speed.message.old_forms import OldForm
+
+
+# generated from registry_spec/codes.json by scripts/generate
+
+
+class BackendError(SpeedError):
+    """A backend did not do what it was asked.
+
+    No credentials, keys or payloads are ever in the text.
+    """
+
+    code = "BACKEND"
+
+
+class BackendAwayError(BackendError, ConnectionError):
+    """The backend cannot be reached, or did not answer in time.
+
+    What was being published may be kept or not.
+    """
+
+    code = "BACKEND_AWAY"
+
+
+class BackendRefusedError(BackendError):
+    """The backend refuses the credentials, the name or the operation."""
+
+    code = "BACKEND_REFUSED"
+
+
+class BackendFullError(BackendError):
+    """The backend has no room for the message."""
+
+    code = "BACKEND_FULL"
+
+
+# end of what is generated
 
 
 # How names of SPEED are written where a backend does not take them, and read again (B-2). Pure.

@@ -21,6 +21,8 @@ from speed.backends.backend import (
     EVERY,
     MOST_AT_ONCE,
     REFRESH_SECONDS,
+    BackendAwayError,
+    BackendError,
     Delivered,
     Namespaces,
     Outgoing,
@@ -29,7 +31,6 @@ from speed.backends.backend import (
     kafka_filter,
     kafka_topic,
 )
-from speed.backends.errors import BackendAwayError, BackendError
 from speed.backends.kafka_records import (
     AUTHENTICATION,
     AWAY,

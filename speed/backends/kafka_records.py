@@ -7,8 +7,15 @@ from typing import Any
 
 import confluent_kafka as kafka
 
-from speed.backends.backend import Delivered, Outgoing, too_large, topic_of_kafka
-from speed.backends.errors import BackendAwayError, BackendError, BackendRefusedError
+from speed.backends.backend import (
+    BackendAwayError,
+    BackendError,
+    BackendRefusedError,
+    Delivered,
+    Outgoing,
+    too_large,
+    topic_of_kafka,
+)
 
 # How far a group has come in one run of offsets: below the mark all is acknowledged. Pure.
 

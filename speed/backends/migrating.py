@@ -21,8 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from speed.backends.backend import MAX_BATCH_BYTES, Delivered, Outgoing
-from speed.backends.errors import BackendAwayError
+from speed.backends.backend import MAX_BATCH_BYTES, BackendAwayError, Delivered, Outgoing
 from speed.backends.scans import scan
 from speed.core.log import logger
 from speed.errors import ConfigurationError, WireError

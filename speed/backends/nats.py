@@ -21,6 +21,10 @@ from speed.backends.backend import (
     EVERY,
     MOST_AT_ONCE,
     REFRESH_SECONDS,
+    BackendAwayError,
+    BackendError,
+    BackendFullError,
+    BackendRefusedError,
     Delivered,
     Loop,
     Namespaces,
@@ -32,7 +36,6 @@ from speed.backends.backend import (
     nats_subjects,
     too_large,
 )
-from speed.backends.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.backends.records import data_and_headers, delivered_of_nats
 
 Result = TypeVar("Result")

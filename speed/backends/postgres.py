@@ -13,8 +13,19 @@ from typing import Any
 import asyncpg
 
 from speed.backends.address import UNTRUSTED, Address, is_untrusted, tls_context
-from speed.backends.backend import EVERY, MOST_AT_ONCE, Delivered, Loop, Namespaces, Outgoing, Place
-from speed.backends.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
+from speed.backends.backend import (
+    EVERY,
+    MOST_AT_ONCE,
+    BackendAwayError,
+    BackendError,
+    BackendFullError,
+    BackendRefusedError,
+    Delivered,
+    Loop,
+    Namespaces,
+    Outgoing,
+    Place,
+)
 from speed.backends.records import (
     PAGE as OLD_PAGE,
 )

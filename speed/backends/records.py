@@ -14,8 +14,15 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from speed.backends.backend import Delivered, Loop, Outgoing, header_text, text_of_header
-from speed.backends.errors import BackendError, BackendRefusedError
+from speed.backends.backend import (
+    BackendError,
+    BackendRefusedError,
+    Delivered,
+    Loop,
+    Outgoing,
+    header_text,
+    text_of_header,
+)
 from speed.errors import WireError
 from speed.message.reader import MOST_KINDS, MessageReader
 from speed.message.view import MessageView, parse_records

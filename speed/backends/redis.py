@@ -18,6 +18,10 @@ from speed.backends.backend import (
     EVERY,
     MOST_AT_ONCE,
     REFRESH_SECONDS,
+    BackendAwayError,
+    BackendError,
+    BackendFullError,
+    BackendRefusedError,
     Delivered,
     Namespaces,
     Outgoing,
@@ -25,7 +29,6 @@ from speed.backends.backend import (
     TakesAll,
     too_large,
 )
-from speed.backends.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
 from speed.core.log import logger
 from speed.errors import ConfigurationError
 

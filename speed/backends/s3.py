@@ -27,6 +27,9 @@ from speed.backends.backend import (
     EVENTS,
     EVERY,
     MANIFESTS,
+    BackendAwayError,
+    BackendError,
+    BackendRefusedError,
     Delivered,
     Namespaces,
     Outgoing,
@@ -37,7 +40,6 @@ from speed.backends.backend import (
     s3_parts,
     text_of_header,
 )
-from speed.backends.errors import BackendAwayError, BackendError, BackendRefusedError
 from speed.message.writing import new_message_id
 from speed.wire.names import matches
 

@@ -7,8 +7,14 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from speed.backends.backend import Delivered, is_asked_of_kafka, nats_filter, s3_parts
-from speed.backends.errors import BackendAwayError, BackendRefusedError
+from speed.backends.backend import (
+    BackendAwayError,
+    BackendRefusedError,
+    Delivered,
+    is_asked_of_kafka,
+    nats_filter,
+    s3_parts,
+)
 from speed.wire.names import matches
 
 if TYPE_CHECKING:

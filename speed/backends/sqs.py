@@ -18,6 +18,8 @@ from speed.backends import aws
 from speed.backends.address import Address
 from speed.backends.backend import (
     EVERY,
+    BackendAwayError,
+    BackendRefusedError,
     Delivered,
     Namespaces,
     Outgoing,
@@ -27,7 +29,6 @@ from speed.backends.backend import (
     text_of_header,
     too_large,
 )
-from speed.backends.errors import BackendAwayError, BackendRefusedError
 from speed.core.log import logger
 from speed.message.view import MessageView
 from speed.wire.names import matches

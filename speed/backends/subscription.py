@@ -12,8 +12,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from speed.backends.backend import MAX_HELD_MESSAGES, BackendSubscription, Delivered
-from speed.backends.errors import BackendAwayError, BackendError
+from speed.backends.backend import MAX_HELD_MESSAGES, BackendAwayError, BackendError, BackendSubscription, Delivered
 from speed.core.log import logger
 from speed.engine.message import Message
 from speed.engine.options import in_seconds

@@ -18,8 +18,7 @@ from enum import Enum
 from time import monotonic
 from typing import Any, Protocol
 
-from speed.backends.backend import MOST_AT_ONCE, Outgoing
-from speed.backends.errors import BackendRefusedError
+from speed.backends.backend import MOST_AT_ONCE, BackendRefusedError, Outgoing
 from speed.bridges.settings import MAX_HOPS, Filter
 from speed.core.log import logger
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError

@@ -11,8 +11,7 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from speed.backends.backend import REFRESH_SECONDS, Outgoing
-from speed.backends.errors import BackendAwayError, BackendFullError, BackendRefusedError
+from speed.backends.backend import REFRESH_SECONDS, BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
 from speed.bridges.bridge import EXPIRED, MOST, Load
 from speed.bridges.settings import Route, hop_of_lane, read_hops, write_hops
 from speed.errors import InvalidNameError, SpeedError, WireError

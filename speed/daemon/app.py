@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from speed import MessageSecurity
-    from speed.daemon.joining import Joining
+    from speed.daemon.hosting import Joining
     from speed.gateway.server import Gateway
 
 
@@ -508,7 +508,7 @@ def _joining(config: Config, root: str, log: Any) -> Joining | None:
     """The gateway to other hosts; its modules are loaded only where there is one."""
     if config.hosts is None:
         return None
-    from speed.daemon.joining import Joining
+    from speed.daemon.hosting import Joining
 
     joining = Joining(config, config.hosts, root, key_path(config))
     log.info("hosts", name=joining.name)

@@ -11,7 +11,7 @@ import msgspec
 
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, beside
+from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, Topics, beside, set_within
 from speed.gateway.encryption import HeldKeys
 from speed.gateway.frames import Delivery, MessageId
 from speed.gateway.settings import (
@@ -27,7 +27,6 @@ from speed.gateway.settings import (
     RefusedError,
     refused,
 )
-from speed.gateway.topics import Topics, set_within
 from speed.message.errors import KeyUnavailableError
 from speed.topics.subscription import SubscriptionError
 

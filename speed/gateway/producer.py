@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import TRY_AGAIN, Connection, beside
+from speed.gateway.connection import TRY_AGAIN, Connection, Topics, beside, set_within
 from speed.gateway.encryption import Sealer, Sealing
 from speed.gateway.frames import MessageId, PublishRefusedError
 from speed.gateway.settings import HEAVY_SECONDS, MAX_PENDING_BYTES, Counters
-from speed.gateway.topics import Topics, set_within
 from speed.topics.backend import unix_ms
 from speed.topics.subscription import SubscriptionError
 

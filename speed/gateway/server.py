@@ -21,7 +21,18 @@ from websockets.http11 import Request, Response
 
 from speed.core.log import logger
 from speed.errors import ConfigurationError, SpeedError
-from speed.gateway.connection import FAILED, GOING_AWAY, NORMAL, Connection, Conversation, Door, Gate, beside
+from speed.gateway.connection import (
+    FAILED,
+    GOING_AWAY,
+    NORMAL,
+    Connection,
+    Conversation,
+    Door,
+    Gate,
+    Hosted,
+    Topics,
+    beside,
+)
 from speed.gateway.consumer import Consumer, ConsumerPlace, Membership, Opener, Reader, Window
 from speed.gateway.encryption import ByClient, HeldKeys, HeldSealer, Sealer
 from speed.gateway.producer import Producer, ProducerPlace
@@ -48,7 +59,6 @@ from speed.gateway.settings import (
     TokenKeySettings,
     refused,
 )
-from speed.gateway.topics import Hosted, Topics
 from speed.message.errors import KeyUnavailableError, TokenError
 from speed.topics.subscription import SubscriptionError
 from speed.wire import names

@@ -23,7 +23,17 @@ from speed.message.audit import AuditLog, Trail
 from speed.message.errors import KeyUnavailableError, MessageError
 from speed.message.keys import MessageKey
 from speed.message.keystore import KeyStore
-from speed.message.protect import OpenedView, Protection, as_opened, open_view, protect_message, whole
+from speed.message.protect import (
+    POLICIES,
+    OpenedView,
+    Protection,
+    TrustedKeys,
+    as_opened,
+    open_view,
+    protect_message,
+    verify,
+    whole,
+)
 from speed.message.schemas.registry import (
     NamespaceSchemas,
     RegisteredSchema,
@@ -32,7 +42,6 @@ from speed.message.schemas.registry import (
     SchemaUsage,
     Warn,
 )
-from speed.message.signature import POLICIES, TrustedKeys, verify
 from speed.message.view import MessageView
 from speed.wire.value import Content, content_type_text, encode_content
 

@@ -15,10 +15,9 @@ from speed.core.hints import by_name, each, function, is_type, number, several, 
 from speed.core.services import Service, as_service
 from speed.engine import threads
 from speed.engine.api import Engine, make_engine
-from speed.engine.event_loop import Awaited, EventLoop, is_async
+from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, Options, in_seconds
-from speed.engine.receiving import Receiving
 from speed.engine.tracing import with_trace
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
 from speed.node.guard import Opening

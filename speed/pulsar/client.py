@@ -19,7 +19,7 @@ from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import MessageError
 from speed.pulsar import frames
 from speed.pulsar import payloads as codecs
-from speed.pulsar.errors import PulsarConnectionError, PulsarRefusedError, PulsarTimeoutError, UnreadableError
+from speed.pulsar.frames import PulsarConnectionError, PulsarRefusedError, PulsarTimeoutError, UnreadableError
 from speed.pulsar.payloads import DataKey, Decryptor, Key, PulsarMessage, closed, load_private, load_public, opened
 from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from speed.spark.functions import envelope
-    from speed.spark.nodes import MAX_NAME_BYTES, driver_node, node_name
+    from speed.spark.nodes import MAX_NAME_BYTES, CallSettings, NodeSettings, driver_node, node_name
     from speed.spark.session import Speed
-    from speed.spark.settings import CallSettings, NodeSettings
 
 __all__ = [
     "MAX_NAME_BYTES",
@@ -36,8 +35,8 @@ _LATER = {
     "node_name": "speed.spark.nodes",
     "envelope": "speed.spark.functions",
     "Speed": "speed.spark.session",
-    "CallSettings": "speed.spark.settings",
-    "NodeSettings": "speed.spark.settings",
+    "CallSettings": "speed.spark.nodes",
+    "NodeSettings": "speed.spark.nodes",
 }
 """Imported when first used: a worker needs nothing of the driver's side."""
 

@@ -27,8 +27,7 @@ from speed.errors import (
     UnknownNodeError,
     UnserialisableError,
 )
-from speed.spark.nodes import LiveNodes, Targets
-from speed.spark.settings import CallSettings, check_columns
+from speed.spark.nodes import CallSettings, LiveNodes, Targets, check_columns
 from speed.wire.column import Column, RowMisfit
 from speed.wire.entry import Entry
 

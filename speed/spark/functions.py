@@ -16,8 +16,7 @@ from speed.message.schemas.registry import SchemasAwayError
 from speed.message.security import Guard, MessageSecurity, check_security
 from speed.message.view import MessageView
 from speed.spark.calls import Batch, BatchCalls, Counts, null_arrays, promised_arrays
-from speed.spark.nodes import LiveNodes, check_here, here, live_nodes, worker_node
-from speed.spark.settings import CallSettings, NodeSettings
+from speed.spark.nodes import CallSettings, LiveNodes, NodeSettings, check_here, here, live_nodes, worker_node
 
 if TYPE_CHECKING:
     import pyarrow as pa

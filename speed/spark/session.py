@@ -20,8 +20,20 @@ from speed.errors import ConfigurationError, KeyFileError
 from speed.fs.keyfile import default_root
 from speed.spark.calls import Counts, Reports
 from speed.spark.functions import Work, map_function, udf_function
-from speed.spark.nodes import AUTO, LiveNodes, _close_with, check_service, family, known_from, live_nodes, share_root
-from speed.spark.settings import CallSettings, NodeSettings, call_settings, check_columns
+from speed.spark.nodes import (
+    AUTO,
+    CallSettings,
+    LiveNodes,
+    NodeSettings,
+    _close_with,
+    call_settings,
+    check_columns,
+    check_service,
+    family,
+    known_from,
+    live_nodes,
+    share_root,
+)
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import pytest
 
 import speed.messages
 from speed.backends import open_backend
-from speed.backends.backend import Backend, BackendSubscription, Delivered, Outgoing, s3_key
-from speed.backends.errors import BackendError
+from speed.backends.backend import Backend, BackendError, BackendSubscription, Delivered, Outgoing, s3_key
 from speed.message.writing import encode_message, new_message_id
 from tests.bridges.bridged import BridgedSite
 from tests.bridges.conftest import Bench, take

@@ -11,8 +11,7 @@ import pytest
 
 from speed.message.algorithms import ALGORITHMS
 from speed.message.keys import key_of_record
-from speed.message.protect import OpenedView, open_view
-from speed.message.signature import TrustedKeys, verify
+from speed.message.protect import OpenedView, TrustedKeys, open_view, verify
 from speed.message.view import MessageView
 from tests.interop.languages import CHOSEN, LANGUAGES, ROOT
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.backends.backend import Outgoing
-from speed.backends.errors import BackendAwayError, BackendFullError, BackendRefusedError
+from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
 from speed.bridges.bridge import Bridge, Load
 from speed.bridges.ends import EventSink, EventSource, Positions, event_hop
 from speed.bridges.settings import Filter, Route, hop_of_lane

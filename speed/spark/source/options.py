@@ -14,7 +14,7 @@ from datetime import datetime
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import default_key, default_root
 from speed.node.consumer import HOST
-from speed.spark.settings import NodeSettings
+from speed.spark.nodes import NodeSettings
 from speed.wire import names
 
 PAYLOADS = ("binary", "string")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from speed.backends.backend import Outgoing
-from speed.backends.errors import BackendAwayError, BackendFullError, BackendRefusedError
+from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
 from speed.bridges.bridge import CARRYING, MOST, TRYING, WAITING, Bridge, Load
 from speed.bridges.settings import MAX_HOPS, Filter
 from speed.errors import JournalError, PayloadTooLargeError, WireError

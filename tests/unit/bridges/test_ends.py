@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from speed.backends.address import parse_address
-from speed.backends.backend import Delivered, Outgoing, Place, TakesAll
-from speed.backends.errors import BackendAwayError
+from speed.backends.backend import BackendAwayError, Delivered, Outgoing, Place, TakesAll
 from speed.bridges.bridge import BATCH_BYTES, Load
 from speed.bridges.ends import BackendHops, BackendSink, BackendSource
 from speed.bridges.settings import Route, read_hops

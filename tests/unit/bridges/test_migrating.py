@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.backends import migrating
-from speed.backends.backend import Delivered, Outgoing
-from speed.backends.errors import BackendAwayError
+from speed.backends.backend import BackendAwayError, Delivered, Outgoing
 from speed.backends.migrating import Judge, Migration, State, message_id_of
 from speed.errors import ConfigurationError
 from speed.message.old_forms import FORMS

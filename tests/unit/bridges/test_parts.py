@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.backends.backend import Loop, Outgoing, too_large
-from speed.backends.errors import BackendAwayError, BackendError
+from speed.backends.backend import BackendAwayError, BackendError, Loop, Outgoing, too_large
 from speed.backends.kafka_records import Marks
 from speed.backends.records import RowWriter, bytes_of
 from speed.errors import PayloadTooLargeError, WireError

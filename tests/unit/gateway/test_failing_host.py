@@ -20,10 +20,10 @@ from websockets.sync.client import ClientConnection, connect
 
 from speed.errors import ConfigurationError
 from speed.gateway import encryption
+from speed.gateway.connection import Topics
 from speed.gateway.frames import MessageId
 from speed.gateway.server import Gateway
 from speed.gateway.settings import GatewaySettings
-from speed.gateway.topics import Topics
 from speed.message.keystore import KeyStore
 from speed.topics.subscription import SubscriptionError
 from speed.wire.topic import Head, encode

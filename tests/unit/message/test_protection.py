@@ -24,8 +24,7 @@ from speed.message.errors import (
     WeakAlgorithmError,
 )
 from speed.message.keys import MessageKey, generate_key, key_of_record
-from speed.message.protect import Protection, protect_message
-from speed.message.signature import TrustedKeys, verify
+from speed.message.protect import Protection, TrustedKeys, protect_message, verify
 from speed.message.view import MessageView
 from speed.message.writing import has_token, with_security, without_token
 from tests.unit.message.keys import BASE, key, opened, protected

@@ -36,7 +36,7 @@ from speed.message.errors import (
 )
 from speed.message.keys import MessageKey, generate_key
 from speed.message.message_pb2 import MessageEnvelope, SchemaContext
-from speed.message.signature import TrustedKeys, sign, verify
+from speed.message.protect import TrustedKeys, sign, verify
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import BATCH_TYPE
 from tests.unit.message.keys import key, opened, protected

@@ -17,9 +17,8 @@ from speed.errors import ConfigurationError, StorageError, WireError
 from speed.message import message_pb2
 from speed.message.audit import AuditLog, TokenKey, TokenVerifier, check_no_token
 from speed.message.errors import TokenError
-from speed.message.protect import Protection, protect_message
+from speed.message.protect import Protection, TrustedKeys, protect_message, verify
 from speed.message.schemas.registry import SchemaRegistry
-from speed.message.signature import TrustedKeys, verify
 from speed.message.view import MessageView
 from speed.message.writing import with_security
 from tests.unit.message.keys import BASE, key
