@@ -10,6 +10,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, overload
 
+from speed.core.hints import text
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
@@ -35,7 +36,7 @@ from speed.wire.topic import due_ms, outgoing
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
-    from speed.node.node import Node
+    from speed.node.verbs import Verbs
 
 
 # Messages that tasks of asyncio have in their hands.
@@ -71,25 +72,25 @@ class InHand:
 # Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.topic``.
 
 
-async def _asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
+async def _asked(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
     """Like ``speed.node.consumer.asked``."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
         try:
-            return await node.aio.call(host, f"topics.{service}", arguments, timeout=timeout)
+            return await node.call(host, f"topics.{service}", arguments, timeout=timeout)
         except AccessDeniedError as error:
-            await asyncio.to_thread(outwait, node, host, ends, error)
+            await asyncio.to_thread(outwait, node._node, host, ends, error)
 
 
 class AsyncTopic:
     """A durable topic for asyncio; made by ``node.aio.topic(name)``."""
 
-    def __init__(self, topic: Topic) -> None:
-        self._topic = topic
+    def __init__(self, node: AsyncNode, topic: Topic) -> None:
+        self._node, self._topic = node, topic
         self.name, self.host = topic.name, topic.host
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _asked(self._topic._node, self.host, service, dict(arguments), timeout)
+        return await _asked(self._node, self.host, service, dict(arguments), timeout)
 
     async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> TopicOffset:
         """Like ``Topic.publish``."""
@@ -104,14 +105,14 @@ class AsyncTopic:
 
     async def consumer(self, subscription: str, **options: Any) -> AsyncConsumer:
         """Like ``Topic.consumer``, without ``on_message``: ``async for message in await topic.consumer(…)``."""
-        return AsyncConsumer(await asyncio.to_thread(self._topic.consumer, subscription, **options))
+        return AsyncConsumer(self._node, await asyncio.to_thread(self._topic.consumer, subscription, **options))
 
 
 class AsyncConsumer:
     """One consumer of a subscription, for asyncio: ``async for message in consumer``. For one task at a time."""
 
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
+    def __init__(self, node: AsyncNode, consumer: Consumer) -> None:
+        self._node, self._consumer = node, consumer
         self.topic, self.subscription, self.name = consumer.topic, consumer.subscription, consumer.name
 
     @cached_property
@@ -123,8 +124,7 @@ class AsyncConsumer:
         return asyncio.Event()
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        own = self._consumer
-        return await _asked(own._node, own._host, service, dict(arguments), timeout)
+        return await _asked(self._node, self._consumer._host, service, dict(arguments), timeout)
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""
@@ -227,8 +227,8 @@ class AsyncNode:
     that has begun goes on, and its outcome is dropped. ``async with node.aio`` closes the node at the end.
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, node: Verbs, close: Callable[..., None]) -> None:
+        self._node, self._close = node, close
         self._begin()
         self.register, self.unregister, self.service = node.register, node.unregister, node.service
         self.on_message, self.on_batch, self.subscribe = node.on_message, node.on_batch, node.subscribe
@@ -332,8 +332,7 @@ class AsyncNode:
 
     def topic(self, name: str, *, host: str = "speedd.topics") -> AsyncTopic:
         """Like ``Node.topic``."""
-
-        return AsyncTopic(self._node.topic(name, host=host))
+        return AsyncTopic(self, Topic(self._node, text("topic", name), text("host", host)))
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """Like ``Node.receive``. Cancelled, it leaves the message for the next one who asks."""
@@ -408,7 +407,7 @@ class AsyncNode:
     async def close(self, **how: Any) -> None:
         """Like ``Node.close``, options included: it waits for work in flight without blocking the loop."""
         if not self._node.closed:
-            await self._wait(self._node.close, **how)
+            await self._wait(self._close, **how)
 
     async def __aenter__(self) -> AsyncNode:
         return self

@@ -1,13 +1,14 @@
 """What ``Node`` needs of an engine, and which one a program gets.
 
-Wheels bring it; where it could not be built, nodes run in pure Python. It is used only when it was built from this
-version and for this contract.
+Wheels bring the native one; where it could not be built, nodes run in pure Python. It is used only when it was built
+from this version and for this contract.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import cache
@@ -24,28 +25,20 @@ if TYPE_CHECKING:
     from speed.wire.entry import Entry
 
 
-# The native engine: ``speed.Node`` on the C++ core, through the extension module ``speed._native``.
-
-try:
-    import speed._native as _native
-except ModuleNotFoundError:
-    _missing = "this installation was made without it"
-except ImportError as error:
-    _missing = str(error)
-else:
-    _missing = ""
-
-
 @cache
 def why_unusable(version: str) -> str:
-    """Why the extension cannot be used with this ``version``, for people; empty if it can."""
-    if _missing:
-        return _missing
-    if _native.version != version:
-        return f"it was built from version {_native.version}, this is {version}"
-    if not all(hasattr(_native.Engine, method) for method in ("fetch", "withdraw", "on_lost")):
+    """Why the native engine cannot be used with this ``version``, for people; empty if it can."""
+    try:
+        import speed._native as native
+    except ModuleNotFoundError:
+        return "this installation was made without it"
+    except ImportError as error:
+        return str(error)
+    if native.version != version:
+        return f"it was built from version {native.version}, this is {version}"
+    if not all(hasattr(native.Engine, method) for method in ("fetch", "withdraw", "on_lost")):
         return "it was built from older sources"
-    theirs = json.loads(_native.limits)
+    theirs = json.loads(native.limits)
     differing = [name for name, value in theirs.items() if getattr(limits, name.upper(), None) != value]
     return f"it was built for another contract: {', '.join(differing)}" if differing else ""
 
@@ -135,9 +128,7 @@ def make_engine(asked: str, options: Options) -> Engine:
     if kind not in {"auto", "python", "native"}:
         raise ConfigurationError(f"engine is {kind!r}; use 'auto', 'python' or 'native'")
     if kind != "python":
-        from speed import __version__
-
-        why = why_unusable(__version__)
+        why = why_unusable(sys.modules["speed"].__version__)  # the package, which imports what imports this
         if not why:
             from speed.engine.native import NativeEngine
 

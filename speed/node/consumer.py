@@ -32,8 +32,7 @@ from speed.wire.topic import DEAD_LETTER, TOMBSTONE, decode
 from speed.wire.value import unpack
 
 if TYPE_CHECKING:
-    from speed.node.node import Node
-    from speed.node.topic import Topic
+    from speed.node.verbs import Verbs
 
 
 # The host of durable topics, as those ask it who use it, and the messages that it gives.
@@ -131,7 +130,7 @@ def read_message(topic: str, lane: str, row: Sequence[Any], epoch: int = 0) -> T
     )
 
 
-def asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
+def asked(node: Verbs, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
     """What the host answers. It is asked again while it allows nobody, as in the moment after its start."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
@@ -141,7 +140,7 @@ def asked(node: Node, host: str, service: str, arguments: dict[str, Any], timeou
             outwait(node, host, ends, error)
 
 
-def outwait(node: Node, host: str, ends: float, error: AccessDeniedError) -> None:
+def outwait(node: Verbs, host: str, ends: float, error: AccessDeniedError) -> None:
     """Until the host allows this node; raises ``error`` if it goes on so: then it never did, or does no more."""
     left = ends - time.monotonic()
     if left <= 0 or _allows_others(node, host):
@@ -152,7 +151,7 @@ def outwait(node: Node, host: str, ends: float, error: AccessDeniedError) -> Non
         raise error from None
 
 
-def _allows_others(node: Node, host: str) -> bool:
+def _allows_others(node: Verbs, host: str) -> bool:
     """Whether the host says whom it allows, and this node is not among them: to wait would change nothing."""
     entry = next((one for one in node.nodes() if one.name == host), None)
     return entry is not None and bool(entry.allow) and not granted(entry.allow, node.name)
@@ -173,7 +172,9 @@ class Consumer:
 
     def __init__(
         self,
-        topic: Topic,
+        node: Verbs,
+        host: str,
+        topic: str,
         subscription: str,
         name: str,
         terms: Mapping[str, Any],
@@ -181,9 +182,9 @@ class Consumer:
         on_message: Callable[[TopicMessage], object] | None,
         timeout: float,
     ) -> None:
-        self._node, self._host = topic._node, topic.host
-        self.topic, self.subscription, self.name = topic.name, subscription, name
-        self._fetched = _Fetched(topic.name, subscription, name, terms, prefetch)
+        self._node, self._host = node, host
+        self.topic, self.subscription, self.name = topic, subscription, name
+        self._fetched = _Fetched(topic, subscription, name, terms, prefetch)
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._join_within(timeout)

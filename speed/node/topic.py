@@ -26,7 +26,7 @@ from speed.wire.topic import batches, due_ms, outgoing, outgoing_all
 from speed.wire.value import pack
 
 if TYPE_CHECKING:
-    from speed.node.node import Node
+    from speed.node.verbs import Verbs
 
 
 PREFETCH = 100
@@ -36,11 +36,11 @@ _Batch = list[dict[str, Any]]
 class Topic:
     """A durable topic; made by ``node.topic(name)``. Thread-safe."""
 
-    def __init__(self, node: Node, name: str, host: str = HOST) -> None:
+    def __init__(self, node: Verbs, name: str, host: str = HOST) -> None:
         self._node, self.name, self.host = node, name, host
 
     @property
-    def node(self) -> Node:
+    def node(self) -> Verbs:
         """The node that asks."""
         return self._node
 
@@ -191,7 +191,8 @@ class Topic:
             "dead_letter": aside,
             **({} if durable else {"durable": False}),
         }
-        return Consumer(self, subscription, name or _own_name(), terms, prefetch, on_message, timeout)
+        own = name or _own_name()
+        return Consumer(self._node, self.host, self.name, subscription, own, terms, prefetch, on_message, timeout)
 
     def reader(self, start: Start = "latest", *, prefetch: int = PREFETCH, compacted: bool = False) -> Reader:
         """Read without a subscription, from ``start`` on (as for ``consumer``).

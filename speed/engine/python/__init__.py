@@ -12,7 +12,8 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
 * ``settling-N`` tell callers of servers that are gone, or send their calls to the successor; started when needed.
 * ``lost`` tells of a lost lease, ``abort`` ends the node when a worker found that out.
 
-Locks, by the names that ``speed.engine.threads`` makes them under, in their order: who holds one may take only those further down.
+Locks, by the names that ``speed.engine.threads`` makes them under, in their order: who holds one may take only those
+further down.
 
 1.  ``node``         grants, services and subscriptions being published
 2.  ``turn``         from taking a request to its beginning: requests begin in order
