@@ -32,9 +32,14 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def length(path: Path) -> int:
+    """Lines of a file."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
 def sizes(package: Path = PACKAGE) -> list[int]:
     """Lines of each file."""
-    return sorted(len(path.read_text(encoding="utf-8").splitlines()) for path in sources(package).values())
+    return sorted(length(path) for path in sources(package).values())
 
 
 def median_size(package: Path = PACKAGE) -> float:

@@ -25,7 +25,7 @@ from speed.topics.requests import Access, Grants
 
 PACKAGE = str(Path(speed.__file__).resolve().parent) + "/"
 REST_SECONDS = 0.3
-"""After a verb, for what its other side does behind the answer."""
+"""Before a verb, for what is still done of the one before."""
 
 _met: set[str] | None = None
 
@@ -46,7 +46,6 @@ def met() -> Iterator[set[str]]:
     _met = found
     try:
         yield found
-        sleep(REST_SECONDS)
     finally:
         _met = None
 
@@ -82,6 +81,7 @@ def of_topics(root: str, directory: str) -> Iterator[tuple[str, set[str]]]:
         host = Host(node, catalogue, Access(grants, {}))
         try:
             topic = analytics.topic("orders")
+            topic.create()
             topic.publish({"order": 1})
             with met() as publish:
                 topic.publish({"order": 2})
