@@ -23,7 +23,7 @@ from pathlib import Path
 from scripts.bench import segment_others
 from scripts.bench.figure import Figure, line
 from speed import __version__
-from speed.engine.api import why_unusable
+from speed.engine import why_unusable
 from speed.fs.keyfile import write_key_file
 from speed.segment import Assembler, Limits, Segment, Splitter, keccak256, write_segment
 from speed.segment.form import Memory

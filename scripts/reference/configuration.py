@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from speed.bridges.settings import BridgeSettings
+from speed.bridges import BridgeSettings
 from speed.daemon.config import (
     Config,
     JournalSettings,
@@ -25,7 +25,7 @@ from speed.daemon.config import (
 )
 from speed.daemon.config_check import check_text
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
-from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
+from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, RotationSettings
 
 TABLES: dict[str, type] = {

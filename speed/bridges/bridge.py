@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from speed.backends.backend import MOST_AT_ONCE, BackendRefusedError, Outgoing
-from speed.bridges.settings import MAX_HOPS, Filter
+from speed.bridges import MAX_HOPS, Filter
 from speed.core.log import logger
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.message.errors import NotAvailableError

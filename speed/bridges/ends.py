@@ -23,8 +23,8 @@ from speed.backends.backend import (
     Place,
     PlacingBackend,
 )
+from speed.bridges import Route, hop_of, read_hops, write_hops
 from speed.bridges.bridge import BATCH_BYTES, EXPIRED, FILTERED, MOST, PUBLISH_SECONDS, Load
-from speed.bridges.settings import Route, hop_of, read_hops, write_hops
 from speed.core.log import logger
 from speed.engine.message import publish_to
 from speed.errors import InvalidNameError, JournalExpiredError, JournalReplacedError, StorageError, WireError

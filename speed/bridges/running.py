@@ -9,9 +9,9 @@ from typing import Any
 from speed import Node
 from speed.backends import open_backend
 from speed.backends.address import parse_address
+from speed.bridges import EVENTS, ROOT, SERVICE, TOPICS, BridgeSettings, Filter, Route
 from speed.bridges.bridge import CARRYING, COUNTERS, Bridge, Sink, Source
 from speed.bridges.ends import BackendSink, BackendSource, EventSink, EventSource, Positions
-from speed.bridges.settings import EVENTS, ROOT, SERVICE, TOPICS, BridgeSettings, Filter, Route
 from speed.bridges.topic_ends import DeadLetters, TopicSink, TopicSource
 from speed.core.log import logger
 from speed.daemon.config import Config

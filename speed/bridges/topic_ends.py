@@ -12,15 +12,14 @@ from time import monotonic
 from typing import Any
 
 from speed.backends.backend import REFRESH_SECONDS, BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
+from speed.bridges import Route, hop_of_lane, read_hops, write_hops
 from speed.bridges.bridge import EXPIRED, MOST, Load
-from speed.bridges.settings import Route, hop_of_lane, read_hops, write_hops
 from speed.errors import InvalidNameError, SpeedError, WireError
 from speed.message.errors import NotAvailableError
 from speed.message.view import MessageView
 from speed.message.writing import encode_head, encode_message, frame_of, without_token
 from speed.topics.backend import Backend, HostedTopic, Producer, Stored
-from speed.topics.host import Host
-from speed.topics.requests import Encoder
+from speed.topics.host import Encoder, Host
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES
 from speed.wire.names import bridge_name

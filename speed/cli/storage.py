@@ -19,7 +19,7 @@ from speed.fs.registry import Registry
 from speed.journal import Journal
 from speed.journal.files import JournalLane
 from speed.journal.reader import LaneInfo
-from speed.topics.state import TopicState
+from speed.topics.storage import TopicState
 from speed.wire import names
 from speed.wire.names import topics_dir
 from speed.wire.seal import Keyring

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from speed.bridges.settings import EVENTS, MAX_BRIDGES, SERVICE, TOPICS, BridgeSettings, bridge_mistakes, too_many
+from speed.bridges import EVENTS, MAX_BRIDGES, SERVICE, TOPICS, BridgeSettings, bridge_mistakes, too_many
 from speed.daemon.config import (
     BACKLOGS,
     DURABILITIES,
@@ -53,7 +53,7 @@ from speed.daemon.toml import (
 )
 from speed.errors import ConfigurationError
 from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
-from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
+from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, declared
 from speed.message.errors import MessageError
 from speed.wire import names

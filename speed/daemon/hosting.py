@@ -16,17 +16,16 @@ from speed.daemon.host import change_grants
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import KeySource
 from speed.gateway.settings import GatewaySettings
+from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
 from speed.hosts.gateway import HostGateway
 from speed.hosts.services import StandIns
-from speed.hosts.settings import HostGrants, HostGrantSettings, HostsSettings
 from speed.journal.recording import CallLog, Recorded, Recorder
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
 from speed.topics.backend import Backend
 from speed.topics.catalogue import Catalogue
-from speed.topics.host import WORKERS, Host
-from speed.topics.requests import Access, Grants, everybody
+from speed.topics.host import WORKERS, Access, Grants, Host, everybody
 from speed.topics.topic import Keeping
 from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, topics_node
 from speed.wire.seal import Keys

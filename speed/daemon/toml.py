@@ -13,7 +13,7 @@ from typing import Any
 
 from speed.backends.address import parse_address
 from speed.backends.backend import START
-from speed.bridges.settings import KEEPS, end_of
+from speed.bridges import KEEPS, end_of
 from speed.errors import ConfigurationError, InvalidNameError
 from speed.gateway.settings import MAX_HELD_KEYS
 from speed.message.algorithms import FIPS_MODES, algorithm_of

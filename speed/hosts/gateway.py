@@ -11,10 +11,10 @@ from speed.backends.address import Address
 from speed.core.log import logger
 from speed.engine.tracing import Said
 from speed.errors import WireError
+from speed.hosts import HostGrants
 from speed.hosts.link import LIFE_BYTES, HostLink, PairSeal
 from speed.hosts.nats import NatsConnection
 from speed.hosts.services import OPERATIONS, Inward, Outward, StandIns
-from speed.hosts.settings import HostGrants
 from speed.wire.envelope import EnvelopeType, parse_header
 from speed.wire.limits import AAD_BYTES, TAG_BYTES
 from speed.wire.names import SUBJECT, host_id

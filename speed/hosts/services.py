@@ -30,8 +30,8 @@ from speed.errors import (
     UnknownNodeError,
     WireError,
 )
+from speed.hosts import HostGrants
 from speed.hosts.link import HostLink
-from speed.hosts.settings import HostGrants
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
 from speed.wire.names import check_node_name, check_service_name, split_remote, stand_in

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.hints import Hint, compile_hint, describe
 from speed.core.log import logger
-from speed.engine.api import Engine
+from speed.engine import Engine
 from speed.engine.message import Message
 from speed.engine.tracing import Said
 from speed.errors import ConfigurationError, SpeedError, WireError

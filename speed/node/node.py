@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from speed.core.hints import text, texts
-from speed.engine import threads
-from speed.engine.api import Engine, make_engine
+from speed.engine import Engine, make_engine, threads
 from speed.engine.event_loop import EventLoop
 from speed.engine.options import Options
 from speed.node.guard import Opening

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from speed.core.log import logger
-from speed.engine.api import Engine
+from speed.engine import Engine
 from speed.engine.message import Message, Published, is_large, publish_to
 from speed.engine.options import MESSAGE_OPTIONS
 from speed.engine.tracing import current_trace

@@ -32,7 +32,7 @@ from speed.wire.names import GATEWAY, split_remote
 from speed.wire.text import harmless
 
 if TYPE_CHECKING:
-    from speed.engine.api import Engine
+    from speed.engine import Engine
     from speed.node.protection import Protected
 
 

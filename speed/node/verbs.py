@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from speed.core.hints import by_name, each, function, is_type, number, several, text, texts
 from speed.core.services import Service, as_service
-from speed.engine.api import Engine
+from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
 from speed.engine.options import ON_FULL, in_seconds

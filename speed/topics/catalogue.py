@@ -10,8 +10,7 @@ from speed.errors import JournalError, JournalExpiredError, KeyFileError, SpeedE
 from speed.journal.files import lanes_in
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
-from speed.topics.log import Compacting, Log, Stopped, compact
-from speed.topics.state import Reserve, TopicState
+from speed.topics.storage import Compacting, Log, Reserve, Stopped, TopicState, compact
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping, Topic
 from speed.wire.journal import Subject

@@ -23,8 +23,7 @@ from speed.topics.backend import (
     steady_ms,
     unix_ms,
 )
-from speed.topics.log import DamagedMessagesError, Log, Plan
-from speed.topics.state import TopicState, room_at
+from speed.topics.storage import DamagedMessagesError, Log, Plan, TopicState, room_at
 from speed.topics.subscription import Subscription, SubscriptionError, Terms
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_DELAYED, TOPIC_WAIT_SECONDS
 from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS, cursor_name, decode, decode_head, due_of

@@ -11,7 +11,7 @@ import pytest
 from speed.cli.storage import topics
 from speed.errors import JournalError
 from speed.topics.backend import Recorded
-from speed.topics.log import DamagedMessagesError
+from speed.topics.storage import DamagedMessagesError
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Topic
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive

@@ -97,9 +97,6 @@ def _reached(start: str, graph: Mapping[str, set[str]]) -> set[str]:
 def names_borne_twice(package: Path = PACKAGE) -> list[str]:
     """Names of classes that stand in two files or more."""
     found = Counter(
-        node.name
-        for path in sources(package).values()
-        for node in tree_of(path).body
-        if isinstance(node, ast.ClassDef)
+        node.name for path in sources(package).values() for node in tree_of(path).body if isinstance(node, ast.ClassDef)
     )
     return sorted(name for name, times in found.items() if times > 1)

@@ -20,8 +20,7 @@ from typing import Any
 
 import speed
 from speed.topics.catalogue import Catalogue
-from speed.topics.host import Host
-from speed.topics.requests import Access, Grants
+from speed.topics.host import Access, Grants, Host
 
 PACKAGE = str(Path(speed.__file__).resolve().parent) + "/"
 REST_SECONDS = 0.3

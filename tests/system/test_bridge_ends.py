@@ -13,9 +13,9 @@ import pytest
 
 import speed
 from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
+from speed.bridges import Filter, Route, hop_of_lane
 from speed.bridges.bridge import Bridge, Load
 from speed.bridges.ends import EventSink, EventSource, Positions, event_hop
-from speed.bridges.settings import Filter, Route, hop_of_lane
 from speed.bridges.topic_ends import CUT_BYTES, DeadLetters, TopicSink, TopicSource
 from speed.errors import StorageError, WireError
 from speed.journal import Journal
@@ -24,8 +24,7 @@ from speed.journal.writer import JournalWriter
 from speed.message.view import MessageView
 from speed.message.writing import encode_message, with_security
 from speed.topics.catalogue import Catalogue
-from speed.topics.host import Host
-from speed.topics.requests import Access, Encoder, Grants
+from speed.topics.host import Access, Encoder, Grants, Host
 from speed.topics.subscription import Terms
 from speed.topics.topic import Keeping
 from speed.wire.topic import decode

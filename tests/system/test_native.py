@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.engine.api import why_unusable
+from speed.engine import why_unusable
 from speed.segment import Limits
 
 Make = Callable[..., speed.Node]

@@ -16,7 +16,7 @@ import pytest
 import speed
 from speed import columns
 from speed.column_services import by_array, by_row
-from speed.engine.api import why_unusable
+from speed.engine import why_unusable
 from speed.spark import Speed
 from speed.spark.nodes import worker_node
 

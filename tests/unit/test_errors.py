@@ -17,7 +17,7 @@ import speed
 from speed.daemon.config import ConfigFileError, Mistake
 from speed.errors import ApplicationError, Execution, SpeedError, WireError
 from speed.spark.source.scan import MessageError
-from speed.topics.log import DamagedMessagesError
+from speed.topics.storage import DamagedMessagesError
 from speed.wire.column import RowMisfit
 
 PARTS_THAT_RUN = ("__main__", "bench_server")

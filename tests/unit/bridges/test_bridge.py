@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
+from speed.bridges import MAX_HOPS, Filter
 from speed.bridges.bridge import CARRYING, MOST, TRYING, WAITING, Bridge, Load
-from speed.bridges.settings import MAX_HOPS, Filter
 from speed.errors import JournalError, PayloadTooLargeError, WireError
 from speed.message.writing import encode_message
 

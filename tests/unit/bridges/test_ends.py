@@ -10,9 +10,9 @@ import pytest
 
 from speed.backends.address import parse_address
 from speed.backends.backend import BackendAwayError, Delivered, Outgoing, Place, TakesAll
+from speed.bridges import Route, read_hops
 from speed.bridges.bridge import BATCH_BYTES, Load
 from speed.bridges.ends import BackendHops, BackendSink, BackendSource
-from speed.bridges.settings import Route, read_hops
 from speed.message.writing import encode_message, has_token, with_security
 
 ADDRESS = parse_address("kafka://me:s3cret@127.0.0.1:9092")

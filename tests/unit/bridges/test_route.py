@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speed.bridges.settings import (
+from speed.bridges import (
     EVENTS,
     MAX_HOPS,
     TOPICS,

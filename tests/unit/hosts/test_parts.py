@@ -7,8 +7,8 @@ import secrets
 import pytest
 
 from speed.errors import AccessDeniedError, WireError
+from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
 from speed.hosts.link import AWAY_SECONDS, LIFE_BYTES, Acquaintance, PairSeal
-from speed.hosts.settings import HostGrants, HostGrantSettings, HostsSettings
 from speed.wire.envelope import EnvelopeType, counter_of, parse_header
 from speed.wire.limits import AAD_BYTES
 from speed.wire.seal import Keyring, hkdf
