@@ -1,4 +1,4 @@
-"""Bridges of speedd (B-11 to B-19): what one is told, where it carries, what is wrong with ``[[bridge]]`` tables.
+"""Bridges of speedd (B-11 to B-19): what one is told, where it carries, what is wrong with ``[[bridge]]`` tables."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from speed import Node
 from speed.backends import open_backend
@@ -14,11 +14,10 @@ from speed.bridges.bridge import CARRYING, COUNTERS, Bridge, Sink, Source
 from speed.bridges.ends import BackendSink, BackendSource, EventSink, EventSource, Positions
 from speed.bridges.topic_ends import DeadLetters, TopicSink, TopicSource
 from speed.core.log import logger
-from speed.daemon.config import Config
-from speed.daemon.hosting import Hosting, Recording
-from speed.daemon.surroundings_check import key_path
 from speed.errors import StorageError
 from speed.journal import Journal
+from speed.topics.backend import Backend
+from speed.topics.host import Host
 from speed.wire.names import bridges_node
 
 NextOf = Callable[[str, str], int]
@@ -27,13 +26,35 @@ NAMESPACE = "default"
 log = logger("speed.bridges")
 
 
+class Topics(Protocol):
+    """The durable topics of the root, as speedd hosts them."""
+
+    name: str
+    """Of the node that hosts them."""
+
+    @property
+    def host(self) -> Host: ...
+    @property
+    def topics(self) -> Backend: ...
+
+
+class Events(NamedTuple):
+    """The journal of the root."""
+
+    directory: str
+    is_durable: bool
+    """Whether what is written into it survives a power cut."""
+
+
 class Bridging:
     """Everything that ``[[bridge]]`` asks for."""
 
-    def __init__(self, config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> None:
-        """Carries nothing before ``change`` says what."""
-        self._config, self._key, self._daemon = config, key_path(config), node
-        self._hosting, self._recording = hosting, recording
+    def __init__(
+        self, node: Node, key: str, make_node: Callable[[str], Node], hosting: Topics | None, events: Events | None
+    ) -> None:
+        """Carries nothing before ``change`` says what. ``make_node`` makes the one that publishes events."""
+        self._daemon, self._key, self._make_node = node, key, make_node
+        self._hosting, self._events = hosting, events
         self._is_listed = False
         self._node: Node | None = None
         self._bridges: list[tuple[BridgeSettings, Bridge]] = []
@@ -43,7 +64,7 @@ class Bridging:
         """Whether the topics and the journal that they need are there."""
         needs_topics = any(TOPICS in (one.source, one.target) or one.dead_letter for one in wanted)
         needs_journal = any(one.source == EVENTS for one in wanted)
-        return (self._hosting is not None or not needs_topics) and (self._recording is not None or not needs_journal)
+        return (self._hosting is not None or not needs_topics) and (self._events is not None or not needs_journal)
 
     def change(self, wanted: Sequence[BridgeSettings]) -> dict[str, list[str]]:
         """Carry what is ``wanted``, and no more. Bridges whose settings stay go on; backends may be away.
@@ -96,18 +117,6 @@ class Bridging:
         if self._node is not None and not self._node.closed:
             self._node.close()
 
-    def _opened_node(self) -> Node:
-        """The one that publishes events."""
-        node = self._config.node
-        return Node(
-            self.node_name,
-            root=self._daemon.root,
-            key=self._key,
-            workers=1,
-            lease_seconds=node.lease_seconds,
-            heartbeat_seconds=node.heartbeat_seconds,
-        )
-
     def _opened(self, settings: BridgeSettings) -> Bridge:
         route = Route(settings.topics, settings.rename)
         source, sink = self._leaving(settings, route) if settings.source in ROOT else self._coming(settings, route)
@@ -153,10 +162,8 @@ class Bridging:
         )
 
     def _event_source(self, settings: BridgeSettings, route: Route, next_of: NextOf) -> Source:
-        assert self._recording is not None
-        assert self._config.journal is not None
-        directory = self._recording.directory
-        is_durable = self._config.journal.durability == "disk"
+        assert self._events is not None
+        directory, is_durable = self._events
         try:
             positions = Positions(directory, self._key, settings.name, durable=is_durable)
         except OSError as error:
@@ -178,7 +185,7 @@ class Bridging:
         group = settings.group or settings.name
         source = BackendSource(backend, address, route, group, settings.start, settings.max_message_bytes)
         if settings.target == EVENTS:
-            self._node = self._node or self._opened_node()
+            self._node = self._node or self._make_node(self.node_name)
             return source, EventSink(self._node)
         assert self._hosting is not None
         hosting = self._hosting

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
-from speed.bridges.running import Bridging
+from speed.bridges.running import Bridging, Events
 from speed.daemon.child import Groups, Surroundings
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
 from speed.daemon.host import change_grants, load_service
@@ -454,7 +454,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
-        bridging = Bridging(config, node, hosting, recording)
+        bridging = _bridging(config, node, hosting, recording)
         if config.bridges:
             bridging.change(config.bridges)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
@@ -502,6 +502,20 @@ def _own_node(config: Config) -> Node:
         security=_security(config),
         starting=True,
     )
+
+
+def _bridging(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:
+    """What ``[[bridge]]`` asks for; nothing is carried yet."""
+    events = None
+    if recording is not None and config.journal is not None:
+        events = Events(recording.directory, config.journal.durability == "disk")
+    key = key_path(config)
+
+    def make_node(name: str) -> Node:
+        lease, heartbeat = config.node.lease_seconds, config.node.heartbeat_seconds
+        return Node(name, root=node.root, key=key, workers=1, lease_seconds=lease, heartbeat_seconds=heartbeat)
+
+    return Bridging(node, key, make_node, hosting, events)
 
 
 def _joining(config: Config, root: str, log: Any) -> Joining | None:
