@@ -57,58 +57,52 @@ from speed.errors import (
 
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
-    from speed.fs.init import init_root
+    from speed.engine.message import Message, Published
+    from speed.engine.tracing import current_trace, trace, traced
+    from speed.fs.keyfile import init_root
+    from speed.message.audit import AuditLog, TokenVerifier
     from speed.message.errors import MessageError
     from speed.message.keys import MessageKey, generate_key
-    from speed.message.options import PublishOptions
-    from speed.node import Node
-    from speed.runtime.message import Message
-    from speed.runtime.published import Published
-    from speed.runtime.tracing import current_trace, trace, traced
-    from speed.topic import Reader, Topic
-    from speed.topic_consumer import Consumer
-    from speed.topic_host import TopicMessage, TopicOffset
-    from speed.trust.audit import AuditLog
-    from speed.trust.keystore import KeyStore
-    from speed.trust.namespaces import NamespaceSchemas
-    from speed.trust.schemas import SchemaRegistry
-    from speed.trust.security import MessageSecurity
-    from speed.trust.tokens import TokenVerifier
-    from speed.trust.usage import SchemaUsage
+    from speed.message.keystore import KeyStore
+    from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
+    from speed.message.security import MessageSecurity, PublishOptions
+    from speed.node.consumer import Consumer, TopicMessage, TopicOffset
+    from speed.node.node import Node
+    from speed.node.topic import Reader, Topic
     from speed.wire.column import Column
     from speed.wire.entry import Entry
 
 __version__ = "0.1.0"
 
 _LATER = {
-    "Node": "speed.node",
-    "Message": "speed.runtime.message",
+    "Node": "speed.node.node",
+    "Message": "speed.engine.message",
     "Request": "speed.core.services",
     "Response": "speed.core.services",
     "Service": "speed.core.services",
     "Entry": "speed.wire.entry",
     "Column": "speed.wire.column",
-    "AuditLog": "speed.trust.audit",
-    "KeyStore": "speed.trust.keystore",
+    "AuditLog": "speed.message.audit",
+    "KeyStore": "speed.message.keystore",
     "MessageError": "speed.message.errors",
     "MessageKey": "speed.message.keys",
-    "MessageSecurity": "speed.trust.security",
-    "PublishOptions": "speed.message.options",
-    "Published": "speed.runtime.published",
-    "NamespaceSchemas": "speed.trust.namespaces",
-    "SchemaRegistry": "speed.trust.schemas",
-    "SchemaUsage": "speed.trust.usage",
-    "TokenVerifier": "speed.trust.tokens",
-    "current_trace": "speed.runtime.tracing",
+    "MessageSecurity": "speed.message.security",
+    "PublishOptions": "speed.message.security",
+    "Published": "speed.engine.message",
+    "NamespaceSchemas": "speed.message.schemas.registry",
+    "SchemaRegistry": "speed.message.schemas.registry",
+    "SchemaUsage": "speed.message.schemas.registry",
+    "TokenVerifier": "speed.message.audit",
+    "current_trace": "speed.engine.tracing",
     "generate_key": "speed.message.keys",
-    "trace": "speed.runtime.tracing",
-    "traced": "speed.runtime.tracing",
-    "init_root": "speed.fs.init",
-    "Consumer": "speed.topic_consumer",
-    "Reader": "speed.topic",
-    "Topic": "speed.topic",
-    "TopicMessage": "speed.topic_host",
-    "TopicOffset": "speed.topic_host",
+    "trace": "speed.engine.tracing",
+    "traced": "speed.engine.tracing",
+    "init_root": "speed.fs.keyfile",
+    "Consumer": "speed.node.consumer",
+    "Reader": "speed.node.topic",
+    "Topic": "speed.node.topic",
+    "TopicMessage": "speed.node.consumer",
+    "TopicOffset": "speed.node.consumer",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed.errors import UnserialisableError
-from speed.wire.column import Column, bit_bytes
-from speed.wire.column_values import RowMisfit, from_values, is_present, to_values
+from speed.wire.column import Column, RowMisfit, bit_bytes, from_values, is_present, to_values
 
 if TYPE_CHECKING:
     import numpy as np

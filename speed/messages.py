@@ -16,36 +16,38 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from speed.bridges import open_backend
-from speed.bridges.address import Address, parse_address
-from speed.bridges.backend import (
+from speed.backends import open_backend
+from speed.backends.address import Address, parse_address
+from speed.backends.backend import (
     MAX_BATCH_BYTES,
     MAX_BATCH_MESSAGES,
     MAX_MESSAGE_BYTES,
     START,
+    BackendAwayError,
+    BackendError,
+    BackendFullError,
+    BackendRefusedError,
     Health,
     Namespaces,
     Outgoing,
 )
-from speed.bridges.errors import BackendAwayError, BackendError, BackendFullError, BackendRefusedError
-from speed.bridges.migrating import Judge
-from speed.core.arguments import number, text, texts
+from speed.backends.migrating import Judge
+from speed.backends.subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
+from speed.core.hints import number, text, texts
+from speed.engine.options import check_namespace, in_seconds
+from speed.engine.tracing import with_trace
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
-from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS
-from speed.message.taken_over import old_form
-from speed.message_subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
-from speed.protected import Written, write
-from speed.runtime.options import check_namespace, in_seconds
-from speed.runtime.tracing import with_trace
-from speed.trust.security import Guard, MessageSecurity
+from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS, old_form
+from speed.message.security import Guard, MessageSecurity
+from speed.message.writing import new_message_id
+from speed.node.protection import Written, write
 from speed.wire.limits import MAX_TOPIC_KEY_BYTES
-from speed.wire.message import new_message_id
 from speed.wire.names import check_node_name, check_topic, check_topic_pattern
 from speed.wire.seal import random_bytes
 
 if TYPE_CHECKING:
-    from speed.bridges.backend import Backend
-    from speed.message.options import PublishOptions
+    from speed.backends.backend import Backend
+    from speed.message.security import PublishOptions
 
 
 def connect(

@@ -1,4 +1,4 @@
-"""Locks that fail a test when they are taken against the order that ``speed.runtime`` states."""
+"""Locks that fail a test when they are taken against the order that ``speed.engine.python`` states."""
 
 from __future__ import annotations
 

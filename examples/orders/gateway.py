@@ -15,7 +15,7 @@ import threading
 import speed
 from examples.orders.orders import DESK, GATEWAY, SHOP, STRANGER, WAIT_SECONDS, code_of
 from speed import KeyStore
-from speed.message.signature import TrustedKeys, verify
+from speed.message.protect import TrustedKeys, verify
 
 
 class Gateway:

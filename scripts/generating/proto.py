@@ -1,6 +1,6 @@
-"""Regenerate speed/wire/message/message_pb2.py from registry_spec/proto/message.proto.
+"""Regenerate speed/message/message_pb2.py from registry_spec/proto/message.proto.
 
-usage: python scripts/generating/proto.py [OUTPUT_DIR]        default: speed/wire/message
+usage: python scripts/generating/proto.py [OUTPUT_DIR]        default: speed/message
 
 Needs grpcio-tools 1.63.x (protoc 26.1, the oldest whose code the supported protobuf runtimes
 load), in an environment of its own: python -m venv V && V/bin/pip install grpcio-tools==1.63.0,
@@ -27,7 +27,7 @@ def main() -> int:
 
     from grpc_tools import protoc
 
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "speed" / "wire" / "message"
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "speed" / "message"
     well_known = str(files("grpc_tools") / "_proto")
     with tempfile.TemporaryDirectory() as scratch:
         paths = [f"-I{VIRTUAL}={PROTO}", f"-I{well_known}", f"--python_out={scratch}"]

@@ -22,8 +22,8 @@ from confluent_kafka import Consumer, Producer
 
 import speed.messages
 from scripts.servers import Kafka
-from speed.bridges import open_backend
-from speed.wire.message import encode_message, new_message_id
+from speed.backends import open_backend
+from speed.message.writing import encode_message, new_message_id
 
 RAW, ENVELOPE = "overhead.raw", "overhead.envelope"
 WARM = 200

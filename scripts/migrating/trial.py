@@ -26,7 +26,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from scripts.servers import Kafka, Redis
 from scripts.servers.server import ROOT
-from speed.wire.message import MessageView
+from speed.message.view import MessageView
 
 TOPICS = ("flights.late", "flights.early", "flights.other")
 COLUMNS = ("carrier", "flight", "origin", "dest", "dep_delay", "distance")

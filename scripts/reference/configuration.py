@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.reference.cells import cell
-from speed.bridges.settings import BridgeSettings
+from speed.bridges import BridgeSettings
 from speed.daemon.config import (
     Config,
     JournalSettings,
@@ -26,7 +26,7 @@ from speed.daemon.config import (
 )
 from speed.daemon.config_check import check_text
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
-from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
+from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, RotationSettings
 
 TABLES: dict[str, type] = {

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from speed.bridges import errors as bridge_errors
+from speed.backends import backend as bridge_errors
 from speed.errors import Execution, SpeedError
 from speed.message import errors as message_errors
-from speed.pulsar import errors as pulsar_errors
+from speed.pulsar import frames as pulsar_errors
 
 CODES = Path(__file__).resolve().parents[2] / "registry_spec" / "codes.json"
 KINDS = {

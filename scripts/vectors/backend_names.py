@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from speed.bridges import names
+from speed.backends import backend
 from speed.wire.names import matches
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad90"
@@ -16,43 +16,43 @@ def backend_names() -> dict[str, Any]:
         "about": "B-2. `topic` null: the name is no topic's, or too long to tell; the message does.",
         "kafka": [_kafka(*row) for row in _KAFKA],
         "kafka_foreign": [
-            {"name": name, "topic": names.topic_of_kafka(name), "bug": bug} for name, bug in _KAFKA_FOREIGN
+            {"name": name, "topic": backend.topic_of_kafka(name), "bug": bug} for name, bug in _KAFKA_FOREIGN
         ],
         "nats_streams": [
-            {"topic": topic, "stream": names.nats_stream(topic), "subjects": names.nats_subjects(topic), "bug": bug}
+            {"topic": topic, "stream": backend.nats_stream(topic), "subjects": backend.nats_subjects(topic), "bug": bug}
             for topic, bug in _STREAMS
         ],
         "groups": [
-            {"group": group, "namespace": namespace, "name": names.group_name(group, namespace), "bug": bug}
+            {"group": group, "namespace": namespace, "name": backend.group_name(group, namespace), "bug": bug}
             for group, namespace, bug in _GROUPS
         ],
         "nats_durables": [
-            {"group": group, "pattern": pattern, "durable": names.nats_durable(group, pattern), "bug": bug}
+            {"group": group, "pattern": pattern, "durable": backend.nats_durable(group, pattern), "bug": bug}
             for group, pattern, bug in _DURABLES
         ],
         "nats_filters": [
             {
                 "pattern": pattern,
-                "filter": names.nats_filter(pattern),
+                "filter": backend.nats_filter(pattern),
                 "topic": topic,
                 "covers": matches(pattern, topic),
                 "bug": bug,
             }
             for pattern, topic, bug in _FILTERS
         ],
-        "headers": [{"text": text, "header": names.header_text(text), "bug": bug} for text, bug in _HEADERS],
+        "headers": [{"text": text, "header": backend.header_text(text), "bug": bug} for text, bug in _HEADERS],
         "s3": [_s3(*row) for row in _S3],
         "s3_foreign": [{"key": key, "bug": bug} for key, bug in _S3_FOREIGN],
     }
 
 
 def _kafka(topic: str, bug: str) -> dict[str, Any]:
-    name = names.kafka_topic(topic)
-    return {"topic": topic, "name": name, "read": names.topic_of_kafka(name), "bug": bug}
+    name = backend.kafka_topic(topic)
+    return {"topic": topic, "name": name, "read": backend.topic_of_kafka(name), "bug": bug}
 
 
 def _s3(topic: str, message_id: str, unix_ms: int, bug: str) -> dict[str, Any]:
-    key = names.s3_key(topic, message_id, unix_ms)
+    key = backend.s3_key(topic, message_id, unix_ms)
     return {"topic": topic, "message_id": message_id, "published_at_ms": unix_ms, "key": key, "bug": bug}
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import msgpack
 
 from scripts.vectors.payloads import tagged
-from speed.wire.column import BINARY, BOOL, DECIMAL, FLOAT64, INT64, TIMESTAMP, UTF8
-from speed.wire.column_values import from_values
+from speed.wire.column import BINARY, BOOL, DECIMAL, FLOAT64, INT64, TIMESTAMP, UTF8, from_values
 from speed.wire.limits import COLUMN_EXTENSION
 from speed.wire.value import pack as pack_value
 

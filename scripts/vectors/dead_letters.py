@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, OLD, RING, SOURCE, TARGET, TIME, flipped
-from speed.wire.dead_letter import DeadLetter, write_letter
+from speed.fs.dead_letters import DeadLetter, write_letter
 from speed.wire.envelope import make_sequence
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring

@@ -17,9 +17,8 @@ from scripts.vectors.fixed_messages import META, SIGNER, Case, changed, flipped,
 from speed.message.algorithms import ALGORITHMS, algorithm_of
 from speed.message.encryption import context_hash, describe
 from speed.message.keys import MessageKey, generate_key, key_of_record
-from speed.message.opened import open_view
-from speed.message.protect import Protection, protect_message
-from speed.wire.message import MessageView
+from speed.message.protect import Protection, open_view, protect_message
+from speed.message.view import MessageView
 
 FILE = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors" / "encryption.json"
 SCHEMA = {"schema_name": "OrderCreated", "schema_hash": "sha256:" + "ab" * 32}

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.vectors.messages import BASE
+from speed.message import message_pb2
 from speed.message.algorithms import algorithm_of
 from speed.message.keys import MessageKey
 from speed.message.protect import Protection, protect_message
-from speed.wire.message import message_pb2
 from speed.wire.records import walk
 
 pb: Any = message_pb2

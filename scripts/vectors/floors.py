@@ -9,7 +9,7 @@ from typing import Any
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, OLD, RING, flipped, patched
 from speed.fs.claim import Claimant, encode_claim
 from speed.fs.identity import Identity
-from speed.wire.floor import NO_FLOOR, encode_floors
+from speed.wire.cursor import NO_FLOOR, encode_floors
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from scripts.vectors.fixed import KEY, NONCE, TIME, flipped
 from speed.errors import InvalidNameError
-from speed.hosts.seal import PairSeal
-from speed.wire import hosts as names
-from speed.wire import spc
+from speed.hosts.link import PairSeal
+from speed.wire import names, spc
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
 from speed.wire.value import pack

@@ -8,8 +8,8 @@ from google.protobuf.any_pb2 import Any as ProtoAny
 
 from scripts.vectors import payloads
 from scripts.vectors.json_texts import json_payloads
-from speed.wire.message import encode_message, message_pb2, new_message_id
-from speed.wire.message.ids import MessageIds
+from speed.message import message_pb2
+from speed.message.writing import MessageIds, encode_message, new_message_id
 from speed.wire.records import varint
 
 pb: Any = message_pb2

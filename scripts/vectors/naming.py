@@ -6,9 +6,8 @@ from base64 import b64encode
 from typing import Any
 
 from scripts.vectors.fixed import KEY, OLD, SOURCE, TARGET
-from speed.wire.keyfile import format_key_file
 from speed.wire.names import node_id
-from speed.wire.seal import Keyring, key_id_of, link_key
+from speed.wire.seal import Keyring, format_key_file, key_id_of, link_key
 
 
 def names() -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from speed.message import old_forms as forms
-from speed.message.taken_over import Place, old_form, take_over
-from speed.wire.message import encode_message
+from speed.message.old_forms import Place, old_form, take_over
+from speed.message.writing import encode_message
 
 ENVELOPE = encode_message(
     b"hello", topic="orders.created", namespace="default", message_id="m-1", published_at_ms=1_697_200_000_000

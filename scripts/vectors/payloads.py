@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from scripts.vectors.fixed import SOURCE, TIME
-from speed.wire import control, spc
+from speed.wire import spc
 from speed.wire.envelope import make_sequence
 from speed.wire.value import pack as pack_value
 
@@ -238,39 +238,39 @@ def payloads() -> dict[str, Any]:
                 ),
             ),
             good("response", "unknown code", "closed set of codes", spc.encode_error("7.1", "OUT_OF_TEA", "no")),
-            good("control", "ack", "basic form", control.encode_ack(make_sequence(16777215, 9))),
-            good("control", "heartbeat", "basic form", control.encode({"requestId": "7.2"})),
-            good("control", "info", "basic form", control.encode({"op": "INFO", "requestId": "7.3"})),
+            good("control", "ack", "basic form", spc.encode_ack(make_sequence(16777215, 9))),
+            good("control", "heartbeat", "basic form", spc.encode({"requestId": "7.2"})),
+            good("control", "info", "basic form", spc.encode({"op": "INFO", "requestId": "7.3"})),
             good(
                 "control",
                 "refusal by id",
                 "only sequences read",
-                control.encode_error("INVALID_ARGUMENTS", "no", request_id="7.3"),
+                spc.encode_error_envelope("INVALID_ARGUMENTS", "no", request_id="7.3"),
             ),
-            good("control", "leave", "request id required", control.encode({"op": "LEAVE"})),
+            good("control", "leave", "request id required", spc.encode({"op": "LEAVE"})),
             good(
                 "control",
                 "withdraw",
                 "basic form",
-                control.encode({"op": "WITHDRAW", "requestIds": ["7.1", "7.4"]}),
+                spc.encode({"op": "WITHDRAW", "requestIds": ["7.1", "7.4"]}),
             ),
             good(
                 "control",
                 "ack of a message that nothing takes yet",
                 "unknown keys refused",
-                control.encode({"sequence": make_sequence(7, 2), "waiting": True}),
+                spc.encode({"sequence": make_sequence(7, 2), "waiting": True}),
             ),
             good(
                 "control",
                 "reply",
                 "basic form",
-                control.encode({"op": "SERVICES", "requestId": "7.3", "result": {"services": ["now"]}}),
+                spc.encode({"op": "SERVICES", "requestId": "7.3", "result": {"services": ["now"]}}),
             ),
             good(
                 "control",
                 "refusal",
                 "basic form",
-                control.encode_error("EXECUTION_FAILED", "no", sequence=make_sequence(7, 1)),
+                spc.encode_error_envelope("EXECUTION_FAILED", "no", sequence=make_sequence(7, 1)),
             ),
         ],
         "also_read": [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from speed.segment import Segment
-from speed.segment.source import Memory
+from speed.segment.form import Memory
 from speed.segment.splitter import Shape, cut
 
 

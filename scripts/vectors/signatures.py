@@ -11,8 +11,8 @@ from scripts.vectors.fixed_messages import SIGNER, Case, changed, flipped, messa
 from scripts.vectors.messages import record
 from speed.message.algorithms import algorithm_of
 from speed.message.keys import MessageKey
-from speed.message.signature import sign, signing_input
-from speed.wire.message.splice import signed_parts, with_security, with_signature, without_token
+from speed.message.protect import sign, signing_input
+from speed.message.writing import signed_parts, with_security, with_signature, without_token
 from speed.wire.records import varint, walk
 
 STRANGER = MessageKey("ed-2", algorithm_of("ed25519"), bytes(range(1, 33)), publishers=("billing",))

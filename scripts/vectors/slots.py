@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from scripts.vectors.fixed import KEY, flipped, patched
-from speed.wire.slot import SlotHead, SlotPieces
+from speed.wire.cursor import SlotHead, SlotPieces
 
 PIECE = 65536
 SLOT_KEY = sha256(KEY).digest()

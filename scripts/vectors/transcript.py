@@ -19,8 +19,7 @@ from speed.wire import names
 from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, encode_cursor
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, make_sequence
-from speed.wire.keyfile import format_key_file
-from speed.wire.seal import LinkSealer, hkdf, key_id_of, link_key
+from speed.wire.seal import LinkSealer, format_key_file, hkdf, key_id_of, link_key
 from speed.wire.spc import encode_request, encode_success
 
 ROOT = "root"

@@ -10,36 +10,35 @@ from typing import Any
 import click
 
 from speed import __version__
-from speed.cli.options import place_options
-from speed.cli.output import echo, echo_json, show_what_can_be_shown
+from speed.cli.options import echo, echo_json, place_options, print_value, show_what_can_be_shown
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("speed.cli.keys", "Prepare a root: the directory, its registry and a key."),
     "key": ("speed.cli.keys", "Make, identify and rotate keys."),
-    "message-key": ("speed.cli.message_keys", "Make and rotate the keys that sign and encrypt messages."),
+    "message-key": ("speed.cli.messages", "Make and rotate the keys that sign and encrypt messages."),
     "nodes": ("speed.cli.directory", "List live nodes."),
     "services": ("speed.cli.directory", "List the services of a node that you may call."),
     "stats": ("speed.cli.directory", "Show the counters of a node."),
-    "hosts": ("speed.cli.hosts", "List other hosts, and whether they can be reached."),
+    "hosts": ("speed.cli.directory", "List other hosts, and whether they can be reached."),
     "ping": ("speed.cli.directory", "Measure the round trip to a node."),
-    "call": ("speed.cli.talk", "Call a service and print its result."),
-    "send": ("speed.cli.talk", "Send one message."),
-    "listen": ("speed.cli.talk", "Print messages sent to this node."),
-    "publish": ("speed.cli.talk", "Publish one event."),
-    "subscribe": ("speed.cli.talk", "Print events of a topic."),
+    "call": ("speed.cli.topic", "Call a service and print its result."),
+    "send": ("speed.cli.topic", "Send one message."),
+    "listen": ("speed.cli.topic", "Print messages sent to this node."),
+    "publish": ("speed.cli.topic", "Publish one event."),
+    "subscribe": ("speed.cli.topic", "Print events of a topic."),
     "journal": ("speed.cli.journal", "Look into the journal that speedd keeps."),
     "topic": ("speed.cli.topic", "Make, use and look after topics that keep their messages."),
-    "bridge": ("speed.cli.bridge", "See the bridges of speedd to Kafka and other backends."),
+    "bridge": ("speed.cli.directory", "See the bridges of speedd to Kafka and other backends."),
     "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
-    "schema": ("speed.cli.schema", "Compare schemas of payloads, and see who uses old ones."),
-    "envelope": ("speed.cli.envelope", "Look into messages that lie in files, and migrate those of backends."),
+    "schema": ("speed.cli.messages", "Compare schemas of payloads, and see who uses old ones."),
+    "envelope": ("speed.cli.messages", "Look into messages that lie in files, and migrate those of backends."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
     "backup": ("speed.cli.backup", "Copy a root while its nodes run."),
-    "purge": ("speed.cli.purge", "Remove all that is left of one node that is not alive."),
+    "purge": ("speed.cli.gc", "Remove all that is left of one node that is not alive."),
     "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),
     "bench": ("speed.cli.bench", "Measure between two processes of its own."),
-    "completion": ("speed.cli.completion", "Print shell completion for bash, zsh or fish."),
+    "completion": ("speed.cli.app", "Print shell completion for bash, zsh or fish."),
 }
 """Command -> (module that holds a click command of that name, one line about it)."""
 
@@ -137,3 +136,15 @@ def _report(code: str, message: str, details: Any, as_json: bool) -> None:
 
 def _exit(status: int) -> None:
     raise SystemExit(status)
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print shell completion, e.g. `eval "$(speed completion bash)"`."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"there is no completion for {shell}")
+    print_value(kind(speed, {}, "speed", "_SPEED_COMPLETE").source(), False)

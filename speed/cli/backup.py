@@ -12,8 +12,7 @@ from typing import BinaryIO
 
 import click
 
-from speed.cli.options import Settings, common_options
-from speed.cli.output import bytes_text, echo, print_rows, print_value
+from speed.cli.options import Settings, bytes_text, common_options, echo, print_rows, print_value
 from speed.errors import ConfigurationError, StorageError
 from speed.fs.lane_ahead import MAX_SEGMENT_BYTES
 from speed.wire import names

@@ -10,16 +10,46 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import Any
 
 import click
 
-from speed.cli.options import Settings, common_options
-from speed.cli.output import bytes_text, print_rows, print_value, seconds_text
+from speed import Node
+from speed.cli.options import Settings, bytes_text, common_options, print_rows, print_value, seconds_text
 from speed.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from speed import Node
+# The other process of ``speed bench``: echoes, counts messages, and ends with its standard input.
+
+
+def main(name: str, client: str, root: str, key: str) -> None:
+    """Serve ``client`` until the input ends."""
+    handled = 0
+    numbers = count(1)
+
+    def take(_message: Any) -> None:
+        nonlocal handled
+        handled = next(numbers)
+
+    with Node(name, root=root, key=key) as node:
+
+        @node.service("echo")
+        def echo(data: bytes) -> bytes:
+            return data
+
+        @node.service("handled")
+        def handled_messages() -> int:
+            return handled
+
+        node.on_message(take)
+        node.allow(client)
+        print("READY", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+
 
 SERVER = "bench.server"
 CLIENT = "bench.client"
@@ -72,7 +102,7 @@ def _two_nodes(beside: str | None) -> Iterator[Node]:
         key = os.path.join(root, "speed.key")
         write_key_file(key, (secrets.token_bytes(KEY_BYTES),))
         server = subprocess.Popen(
-            [sys.executable, "-m", "speed.cli.bench_server", SERVER, CLIENT, root, key],
+            [sys.executable, "-m", "speed.cli.bench", SERVER, CLIENT, root, key],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import Settings, common_options
-from speed.cli.output import bytes_text, echo, print_rows, print_value
-from speed.cli.shown import registry_of, schemas_option, shown_payload
+from speed.cli.options import (
+    Settings,
+    bytes_text,
+    common_options,
+    echo,
+    print_rows,
+    print_value,
+    registry_of,
+    schemas_option,
+    shown_payload,
+)
 from speed.errors import WireError
 from speed.wire.names import is_node_name
 
 if TYPE_CHECKING:
-    from speed.fs.dead_letters import DeadLetters, Kept
-    from speed.wire.dead_letter import DeadLetter
+    from speed.fs.dead_letters import DeadLetter, DeadLetters, Kept
 
 SHOWN_BYTES = 1 << 20
 """A larger payload is not printed; ``--output`` writes it."""
@@ -131,7 +138,7 @@ def show_command(settings: Settings, node: str, number: int, output: Any, schema
 
 def _message_of(data: bytes, schemas: str | None) -> dict[str, Any]:
     """The message of a letter, as far as it can be read and may be shown."""
-    from speed.wire.message import MessageView
+    from speed.message.view import MessageView
 
     view = MessageView(data)
     try:

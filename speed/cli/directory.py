@@ -1,4 +1,4 @@
-"""``speed nodes``, ``services``, ``stats`` and ``ping``."""
+"""``speed nodes``, ``services``, ``stats``, ``ping``, ``hosts`` and ``bridge``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import SECONDS, Settings, common_options, node_options
-from speed.cli.output import answer_of, echo, echo_json, print_rows, print_value, seconds_text, table_of
+from speed.cli.options import (
+    SECONDS,
+    Settings,
+    answer_of,
+    common_options,
+    echo,
+    echo_json,
+    node_options,
+    print_rows,
+    print_value,
+    seconds_text,
+    table_of,
+)
+from speed.wire.names import GATEWAY
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
     from speed.wire.entry import Entry
 
-COLUMNS = ("name", "pid", "host", "up", "last heartbeat", "fabrics", "allows", "subscribes", "language", "key")
+
+NODE_COLUMNS = ("name", "pid", "host", "up", "last heartbeat", "fabrics", "allows", "subscribes", "language", "key")
 WATCH_SECONDS = 1.0
 _NO_KEYS: Mapping[str, tuple[str, ...]] = {}
 
@@ -26,7 +39,7 @@ _NO_KEYS: Mapping[str, tuple[str, ...]] = {}
 @common_options
 def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
     """List live nodes. Reads the registry; takes no part in it."""
-    from speed.cli.key_holders import holders
+    from speed.cli.keys import holders
 
     registry = settings.registry()
     if watch:
@@ -38,7 +51,9 @@ def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
     if settings.as_json:
         print_value([_described(entry) | {"keyIds": keys.get(entry.name, ())} for entry in entries], True)
     else:
-        print_rows(COLUMNS, (_row(entry, keys) for entry in entries), empty=f"No live nodes in {settings.root}.")
+        print_rows(
+            NODE_COLUMNS, (_node_row(entry, keys) for entry in entries), empty=f"No live nodes in {settings.root}."
+        )
     for one in known:
         if one.state == "foreign":
             echo(f"{one.found}: {one.todo}", error=True)
@@ -64,7 +79,9 @@ def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
 
     with Live(auto_refresh=False) as live:
         while True:
-            live.update(table_of(COLUMNS[:-1], (_row(entry)[:-1] for entry in _live(registry, fabric))), refresh=True)
+            live.update(
+                table_of(NODE_COLUMNS[:-1], (_node_row(entry)[:-1] for entry in _live(registry, fabric))), refresh=True
+            )
             time.sleep(WATCH_SECONDS)
 
 
@@ -88,7 +105,7 @@ def _described(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[str]:
+def _node_row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[str]:
     now = time.time()
     return [
         entry.name,
@@ -165,3 +182,61 @@ def ping_command(settings: Settings, node: str, count: int, timeout: float) -> N
                 echo(f"{node}: {seconds_text(times[-1])}")
     if settings.as_json:
         print_value({"node": node, "seconds": times, "min": min(times), "max": max(times)}, True)
+
+
+# ``speed hosts``: the hosts that this one is joined with, as the gateway of the root sees them.
+
+HOST_COLUMNS = ("host", "state", "round trip", "waiting", "key")
+
+
+@click.command("hosts")
+@node_options
+def hosts_command(settings: Settings) -> None:
+    """List other hosts, whether they answer, and how many calls to them wait.
+
+    speedd must have [hosts], and allow this command there.
+    """
+    with settings.node() as node:
+        told = node.call(GATEWAY, "list")
+    if settings.as_json:
+        print_value(told, True)
+        return
+    with answer_of(GATEWAY):
+        print_rows(HOST_COLUMNS, [_host_row(one) for one in told["hosts"]], empty="No other hosts.")
+        echo(f"This host is {told['name']}. NATS: {told['broker']}.", error=True)
+
+
+def _host_row(one: dict[str, Any]) -> list[Any]:
+    state, round_trip = ("up", f"{one['roundTripMs']:.1f} ms") if one["up"] else ("away", "")
+    return [one["host"], state, round_trip, one["waiting"], one["keyId"]]
+
+
+BRIDGE_COLUMNS = ("bridge", "source", "target", "topics", "state", "lag", "carried", "dead", "dropped")
+
+
+@click.group("bridge")
+def bridge_command() -> None:
+    """See messages on their way between a root and backends."""
+
+
+@bridge_command.command("list")
+@click.option("--host", default="speedd", show_default=True, help="The node of the speedd that has the bridges.")
+@node_options
+def list_command(settings: Settings, host: str) -> None:
+    """List bridges with their state, how many messages wait, and what is wrong."""
+    with settings.node() as node:
+        bridges = node.call(host, "bridges.list")
+    if settings.as_json:
+        print_value(bridges, True)
+        return
+    with answer_of(host):
+        print_rows(
+            BRIDGE_COLUMNS, [[_cell(one[column]) for column in BRIDGE_COLUMNS] for one in bridges], empty="No bridges."
+        )
+        for one in bridges:
+            if one["trouble"]:
+                echo(f"{one['bridge']}: {one['trouble']}", error=True)
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else value

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from speed.cli.finding import Finding
+from speed.cli.storage import Finding
 from speed.core.lane import Damage, LaneDecoder, Opened, Window
 from speed.errors import (
     AccessDeniedError,
@@ -23,20 +23,19 @@ from speed.errors import (
     WireError,
 )
 from speed.fs import claim
-from speed.fs.clock import monotonic_ms
+from speed.fs.claim import read_entry_file
 from speed.fs.committed import lane_files_in
-from speed.fs.entry_file import read_entry_file
-from speed.fs.envelope_reader import read_at
-from speed.fs.identity import boot_id, process_alive, start_of
+from speed.fs.identity import boot_id, monotonic_ms, process_alive, start_of
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import open_directory
+from speed.fs.slots import read_at
 from speed.fs.sweep import is_ephemeral
 from speed.wire import names
+from speed.wire.cursor import SlotHead
 from speed.wire.entry import Entry, decode_entry, entry_mac, is_capacity
 from speed.wire.envelope import FLAG_SLOTTED
 from speed.wire.limits import MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES, MIN_ENTRY_BYTES
 from speed.wire.seal import LinkOpener
-from speed.wire.slot import SlotHead
 
 if TYPE_CHECKING:
     from speed import Node

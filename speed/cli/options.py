@@ -1,26 +1,229 @@
-"""Options that every command has, and the two ways to a root: as a reader, and as a node."""
+"""Options that every command has, the two ways to a root, and what commands print.
+
+No other module of the command line prints: names, texts and files of others act on no terminal (W-19).
+"""
 
 from __future__ import annotations
 
+import base64
+import datetime
 import functools
 import getpass
+import io
+import json
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from speed.errors import NameTakenError
-from speed.wire.seconds import MOST
+from speed.errors import NameTakenError, WireError
+from speed.message.errors import MessageError
+from speed.message.view import MessageView
+from speed.wire.text import MOST, ascii_json, harmless, harmless_json, harmless_lines
+from speed.wire.value import PROTOBUF_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from speed import MessageSecurity, Node
     from speed.fs.registry import Registry
+    from speed.message.schemas.registry import SchemaRegistry
+
+
+# What commands print: JSON for programs, tables for people. rich is imported for tables only.
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """``value`` as JSON. Bytes become Base64 text and times ISO text: JSON has neither.
+
+    Floats that are no numbers are the texts ``NaN``, ``Infinity`` and ``-Infinity``. A map with two keys of one text,
+    as 1 and "1", is a list of pairs.
+    """
+    text = json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return harmless_json(text)
+
+
+def show_what_can_be_shown() -> None:
+    """Output shows characters that its encoding has not by their numbers, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def answer_of(node: str) -> Iterator[None]:
+    """Where an answer is taken apart. Raises WireError, which names ``node``, for one of another form."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise WireError(
+            "BAD_PAYLOAD", f"{node} answered with what is no such answer ({type(error).__name__})"
+        ) from error
+
+
+def echo(text: str, *, error: bool = False) -> None:
+    """One line for people, on stdout or stderr."""
+    _write(harmless(text), error)
+
+
+def echo_json(value: Any, *, error: bool = False) -> None:
+    """One line for programs."""
+    echo_json_text(as_json(value), error=error)
+
+
+def echo_json_text(text: str, *, error: bool = False) -> None:
+    """JSON that ``as_json`` made, with escapes of its own for what the encoding of the output has not."""
+    encoding = getattr(sys.stderr if error else sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = ascii_json(text)
+    _write(text, error)
+
+
+def _write(text: str, error: bool = False) -> None:
+    """To the stream by its name: click alone takes an output in ASCII for one in UTF-8."""
+    click.echo(text, file=sys.stderr if error else sys.stdout)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        plain = {str(key): _plain(item) for key, item in value.items()}
+        return plain if len(plain) == len(value) else [[_plain(key), _plain(item)] for key, item in value.items()]
+    if isinstance(value, float) and not isfinite(value):
+        return _NOT_FINITE[str(value)]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return value
+
+
+def print_value(value: Any, use_json: bool) -> None:
+    """One value: compact JSON, or for people text with its lines and JSON with indents."""
+    if use_json:
+        echo_json(value)
+    elif isinstance(value, str):
+        _write(harmless_lines(value))
+    else:
+        echo_json_text(as_json(value, indent=2))
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", empty: str = "") -> None:
+    """A table for people; ``empty`` instead of a table without rows."""
+    lines = [[str(cell) for cell in row] for row in rows]
+    if not lines:
+        echo(empty)
+        return
+    from rich.console import Console
+
+    # Piped output must not be cut at the width of a terminal that is not there.
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(console.width, 400))
+    console.print(table_of(columns, lines, title))
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Any:
+    """A rich Table."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(harmless(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(Text(harmless(cell)) for cell in row))
+    return table
+
+
+def seconds_text(seconds: float) -> str:
+    """A span of time for people, e.g. ``47 µs``, ``3.2 s``, ``2 h 05 min``."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def bytes_text(size: float) -> str:
+    """A size for people, e.g. ``1.5 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+# What may be shown of a payload: personal data is masked, what cannot be read here is named (M-28).
+
+schemas_option = click.option(
+    "--schemas",
+    type=click.Path(exists=True, file_okay=False),
+    help="Directory of schemas: of messages with personal data it masks the fields that are, and not all.",
+)
+
+
+def registry_of(directory: str | None) -> SchemaRegistry | None:
+    """The schemas that ``--schemas`` names."""
+    if directory is None:
+        return None
+    from speed.message.schemas.registry import SchemaRegistry
+
+    return SchemaRegistry(directory)
+
+
+def shown_payload(view: MessageView, schemas: SchemaRegistry | None = None) -> Any:
+    """The payload's value, masked as its sensitivity asks; a text in the place of what cannot be read here."""
+    security = view.security
+    if view.is_encrypted and view.opened_by is None:
+        ids = ", ".join(one.key_id for one in security.encryption.recipients) or security.encryption.key_id
+        return f"<{len(view.payload_bytes)} bytes, encrypted for {ids}>"
+    if view.payload_encoding != "none":
+        return f"<{len(view.payload_bytes)} bytes of {view.payload_encoding}>"
+    try:
+        return _seen(view, schemas) if security.contains_pii or schemas is not None else _value(view)
+    except (MessageError, WireError) as error:
+        return _named(view, f"cannot be shown: {getattr(error, 'reason', error.code)}")
+
+
+def _seen(view: MessageView, schemas: SchemaRegistry | None) -> Any:
+    """The value as its schema sees it, which knows what is personal, whatever the sender says."""
+    from speed.message.schemas import MASK, masked
+
+    schema = None if schemas is None else schemas.check(view)
+    if schema is None:
+        return MASK if view.security.contains_pii else _value(view)
+    if not schema.reads(view.content_type):
+        return _named(view, "is not what its schema describes")
+    return masked(schema.see(view.content_type, view.payload_bytes), schema.schema.places)
+
+
+def _value(view: MessageView) -> Any:
+    """The value where it is one that can be printed."""
+    if view.content_type == PROTOBUF_TYPE:
+        return _named(view, "its schema is not here")
+    return view.payload
+
+
+def _named(view: MessageView, what: str) -> str:
+    is_held = view.size == len(view.data)
+    size = len(view.payload_bytes) if is_held else view.size  # what lies in the store is not read to be counted
+    return f"<{size} bytes of {view.type_url if is_held and view.type_url else view.content_type}: {what}>"
 
 
 def span(unit: str, least: float = -MOST) -> Callable[[str], float]:
@@ -107,7 +310,7 @@ class Settings:
     def _security(self) -> MessageSecurity | None:
         if self.encryption is None:
             return None
-        from speed.trust.declared import check_keys, read_declared, security_of
+        from speed.message.declared import check_keys, read_declared, security_of
 
         declared = read_declared(self.encryption)
         check_keys(declared)

@@ -1,20 +1,70 @@
-"""What `speed doctor` finds out about a root's files. Nothing here needs to write."""
+"""What ``speed doctor`` finds in a root's files, durable topics included. Nothing here needs to write."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from speed.cli.finding import Finding, refused, unusable
-from speed.cli.output import bytes_text
-from speed.core.trust import is_shared
-from speed.fs.open import SHARED_DIRECTORY
+from speed.cli.options import bytes_text
+from speed.errors import JournalError, KeyFileError, WireError
+from speed.fs.keyfile import load_key_file
+from speed.fs.open import SHARED_DIRECTORY, is_shared
 from speed.fs.registry import Registry
+from speed.journal import Journal
+from speed.journal.files import JournalLane
+from speed.journal.reader import LaneInfo
+from speed.topics.storage import TopicState
 from speed.wire import names
+from speed.wire.names import topics_dir
+from speed.wire.seal import Keyring
+from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS
+
+# What `speed doctor` says of one thing, and of what the system refuses.
+
+_CURES = {
+    errno.ENOSPC: "make room on its filesystem: remove files, or run `speed gc`",
+    errno.EDQUOT: "your quota of its filesystem is used up: remove files, or have it raised",
+    errno.EROFS: "mount its filesystem for writing; `dmesg` tells whether an error made it read-only",
+    errno.EACCES: "run as its owner, or give it to this user with chown and chmod",
+    errno.EPERM: "run as its owner, or give it to this user with chown and chmod",
+    errno.EIO: "the disk fails: see `dmesg`, and move the root to another",
+    errno.ESTALE: "mount its filesystem again",
+    errno.EMFILE: "raise the limit of open files: `ulimit -n`",
+    errno.ENFILE: "raise the limit of open files of this machine: `sysctl fs.file-max`",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result: ``state`` is ok, warning or broken; ``todo`` is empty when there is nothing to do.
+
+    ``code`` is STORAGE for what keeps nodes from writing or reading.
+    """
+
+    check: str
+    state: str
+    found: str
+    todo: str = ""
+    code: str = ""
+
+
+def unusable(check: str, found: str, todo: str) -> Finding:
+    """Nodes cannot write or read."""
+    return Finding(check, "broken", found, todo, "STORAGE")
+
+
+def refused(check: str, error: OSError, path: str) -> Finding:
+    """What the system said, with its cure; ``path`` for errors that name none."""
+    number = error.errno or 0
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path
+    return unusable(check, f"{where}: {os.strerror(number)}", _CURES.get(number, "see `dmesg` of this machine"))
+
 
 LOW_SPACE_BYTES = 256 << 20
 FULL_BYTES = 4096
@@ -194,3 +244,61 @@ def _is_same(one: str, other: str) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return False
+
+
+MOST_BYTES = 1 << 30
+"""Of messages that are read: more take longer than somebody waits."""
+TODO = "restore it from a copy, or `speed topic seek` behind what is missing"
+
+
+def topics(root: str, key: str) -> Iterator[Finding]:
+    """One finding for each that is damaged, else one for all; none where there are no topics."""
+    place = topics_dir(root)
+    if not os.path.isdir(place):
+        return
+    journal, keyring = Journal(place, key), load_key_file(key)
+    try:
+        found, damaged = journal.survey()
+    except JournalError as error:
+        yield Finding("topics", "broken", str(error), "run as the owner of the topics")
+        return
+    yield from (Finding("topics", "broken", str(error), "restore it from a copy") for error in damaged.values())
+    count = read = 0
+    for info in found:
+        whys = list(_damaged_states(place, info, keyring))
+        size = _size(place, info)
+        if read + size <= MOST_BYTES:
+            read += size
+            whys += _damaged_messages(journal, info)
+        count += bool(whys)
+        yield from (Finding("topics", "broken", f"topic {info.subject}: {why}", TODO) for why in whys)
+    if not damaged and not count:
+        yield Finding("topics", "ok", f"{len(found)}, of which {bytes_text(read)} were read")
+
+
+def _damaged_states(place: str, info: LaneInfo, keyring: Keyring) -> Iterator[str]:
+    state = TopicState(place, info.id, keyring, durable=False)
+    try:
+        for name in (SETTINGS, PRODUCERS, COMPACTED):
+            try:
+                state.get(name)
+            except (OSError, WireError) as error:
+                yield f"{name}: {error}"
+        yield from (f"{name}: {why}" for name, why in state.cursors().items() if isinstance(why, str))
+    finally:
+        state.close()
+
+
+def _size(place: str, info: LaneInfo) -> int:
+    with JournalLane(place, info.id) as files:
+        return sum(map(files.size, files.volumes()))
+
+
+def _damaged_messages(journal: Journal, info: LaneInfo) -> list[str]:
+    """The first damage of a topic."""
+    try:
+        for _ in journal.blocks(info.id, journal.first(info.id), journal.end(info.id)):
+            pass
+    except (JournalError, KeyFileError) as error:
+        return [str(error)]
+    return []

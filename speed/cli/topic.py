@@ -1,23 +1,281 @@
-"""``speed topic``: durable topics, through the node that hosts them."""
+"""``speed call``, ``send``, ``listen``, ``publish``, ``subscribe``; ``speed topic``: durable topics, by their host."""
 
 from __future__ import annotations
 
 import datetime
+import json
+import queue
+import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from speed.cli.options import SECONDS, Settings, node_options
-from speed.cli.output import answer_of, as_json, echo, echo_json, print_rows, print_value
-from speed.cli.talk import parse_value
+from speed.cli.options import (
+    SECONDS,
+    Settings,
+    answer_of,
+    as_json,
+    echo,
+    echo_json,
+    encryption_option,
+    node_options,
+    print_rows,
+    print_value,
+    registry_of,
+    schemas_option,
+    shown_payload,
+)
+from speed.errors import InvalidArgumentsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from speed import Message, SchemaRegistry, Topic, TopicMessage
 
-    from speed import Topic, TopicMessage
+
+# ``speed call``, ``send``, ``listen``, ``publish`` and ``subscribe``.
+
+timeout_option = click.option("--timeout", type=SECONDS, default=30.0, show_default=True, help="Seconds to wait.")
+
+
+@click.command("call")
+@click.argument("node")
+@click.argument("service")
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
+@click.option(
+    "--json-args", "file", type=click.File("rb"), metavar="FILE", help="Arguments as one JSON object; - is stdin."
+)
+@timeout_option
+@node_options
+def call_command(
+    settings: Settings, node: str, service: str, arguments: tuple[str, ...], file: Any, timeout: float
+) -> None:
+    """Call SERVICE of NODE and print the result.
+
+    A VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text. Text that looks like JSON
+    needs quotes of its own, and the shell's around them: 'name="5"'.
+    """
+    values = _json_object(file) if file else {}
+    values |= parse_arguments(arguments)
+    with settings.node() as own:
+        try:
+            result = own.call(node, service, values, timeout=timeout)
+        except InvalidArgumentsError as error:
+            error.args = (f"{error}{_how_to_quote(error, arguments)}",)
+            raise
+    print_value(result, settings.as_json)
+
+
+def _how_to_quote(error: InvalidArgumentsError, words: Iterable[str]) -> str:
+    """What to write where a service wants text and got what JSON made of a word."""
+    name = error.details.get("argument")
+    for word in words:
+        wanted, _, text = word.partition("=")
+        is_text_wanted = "str" in str(error.details.get("expected")).split(" or ")
+        if wanted == name and is_text_wanted and not isinstance(parse_value(text), str):
+            return f"; {text} was read as JSON: for text write {shlex.quote(f'{name}={json.dumps(text)}')}"
+    return ""
+
+
+def parse_arguments(words: Iterable[str]) -> dict[str, Any]:
+    """``name=value`` words as arguments. Raises click.UsageError."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{word!r} is no argument; write name=value")
+        if name in values:
+            raise click.UsageError(f"argument {name!r} is given twice")
+        values[name] = parse_value(text)
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """``text`` as JSON where it is JSON, else as it is."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are not JSON; a word like that is text
+
+
+def _json_object(file: Any) -> dict[str, Any]:
+    try:
+        value = json.load(file)
+    except ValueError as error:
+        raise click.UsageError(f"{file.name} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise click.UsageError(f"{file.name} must hold one JSON object, not {type(value).__name__}")
+    return value
+
+
+def _payload(text: str) -> Any:
+    return parse_value(sys.stdin.read() if text == "-" else text)
+
+
+@click.command("send")
+@click.argument("node")
+@click.argument("payload", required=False)
+@click.option("--file", type=click.File("rb"), help="Send the bytes of this file, of any size, as the payload.")
+@click.option("--progress", is_flag=True, help="Show how much of a large file was written.")
+@click.option("--ack", is_flag=True, help="Wait until the node has handled it, or has it wait for its program.")
+@timeout_option
+@node_options
+@encryption_option
+def send_command(
+    settings: Settings, node: str, payload: str | None, file: Any, progress: bool, ack: bool, timeout: float
+) -> None:
+    """Send PAYLOAD (JSON, else text; - is stdin) to NODE, or the bytes of a file."""
+    if (payload is None) == (file is None):
+        raise click.UsageError("give a PAYLOAD, or --file FILE")
+    value = _payload(payload) if payload is not None else file
+    with settings.node() as own, _bar(progress) as on_progress:
+        message_id = own.send(node, value, ack=ack, timeout=timeout, on_progress=on_progress)
+    waiting = getattr(message_id, "waiting", False)
+    if settings.as_json:
+        print_value({"node": node, "messageId": message_id, "acknowledged": ack, "waiting": waiting}, True)
+    else:
+        done = "Accepted, and waits until the node's program takes it" if waiting else "Handled"
+        echo(f"{done if ack else 'Handed over'}: {message_id}")
+
+
+@contextmanager
+def _bar(shown: bool) -> Iterator[Callable[[int, int], object] | None]:
+    """What draws a bar on stderr while a payload is written."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+    with Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("send", total=None)
+        yield lambda written, total: bar.update(task, completed=written, total=total)
+
+
+@click.command("publish")
+@click.argument("topic")
+@click.argument("payload")
+@timeout_option
+@node_options
+@encryption_option
+def publish_command(settings: Settings, topic: str, payload: str, timeout: float) -> int:
+    """Publish PAYLOAD (JSON, else text; - is stdin) to all who subscribe to TOPIC and allow this node.
+
+    Ends with status 5 if a subscriber does not allow this command, with 8 if one could not be written to.
+    """
+    value = _payload(payload)
+    with settings.node() as own:
+        reached = own.publish(topic, value, timeout=timeout)
+    failed = dict(reached.failed)
+    if settings.as_json:
+        print_value({"topic": topic, "nodes": int(reached), "failed": failed}, True)
+    else:
+        echo(f"Reached {int(reached)} node{'' if reached == 1 else 's'}.")
+        for node, code in failed.items():
+            echo(f"speed: {code}: {node} subscribes to {topic} and did not get it", error=True)
+    return _status_of(failed.values())
+
+
+def _status_of(codes: Iterable[str]) -> int:
+    """Exit status of an event that not all subscribers got."""
+    return max((5 if code == "ACCESS_DENIED" else 8 for code in codes), default=0)
+
+
+allow_option = click.option(
+    "--allow", multiple=True, required=True, metavar="NAME", help="Who may write to this node; repeatable."
+)
+count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
+for_option = click.option("--for", "seconds", type=SECONDS, help="End after this many seconds without one.")
+
+
+@click.command("listen")
+@allow_option
+@count_option
+@for_option
+@schemas_option
+@node_options
+@encryption_option
+def listen_command(
+    settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None, schemas: str | None
+) -> None:
+    """Print messages sent to this node (give it a name with --as), until interrupted."""
+    with settings.node(*allow) as own:
+        _announce(own.name)
+        _print_all(lambda: own.receive(timeout=seconds), settings, count, registry_of(schemas))
+
+
+@click.command("subscribe")
+@click.argument("topic")
+@allow_option
+@count_option
+@for_option
+@schemas_option
+@node_options
+@encryption_option
+def subscribe_command(
+    settings: Settings,
+    topic: str,
+    allow: tuple[str, ...],
+    count: int | None,
+    seconds: float | None,
+    schemas: str | None,
+) -> None:
+    """Print events whose topic is TOPIC (or matches it: `orders.*`, `*`), until interrupted."""
+    arrived: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def take() -> Message | None:
+        try:
+            return arrived.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    with settings.node(*allow) as own:
+        own.subscribe(topic, arrived.put)
+        _announce(own.name)
+        _print_all(take, settings, count, registry_of(schemas))
+
+
+def _announce(name: str) -> None:
+    """Who this command is: senders must know it. On stderr, so that stdout holds messages only."""
+    echo(f"Listening as {name}", error=True)
+
+
+def _print_all(
+    take: Callable[[], Message | None], settings: Settings, count: int | None, schemas: SchemaRegistry | None
+) -> None:
+    printed = 0
+    while count is None or printed < count:
+        message = take()
+        if message is None:
+            return
+        _print_message(message, settings, schemas)
+        printed += 1
+
+
+def _print_message(message: Message, settings: Settings, schemas: SchemaRegistry | None) -> None:
+    value = shown_payload(message.metadata, schemas)
+    if hasattr(value, "read"):
+        value = {"bytes": len(value)}  # too large to print
+    if settings.as_json:
+        line = {
+            "source": message.source,
+            "topic": message.topic,
+            "messageId": message.message_id,
+            "timestampMs": message.timestamp_ms,
+            "redelivered": message.redelivered,
+            "payload": value,
+        }
+        echo_json(line)
+    else:
+        text = value if isinstance(value, str) else as_json(value)
+        echo(f"{message.source}  {message.topic}  {text}")
+    sys.stdout.flush()
+
 
 TOPIC_COLUMNS = ("topic", "first", "end", "bytes", "subscriptions")
 SUBSCRIPTION_COLUMNS = (
@@ -37,8 +295,6 @@ host_option = click.option("--host", default="speedd.topics", show_default=True,
 from_option = click.option(
     "--from", "start", default="earliest", metavar="PLACE", help="latest, earliest, an offset, or an ISO time."
 )
-count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
-for_option = click.option("--for", "seconds", type=SECONDS, help="End after this many seconds without one.")
 
 
 @click.group("topic")
@@ -147,7 +403,7 @@ def delete_command(settings: Settings, topic: str, yes: bool, host: str) -> None
 @click.option("--after", type=SECONDS, metavar="SECONDS", help="Deliver no earlier.")
 @host_option
 @node_options
-def publish_command(
+def topic_publish_command(
     settings: Settings,
     topic: str,
     payloads: tuple[str, ...],
@@ -201,7 +457,7 @@ def consume_command(
         def take() -> TopicMessage | None:
             return consumer.receive(timeout=seconds)
 
-        _print_all(take, settings, count, consumer.acknowledge)
+        _print_topic(take, settings, count, consumer.acknowledge)
 
 
 @topic_command.command("peek")
@@ -215,7 +471,7 @@ def peek_command(settings: Settings, topic: str, start: str, count: int, host: s
     place = _place(start)
     with _topic(settings, topic, host) as found:
         reader = found.reader(place, prefetch=min(count, 100))
-        _print_all(lambda: reader.receive(timeout=0), settings, count)
+        _print_topic(lambda: reader.receive(timeout=0), settings, count)
 
 
 @topic_command.command("tail")
@@ -228,7 +484,7 @@ def tail_command(settings: Settings, topic: str, count: int, follow: bool, host:
     """Print the last messages of a topic."""
     with _topic(settings, topic, host) as found:
         reader = found.reader({"last": count})
-        _print_all(lambda: reader.receive(timeout=None if follow else 0), settings, None)
+        _print_topic(lambda: reader.receive(timeout=None if follow else 0), settings, None)
 
 
 @topic_command.command("seek")
@@ -295,7 +551,7 @@ def unsubscribe_command(settings: Settings, topic: str, subscription: str, host:
         found.unsubscribe(subscription)
 
 
-def _print_all(
+def _print_topic(
     take: Callable[[], TopicMessage | None],
     settings: Settings,
     count: int | None,
@@ -303,13 +559,13 @@ def _print_all(
 ) -> None:
     printed = 0
     while (count is None or printed < count) and (message := take()) is not None:
-        _print_message(message, settings)
+        _print_topic_message(message, settings)
         if done is not None:
             done(message)
         printed += 1
 
 
-def _print_message(message: TopicMessage, settings: Settings) -> None:
+def _print_topic_message(message: TopicMessage, settings: Settings) -> None:
     if settings.as_json:
         recorded_at = _EPOCH + datetime.timedelta(milliseconds=message.recorded_at_ms)
         line = {

@@ -1,13 +1,29 @@
-"""Bytes of a lane -> authenticated envelopes, sans-IO; finds the next one after damage (L-11, L-16)."""
+"""Decisions about a lane: what its bytes are, in which order, what is finished, what stays open (L-11 to L-29).
+
+The position is the end of the last finished envelope, with the unfinished ones before it listed: one slow
+request neither holds back the lane nor makes a crash repeat what was finished after it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Generic, NamedTuple, TypeVar
 
 from speed.errors import WireError
-from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SLOTTED, Header, parse_header
-from speed.wire.limits import AAD_BYTES, COUNTER_BITS
+from speed.wire.cursor import Cursor, Unfinished
+from speed.wire.envelope import (
+    ENVELOPE_OVERHEAD,
+    FLAG_SEGMENT,
+    FLAG_SLOTTED,
+    EnvelopeType,
+    Header,
+    counter_of,
+    generation_of,
+    parse_header,
+)
+from speed.wire.limits import AAD_BYTES, COUNTER_BITS, MAX_IN_HAND, MAX_SLOTS, MAX_UNFINISHED, MAX_UNFINISHED_BYTES
 
 _IDS_OFFSET = 32
 _HEADER_TAIL = 63
@@ -160,3 +176,309 @@ def _add_damage(items: list[Opened | Damage], damage: Damage) -> None:
         items[-1] = Damage(last.reason, last.start, damage.end)
     else:
         items.append(damage)
+
+
+# Sequence rules of one link on the receiving side: replay, gaps, generations (L-12, L-13).
+
+
+class SequenceVerdict(IntEnum):
+    """What becomes of an authenticated envelope; the first two are accepted."""
+
+    NEXT = 0
+    GAP = 1
+    DUPLICATE = 2
+    OLD_GENERATION = 3
+
+
+COUNTED_AS = {
+    SequenceVerdict.GAP: "gaps",
+    SequenceVerdict.DUPLICATE: "duplicates",
+    SequenceVerdict.OLD_GENERATION: "rejected_old_generation",
+}
+"""The counter of each verdict but the usual one."""
+
+
+class LinkReceiver:
+    """Remembers the last accepted sequence of one link and judges the next one.
+
+    ``last_sequence`` is 0 as long as nothing was accepted. Not thread-safe: the lane's lock guards it.
+    """
+
+    __slots__ = ("last_sequence",)
+
+    def __init__(self, last_sequence: int = 0) -> None:
+        self.last_sequence = last_sequence
+
+    def judge(self, sequence: int) -> SequenceVerdict:
+        """Say what a sequence means after the ones before it, and remember it if it is accepted.
+
+        L-12: not above the last one is a duplicate; a gap is counted and accepted. L-13: an older
+        generation than the newest known is rejected.
+        """
+        last = self.last_sequence
+        if sequence == last + 1:
+            self.last_sequence = sequence
+            return SequenceVerdict.NEXT
+        if sequence <= last:
+            older = generation_of(sequence) < generation_of(last)
+            return SequenceVerdict.OLD_GENERATION if older else SequenceVerdict.DUPLICATE
+        self.last_sequence = sequence
+        # Each generation starts at 1; what an older one wrote last cannot be known.
+        begins = generation_of(sequence) > generation_of(last) and counter_of(sequence) == 1
+        return SequenceVerdict.NEXT if begins else SequenceVerdict.GAP
+
+
+# Which envelopes of a lane are dispatched and which finished, as the cursor records it (L-14, L-15).
+
+ANY_SLOT = -1
+"""Which slot it is, if any, is not known yet."""
+
+
+class Position(NamedTuple):
+    """A place in a lane; tuples order as the bytes do."""
+
+    generation: int
+    file: int
+    offset: int
+
+
+class Token:
+    """One dispatched envelope; given back to ``finish`` once its handler is done."""
+
+    __slots__ = ("begun", "end", "file", "finished", "generation", "held", "previous", "sequence", "slot", "start")
+
+    def __init__(self, sequence: int, generation: int, file: int, start: int, end: int, previous: int) -> None:
+        self.sequence = sequence
+        self.generation = generation
+        self.file = file
+        self.start = start
+        self.end = end
+        self.previous = previous
+        self.begun = self.finished = False
+        self.held = end - start
+        """How many bytes of memory it takes while it is in hand."""
+        self.slot = 0
+        """The number of the slot that its payload lies in; 0 for none."""
+
+
+class Progress:
+    """Keeps the unfinished envelopes of one lane in order and yields the cursor to commit.
+
+    Sequences must be passed to ``dispatched`` in rising order, those of a predecessor's cursor first.
+    Not thread-safe: the lane's lock guards it.
+    """
+
+    __slots__ = ("_bytes", "_done", "_tail", "pending")
+
+    def __init__(self, start: Position, last_sequence: int) -> None:
+        self.pending: dict[int, Token] = {}
+        """Dispatched envelopes that are not finished, by sequence."""
+        self._bytes = 0
+        self._tail = self._done = _mark(start, last_sequence)
+
+    @property
+    def tail_offset(self) -> int:
+        """End, in its file, of everything that was dispatched or skipped."""
+        return self._tail.end
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is unfinished, by number or by bytes, that nothing more is read (L-19)."""
+        return self._bytes > MAX_UNFINISHED_BYTES or len(self.pending) >= MAX_IN_HAND
+
+    def redispatched(self, entry: Unfinished) -> Token:
+        """Take over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15)."""
+        token = Token(entry.sequence, entry.generation, entry.file, entry.offset, entry.offset, 0)
+        token.slot = ANY_SLOT
+        token.begun = entry.begun
+        self.pending[entry.sequence] = token
+        return token
+
+    def found_again(self, token: Token, end: int) -> None:
+        """Note where an envelope that was taken over ends."""
+        token.end = end
+        token.slot = 0
+        token.held = end - token.start
+        self._bytes += token.held
+
+    def lies_in_slot(self, token: Token, slot: int, payload_bytes: int) -> None:
+        """Note that a slot holds the payload of an envelope: it counts from now on."""
+        token.slot = slot
+        token.held += payload_bytes
+        self._bytes += payload_bytes
+
+    def needs_slot(self, generation: int, number: int) -> bool:
+        """Whether an unfinished envelope names a slot, or may: then a crash would lead back to it."""
+        slots = (number, ANY_SLOT)
+        return any(token.generation == generation and token.slot in slots for token in self.pending.values())
+
+    def dispatched(self, sequence: int, generation: int, file: int, start: int, end: int) -> Token:
+        """Note that the envelope at ``start..end`` (bytes) was handed to its handler."""
+        token = Token(sequence, generation, file, start, end, self._tail.sequence)
+        self.pending[sequence] = self._tail = token
+        self._bytes += end - start
+        return token
+
+    def skip_to(self, position: Position) -> None:
+        """Note that the bytes before ``position`` hold nothing more to dispatch (damage, duplicates)."""
+        self._tail = _mark(position, self._tail.sequence)
+
+    def begin(self, token: Token) -> None:
+        """Mark a request as begun that stays listed until it is finished: the position passes it (L-14)."""
+        token.begun = True
+        if token.sequence > self._done.sequence:
+            self._done = token
+
+    def finish(self, token: Token) -> bool:
+        """Mark one envelope as done; False when it was already."""
+        if token.finished:
+            return False
+        token.finished = True
+        self.pending.pop(token.sequence, None)
+        self._bytes -= token.held
+        if token.sequence > self._done.sequence:
+            self._done = token
+        return True
+
+    def cursor(self, receiver_generation: int, clean: bool = False, sealed: bool = False) -> Cursor:
+        """The cursor to commit: the end of the last finished or begun envelope and what is unfinished before it.
+
+        L-15: at most 64 entries; a 65th moves the position back to its start.
+        """
+        if not self.pending:
+            tail = self._tail
+            return Cursor(receiver_generation, tail.generation, tail.file, tail.end, tail.sequence, (), clean, sealed)
+        done = self._done
+        last, place = done.sequence, (done.generation, done.file, done.end)
+        listed: list[Unfinished] = []
+        for token in self.pending.values():
+            if token.sequence > last:
+                break
+            if len(listed) == MAX_UNFINISHED:
+                place = (token.generation, token.file, token.start)
+                last = token.previous
+                break
+            listed.append(Unfinished(token.sequence, token.file, token.generation, token.start, token.begun))
+        return Cursor(receiver_generation, *place, last, tuple(listed), clean, sealed)
+
+
+def _mark(position: Position, sequence: int) -> Token:
+    """A place in the lane that no envelope has to finish."""
+    generation, file, offset = position
+    return Token(sequence, generation, file, offset, offset, 0)
+
+
+# Which envelopes a process that died may have handled already, as far as its successor can tell (L-15).
+
+_IN_ORDER = frozenset((EnvelopeType.MESSAGE, EnvelopeType.EVENT))
+
+
+class Repeats:
+    """Judges the envelopes of one lane, each once, in order. ``until`` is where the lane ended at the start."""
+
+    __slots__ = ("_all", "_seen", "_until")
+
+    def __init__(self, until: Position, *, all_types: bool) -> None:
+        self._until = until
+        self._all = all_types
+        self._seen: set[int] = set()
+
+    def are_over(self, token: Token) -> bool:
+        """Whether this envelope and all after it were written since the process died."""
+        return (token.generation, token.file, token.start) >= self._until
+
+    def may_include(self, header: Header) -> bool:
+        """Whether the dead process, which handled messages and events one at a time, may have handled the next.
+
+        So only the first of each of these types can be repeated, unless ``all_types`` says that more was lost. A
+        payload in segments may have let messages behind it pass while it was put together: segments do not count.
+        """
+        if self._all or header.type not in _IN_ORDER or header.flags & FLAG_SEGMENT:
+            return True
+        first = header.type not in self._seen
+        self._seen.add(header.type)
+        return first
+
+
+# Which slot a large payload goes into, and which ones are given back for it (L-29).
+
+MOST_TIMES = 2
+"""A slot is used as it is for a payload that needs at least one in so many of its bytes."""
+
+
+class SlotChoice(NamedTuple):
+    """The slot to take, how long it has to be then, and the free ones to remove before."""
+
+    number: int
+    file_bytes: int
+    removed: tuple[int, ...]
+
+
+def choose_slot(free: Mapping[int, int], used: Iterable[int], needed: int, room: int) -> SlotChoice | None:
+    """The slot for a payload that needs ``needed`` bytes; None if all are in use.
+
+    ``free`` has the file sizes of the slots that are free by their numbers, ``used`` the numbers that cannot be taken.
+    ``room`` is what the window leaves for all free slots together, with the one that is taken.
+    """
+    number, size = _best(free, set(used), needed)
+    if not number:
+        return None
+    others = {other: length for other, length in free.items() if other != number}
+    removed = excess(others, room - size)
+    left = room - sum(length for other, length in others.items() if other not in removed)
+    return SlotChoice(number, size if size <= left else needed, removed)
+
+
+def _best(free: Mapping[int, int], used: set[int], needed: int) -> tuple[int, int]:
+    """Its number and how long it is to be; 0 for none."""
+    fitting = [(size, number) for number, size in free.items() if needed <= size <= MOST_TIMES * needed]
+    if fitting:
+        size, number = min(fitting)
+        return number, size
+    short = [(-size, number) for number, size in free.items() if size < needed]
+    if short:
+        return min(short)[1], needed
+    for number in range(1, MAX_SLOTS + 1):
+        if number not in free and number not in used:
+            return number, needed
+    long = [(size, number) for number, size in free.items()]
+    return (min(long)[1], needed) if long else (0, 0)
+
+
+def excess(free: Mapping[int, int], room: int) -> tuple[int, ...]:
+    """The free slots to remove until the others take no more than ``room`` bytes: the longest first."""
+    removed: list[int] = []
+    total = sum(free.values())
+    for size, number in sorted(((size, number) for number, size in free.items()), key=lambda one: (-one[0], one[1])):
+        if total <= room:
+            break
+        removed.append(number)
+        total -= size
+    return tuple(removed)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Awake(Generic[Key]):
+    """Those that hold files open, in the order of their last use. Not locked."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._keys: OrderedDict[Key, None] = OrderedDict()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(list(self._keys))
+
+    def use(self, key: Key) -> list[Key]:
+        """``key`` is used now: returns those that were used longest ago, to be put to rest for it."""
+        self._keys[key] = None
+        self._keys.move_to_end(key)
+        return [self._keys.popitem(last=False)[0] for _ in range(len(self._keys) - self._most)]
+
+    def rest(self, key: Key) -> None:
+        """``key`` holds nothing open any more."""
+        self._keys.pop(key, None)

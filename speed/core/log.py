@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from speed.wire.harmless import harmless, harmless_lines
+from speed.wire.text import harmless, harmless_lines
 
 MAX_VALUE_CHARACTERS = 4096
 

@@ -12,42 +12,86 @@ import os
 import select
 import selectors
 import signal
+import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed import Node
-from speed.daemon.bridging import Bridging
-from speed.daemon.child import Surroundings
+from speed.bridges.running import Bridging, Events
+from speed.daemon.child import Groups, Surroundings
 from speed.daemon.config import Config, LogSettings, TopicSettings, TopicsSettings
-from speed.daemon.entry_point import load_service
-from speed.daemon.gateways import opened_gateway
-from speed.daemon.grants import change_grants
-from speed.daemon.groups import Groups
-from speed.daemon.hosting import Hosting
+from speed.daemon.host import change_grants, load_service
+from speed.daemon.hosting import Hosting, MessageKeyRotation, Recording, Resealing, opened_gateway
 from speed.daemon.log import Forwarded, LogFile, open_log
-from speed.daemon.message_keys import MessageKeyRotation
-from speed.daemon.notify import ServiceNotifier
-from speed.daemon.recording import Recording
-from speed.daemon.resealing import Resealing
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import ConfigurationError, LeaseLostError, RootError, SpeedError, StorageError
-from speed.fs.key_source import KeySource
-from speed.fs.lock import try_lock
+from speed.fs.identity import try_lock
+from speed.fs.keyfile import KeySource
 from speed.fs.registry import Registry
 from speed.wire import names
-from speed.wire.hosts import GATEWAY
+from speed.wire.names import GATEWAY
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from speed import MessageSecurity
-    from speed.daemon.joining import Joining
+    from speed.daemon.hosting import Joining
     from speed.gateway.server import Gateway
+
+
+# The systemd notification protocol (sd_notify), without libsystemd.
+
+
+class ServiceNotifier:
+    """Tells the service manager about this process; silent where there is none."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID of ``environment`` (default: the process's)."""
+        env = os.environ if environment is None else environment
+        self._address = env.get("NOTIFY_SOCKET", "")
+        self.watchdog_seconds = self._watchdog(env)
+
+    @staticmethod
+    def _watchdog(env: Mapping[str, str]) -> float | None:
+        """Seconds between two signs of life: half of what the manager allows; None when it expects none."""
+        usec, pid = env.get("WATCHDOG_USEC", ""), env.get("WATCHDOG_PID", "")
+        if not usec.isdigit() or not int(usec) or (pid and pid != str(os.getpid())):
+            return None
+        return int(usec) / 2e6
+
+    def ready(self, status: str) -> None:
+        """Start-up is over."""
+        self._send(f"READY=1\nSTATUS={status}\nMAINPID={os.getpid()}")
+
+    def reloading(self) -> None:
+        """A reload begins; ``ready`` ends it."""
+        self._send("RELOADING=1")
+
+    def stopping(self) -> None:
+        """Shutdown begins."""
+        self._send("STOPPING=1")
+
+    def alive(self) -> None:
+        """A sign of life for the watchdog."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, text: str) -> None:
+        if not self._address:
+            return
+        # A leading @ means the abstract namespace, whose addresses begin with a zero byte.
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+                sock.setblocking(False)
+                sock.sendto(text.encode(), address)
+        except OSError:
+            pass  # a manager that cannot be reached must not stop the service
+
 
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
@@ -410,7 +454,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.register(service.name, logged, allow=service.allow)
         if recording is not None:
             recording.start()
-        bridging = Bridging(config, node, hosting, recording)
+        bridging = _bridging(config, node, hosting, recording)
         if config.bridges:
             bridging.change(config.bridges)
             log.info("bridges", names=[bridge.name for bridge in config.bridges])
@@ -439,7 +483,7 @@ def _security(config: Config) -> MessageSecurity | None:
     """How messages are encrypted; the library for it is loaded only where that is declared."""
     if config.encryption is None:
         return None
-    from speed.trust.declared import security_of
+    from speed.message.declared import security_of
 
     return security_of(config.encryption)
 
@@ -460,11 +504,25 @@ def _own_node(config: Config) -> Node:
     )
 
 
+def _bridging(config: Config, node: Node, hosting: Hosting | None, recording: Recording | None) -> Bridging:
+    """What ``[[bridge]]`` asks for; nothing is carried yet."""
+    events = None
+    if recording is not None and config.journal is not None:
+        events = Events(recording.directory, config.journal.durability == "disk")
+    key = key_path(config)
+
+    def make_node(name: str) -> Node:
+        lease, heartbeat = config.node.lease_seconds, config.node.heartbeat_seconds
+        return Node(name, root=node.root, key=key, workers=1, lease_seconds=lease, heartbeat_seconds=heartbeat)
+
+    return Bridging(node, key, make_node, hosting, events)
+
+
 def _joining(config: Config, root: str, log: Any) -> Joining | None:
     """The gateway to other hosts; its modules are loaded only where there is one."""
     if config.hosts is None:
         return None
-    from speed.daemon.joining import Joining
+    from speed.daemon.hosting import Joining
 
     joining = Joining(config, config.hosts, root, key_path(config))
     log.info("hosts", name=joining.name)

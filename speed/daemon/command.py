@@ -12,7 +12,7 @@ import click
 from speed import __version__
 from speed.daemon.config import Config, Mistake
 from speed.errors import SpeedError, exit_status
-from speed.wire.harmless import harmless_lines
+from speed.wire.text import harmless_lines
 
 EPILOG = """\b
 Exit status:

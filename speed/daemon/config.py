@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from speed.bridges.settings import BridgeSettings
-from speed.daemon.toml_lines import KeyPath
+from speed.bridges import BridgeSettings
+from speed.daemon.toml import KeyPath
 from speed.errors import ConfigurationError
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
-from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
+from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings
 
 RESTART_POLICIES = ("always", "on-failure", "never")

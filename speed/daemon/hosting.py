@@ -1,20 +1,208 @@
-"""The durable topics of a running speedd: their files, and the node that hosts them."""
+"""What a running speedd keeps for others: journal, durable topics, keys, and the gateways to clients and hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from speed import Node
-from speed.daemon.config import Config, TopicSettings, TopicsSettings
-from speed.daemon.grants import change_grants
+from speed.backends.address import parse_address
+from speed.daemon.config import Config, JournalSettings, TopicSettings, TopicsSettings
+from speed.daemon.host import change_grants
+from speed.errors import ConfigurationError, SpeedError
+from speed.fs.keyfile import KeySource
+from speed.gateway.settings import GatewaySettings
+from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
+from speed.hosts.gateway import HostGateway
+from speed.hosts.services import StandIns
+from speed.journal.recording import CallLog, Recorded, Recorder
 from speed.journal.reseal import Resealed
+from speed.journal.writer import JournalWriter
+from speed.message.declared import EncryptionSettings
 from speed.topics.backend import Backend
 from speed.topics.catalogue import Catalogue
-from speed.topics.grants import Access, Grants, everybody
-from speed.topics.host import WORKERS, Host
+from speed.topics.host import WORKERS, Access, Grants, Host, everybody
 from speed.topics.topic import Keeping
-from speed.wire.names import topics_dir, topics_node
+from speed.wire.names import GATEWAY, journal_dir, journal_node, topics_dir, topics_node
+from speed.wire.seal import Keys
+
+if TYPE_CHECKING:
+    from speed.gateway.server import Gateway
+
+
+# The journal of a running speedd: its writer, the nodes that record, and the call log (J-9, J-10).
+
+
+class Recording:
+    """Everything that ``[journal]`` asks for. Made in two steps: services are wrapped before nodes listen."""
+
+    def __init__(self, config: Config, settings: JournalSettings, node: Node, key: str) -> None:
+        """Takes the journal. Raises JournalTakenError, DurabilityError, RootError."""
+        self._settings = settings
+        self._options: dict[str, Any] = {
+            "root": node.root,
+            "key": key,
+            "lease_seconds": config.node.lease_seconds,
+            "heartbeat_seconds": config.node.heartbeat_seconds,
+        }
+        self._name = node.name
+        self._recorder: Recorder | None = None
+        self._log: CallLog | None = None
+        self._writer = JournalWriter(
+            settings.directory or journal_dir(node.root),
+            key,
+            durability=settings.durability,
+            max_bytes=settings.max_bytes,
+            max_age_seconds=settings.max_age_seconds,
+        )
+        self.directory = self._writer.directory
+
+    def logged(self, name: str, service: Any) -> Any:
+        """``service``, with its calls logged if that is asked for."""
+        if not self._settings.calls:
+            return service
+        if self._log is None:
+            self._log = CallLog(self._writer, self._name)
+        return self._log.logging(name, service)
+
+    def start(self) -> None:
+        """Begin to record."""
+        settings = self._settings
+        recorded = Recorded(settings.topics, settings.inboxes, settings.allow, settings.refuse)
+        self._recorder = Recorder(self._writer, recorded, journal_node(self._name), **self._options)
+
+    def change_grants(self, old: tuple[str, ...], allow: tuple[str, ...]) -> None:
+        """Let others than before be recorded."""
+        for node in self._recorder.nodes if self._recorder else ():
+            change_grants(node, old, allow)
+
+    def refuse(self, topics: tuple[str, ...]) -> None:
+        """Refuse the events of other topics than before."""
+        if self._recorder:
+            self._recorder.refuse(topics)
+
+    def lost(self) -> str | None:
+        """The name of a recording node that is lost."""
+        node = self._recorder.lost if self._recorder else None
+        return node.name if node else None
+
+    def retain(self) -> str:
+        """Remove what retention does not keep. Returns why the journal cannot be written, empty if it can."""
+        self._writer.retain()
+        return self._writer.trouble
+
+    def reseal(self) -> Iterator[Resealed]:
+        """Seal anew with the first key what others sealed; recording goes on meanwhile."""
+        return self._writer.reseal()
+
+    def close(self) -> None:
+        """Record what is at hand, and end."""
+        if self._recorder is not None:
+            self._recorder.close()
+        if self._log is not None:
+            self._log.close()
+        self._writer.close()
+
+
+# Sealing journal and topics anew on a thread of its own, whenever the keys have changed (J-16).
+
+MOST_TOLD = 20
+"""Files that are named because something in them stays as it is; the others are counted."""
+
+
+class Resealing:
+    """Looks at the keys when it is asked to.
+
+    Args:
+        sources: what is sealed anew: each begins a run over its files.
+        keys: the key file, which somebody else looks at before each look of this one.
+    """
+
+    def __init__(self, sources: Sequence[Callable[[], Iterator[Resealed]]], keys: KeySource, log: Any) -> None:
+        self._sources, self._keys, self._log = sources, keys, log
+        self._done: Keys | None = None
+        """The keys under whose first one everything is sealed."""
+        self._failed = ""
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Begin if keys changed since everything was sealed anew, and it is not under way."""
+        is_running = self._thread is not None and self._thread.is_alive()
+        if self._done is self._keys.keyring.now or is_running or not self._sources:
+            return
+        self._thread = threading.Thread(target=self._run, name="speed-reseal", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        """Walk over everything until the keys are the same before and behind a walk."""
+        counts = Counter(files=0, bytes=0, troubles=0)
+        try:
+            while self._done is not (now := self._keys.keyring.now):
+                if not self._walked(counts):
+                    return
+                self._keys.look()
+                if now is self._keys.keyring.now:
+                    self._done, self._failed = now, ""
+        except SpeedError as error:
+            if str(error) != self._failed:  # it is tried again with each look
+                self._log.error("sealing_anew_failed", code=error.code, reason=str(error))
+            self._failed = str(error)
+        else:
+            if counts["files"] or counts["troubles"]:
+                self._log.info("sealed_anew", **counts)
+
+    def _walked(self, counts: Counter[str]) -> bool:
+        """Whether a walk came to its end."""
+        for one in chain.from_iterable(source() for source in self._sources):
+            if self._closing.is_set():
+                return False
+            counts.update(files=bool(one.size), bytes=one.size, troubles=bool(one.trouble))
+            if one.trouble and counts["troubles"] <= MOST_TOLD:
+                self._log.warning("not_sealed_anew", file=one.path, reason=one.trouble)
+        return True
+
+    def close(self) -> None:
+        """End; what is left is for the next start."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+# The keys of declared encryption: the next one is added to their file when it is due.
+
+LOOK_SECONDS = 600.0
+_FILE = "file://"
+
+
+class MessageKeyRotation:
+    """Looks at the file of keys now and then; does nothing where no rotation is declared."""
+
+    def __init__(self, settings: EncryptionSettings | None, log: Any) -> None:
+        self._rotation = settings.key_rotation if settings is not None and settings.key_rotation.enabled else None
+        self._path = "" if settings is None or self._rotation is None else settings.uri.removeprefix(_FILE)
+        self._log = log
+        self._next = float("-inf")
+
+    def look(self, now: float) -> None:
+        """Rotate if it is due; ``now`` in monotonic seconds. What fails is logged, and tried again at the next look."""
+        if self._rotation is None or now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        from speed.message.keystore import rotate_file
+
+        try:
+            fresh = rotate_file(self._path, self._rotation.period_ms, self._rotation.overlap_ms)
+        except (SpeedError, OSError) as error:
+            self._log.error("message_key_not_rotated", file=self._path, reason=str(error))
+            return
+        if fresh is not None:
+            self._log.info("message_key_rotated", file=self._path, key_id=fresh.id)
+
 
 _KEEPING = ("max_bytes", "max_age_seconds", "keep", "backlog", "tombstone_seconds")
 
@@ -136,3 +324,108 @@ def _grants(settings: TopicsSettings, each: tuple[TopicSettings, ...]) -> tuple[
 def _kept(general: Keeping, topic: TopicSettings) -> Keeping:
     own = {name: getattr(topic, name) for name in _KEEPING}
     return replace(general, **{name: value for name, value in own.items() if value is not None})
+
+
+NAME = "speedd-gateway"
+
+
+def opened_gateway(settings: GatewaySettings, config: Config, hosting: Hosting) -> Gateway:
+    """A gateway that listens. Raises ConfigurationError."""
+    from speed.gateway.server import Gateway
+
+    return Gateway(settings, config.token_keys, hosting.host, NAME, lambda: not hosting.is_lost)
+
+
+def gateway_problems(config: Config) -> Iterator[tuple[str, str]]:
+    """What keeps a gateway from starting, and what to do; nothing is listened on."""
+    if config.gateway is None:
+        return
+    try:
+        from speed.gateway.encryption import HeldKeys
+        from speed.gateway.server import Guests, tls_context
+
+        Guests(config.gateway, config.token_keys)
+        tls_context(config.gateway)
+        HeldKeys(config.gateway.keys)
+    except ImportError as error:
+        yield f"[gateway] needs {error.name}", "install speed-ipc[gateway]"
+    except ConfigurationError as error:
+        yield str(error), "correct the setting, or the file"
+
+
+STAND_IN_WORKERS = 2
+"""Threads on which calls of one other node end."""
+
+
+class Joining:
+    """Everything that ``[hosts]``, ``[[host]]`` and ``[[host_grant]]`` ask for."""
+
+    def __init__(self, config: Config, settings: HostsSettings, root: str, key: str) -> None:
+        """Connects in the background. Raises NameTakenError, KeyFileError, ConfigurationError, RootError."""
+        self._config, self._root, self._key, self._settings = config, root, key, settings
+        self._keys = [KeySource(str(host.key)) for host in config.each_host]
+        self._node = self._made(GATEWAY, settings.max_calls, starting=True)
+        try:
+            grants = HostGrants(config.host_grants)
+            self._gateway = HostGateway(
+                settings.name,
+                parse_address(settings.address),
+                {host.name: keys.keyring for host, keys in zip(config.each_host, self._keys, strict=True)},
+                grants,
+                self._node,
+                StandIns(lambda name: self._made(name, STAND_IN_WORKERS)),
+                settings.max_calls,
+            )
+            self._allowed = self._callers(grants, settings.allow)
+            self._node.allow(*self._allowed)
+        except BaseException:
+            self._node.close()
+            raise
+        self._gateway.start()
+        self._node.ready()
+
+    def _made(self, name: str, workers: int, *, starting: bool = False) -> Node:
+        node = self._config.node
+        return Node(
+            name,
+            root=self._root,
+            key=self._key,
+            workers=workers,
+            spin_seconds=0.0,
+            lease_seconds=node.lease_seconds,
+            heartbeat_seconds=node.heartbeat_seconds,
+            starting=starting,
+        )
+
+    def _callers(self, grants: HostGrants, others: Sequence[str]) -> tuple[str, ...]:
+        """Who may write to the gateway: who may call out, and who may ask."""
+        return tuple(dict.fromkeys((*grants.callers_of(self._settings.name), *others)))
+
+    @property
+    def name(self) -> str:
+        """What other hosts call this one."""
+        return self._settings.name
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process has the gateway's name, or its lease ran out."""
+        return self._node.closed
+
+    def look(self) -> None:
+        """Take over keys that were changed; what is wrong with a file leaves those that there are."""
+        for keys in self._keys:
+            keys.look()
+
+    def change_grants(self, settings: HostsSettings, grants: Sequence[HostGrantSettings]) -> None:
+        """Let others than before call, in and out."""
+        made = HostGrants(grants)
+        allowed = self._callers(made, settings.allow)
+        self._gateway.grants = made
+        change_grants(self._node, self._allowed, allowed)
+        self._allowed = allowed
+
+    def close(self) -> None:
+        """End; what is under way is withdrawn."""
+        self._gateway.close()
+        if not self._node.closed:
+            self._node.close()

@@ -13,9 +13,9 @@ from typing import Any
 import structlog
 
 from speed.daemon.config import LogSettings
-from speed.daemon.lines import MAX_LINE_CHARACTERS
+from speed.daemon.host import MAX_LINE_CHARACTERS
 from speed.fs.open import make_directories, open_log_file, unlink_quietly, write_all
-from speed.wire.harmless import harmless_json
+from speed.wire.text import harmless_json
 
 _DIRECTORY_MODE = 0o750
 _FILE_MODE = 0o640

@@ -1,26 +1,122 @@
-"""A configuration and what it refers to: entry points, programs, key and root. Nothing is started or written."""
+"""The configuration file of speedd and all that it refers to: entry points, programs, key and root."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from speed.bridges.address import parse_address
-from speed.bridges.tls import tls_context
+from speed.backends.address import parse_address, tls_context
 from speed.daemon.config import Config, ConfigFileError, Mistake
-from speed.daemon.config_file import load_config
-from speed.daemon.entry_point import find_problem
-from speed.daemon.gateways import gateway_problems
-from speed.daemon.publishing_check import unpublishable
-from speed.daemon.toml_lines import KeyPath
+from speed.daemon.config_check import check_text
+from speed.daemon.host import find_problem
+from speed.daemon.hosting import gateway_problems
+from speed.daemon.toml import KeyPath
 from speed.errors import ConfigurationError, SpeedError
 from speed.fs.keyfile import default_key, default_root, load_key_file
+from speed.fs.open import opened
+from speed.fs.registration import FEATURES
 from speed.fs.root import check_root
-from speed.wire.names import topics_dir
+from speed.wire.entry import Entry, encode_entry
+from speed.wire.limits import GENERATION_BITS, KEY_BYTES
+from speed.wire.names import journal_node, topics_dir
+
+# Reading the configuration file of speedd.
+
+MAX_CONFIG_BYTES = 1 << 18
+"""Some hundred processes need less; a file that was confused with this one is not read to its end."""
+
+
+def load_config(path: str | Path) -> Config:
+    """The configuration in the file ``path``. Raises ConfigFileError with every mistake in it."""
+    file = Path(path).absolute()
+    config, mistakes = check_text(_text_of(file), file)
+    if config is None or mistakes:
+        raise ConfigFileError(file, mistakes)
+    return config
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return _bytes_of(file).decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigFileError(file, [Mistake(0, "the file does not exist", "name one with -c FILE")]) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigFileError(file, [Mistake(line, "not UTF-8 text", "save the file as UTF-8")]) from None
+    except OSError as error:
+        raise ConfigFileError(file, [Mistake(0, f"cannot be read: {error.strerror}", "check it")]) from None
+
+
+def _bytes_of(file: Path) -> bytes:
+    """What stands in the file, whatever has its name: nothing is waited for, and no more is read than can be right."""
+    fd = opened(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ConfigFileError(file, [Mistake(0, "it is no regular file", "put the configuration in its place")])
+        data = os.read(fd, MAX_CONFIG_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(data) > MAX_CONFIG_BYTES:
+        todo = f"a configuration has at most {MAX_CONFIG_BYTES} bytes"
+        raise ConfigFileError(file, [Mistake(0, "it is too large", todo)])
+    return data
+
+
+# Whether each node of a configuration can publish its grants: they stand in its entry, which has a bound.
+
+_LARGE = (1 << 63) - 1
+_LONG = "x" * 255
+"""No host or namespace has a longer name."""
+
+
+def unpublishable(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
+    """Where the grants of a node are too many, with what is wrong and what to do."""
+    for path, entry in _entries(config):
+        try:
+            encode_entry(entry, bytes(KEY_BYTES))
+        except ConfigurationError as error:
+            what, _, todo = str(error).partition(": ")
+            yield path, what, todo
+
+
+def _entries(config: Config) -> Iterator[tuple[KeyPath, Entry]]:
+    node, journal = config.node, config.journal
+    yield ("node", "allow"), _largest(node.name, node.fabrics, node.allow)
+    if journal is not None:
+        yield ("journal", "allow"), _largest(journal_node(node.name), (), journal.allow, journal.topics)
+        for inbox in journal.inboxes:
+            yield ("journal", "allow"), _largest(inbox, (), journal.allow)
+    for number, process in enumerate(config.processes):
+        yield ("process", number, "allow"), _largest(process.name, process.fabrics, process.allow)
+
+
+def _largest(name: str, fabrics: tuple[str, ...], allow: tuple[str, ...], topics: tuple[str, ...] = ()) -> Entry:
+    """The entry of a node when all that it does not choose takes the most room."""
+    return Entry(
+        name=name,
+        generation=(1 << GENERATION_BITS) - 1,
+        pid=_LARGE,
+        pid_start=_LARGE,
+        pid_namespace=_LONG,
+        host=_LONG,
+        boot_id=_LONG,
+        startup_timestamp=_LARGE,
+        last_heartbeat=_LARGE,
+        heartbeat_monotonic_ms=_LARGE,
+        lease=_LARGE,
+        heartbeat_interval=_LARGE,
+        fabrics=fabrics,
+        allow=allow,
+        subscriptions=topics,
+        language=_LONG,
+        version=_LONG,
+        features=FEATURES,
+    )
 
 
 def sound_config(path: str | Path) -> Config:
@@ -117,7 +213,7 @@ def _encryption_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     if importlib.util.find_spec("cryptography") is None:
         yield ("encryption",), "encryption needs the libraries for messages", "install speed-ipc[messages]"
         return
-    from speed.trust.declared import check_keys
+    from speed.message.declared import check_keys
 
     try:
         check_keys(config.encryption)
@@ -127,7 +223,7 @@ def _encryption_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
 
 def _bridge_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     """What keeps a bridge from its backend, which is not asked for anything."""
-    from speed.bridges import open_backend
+    from speed.backends import open_backend
 
     for number, bridge in enumerate(config.bridges):
         try:

@@ -1,23 +1,100 @@
-"""Claims: files created with O_EXCL, so that exactly one process wins a generation of a name (R-4)."""
+"""Claims, made with O_EXCL so that one process wins a name (R-4); files of entries (R-1, R-13); the floor (R-24)."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from speed.fs.entry_file import FAILING
-from speed.fs.identity import Identity, process_alive
-from speed.fs.open import open_or_make, opened, sync_directory, write_all
+from speed.errors import StorageError, WireError
+from speed.fs.identity import Identity, process_alive, try_lock
+from speed.fs.open import (
+    open_directory,
+    open_or_make,
+    opened,
+    owners_of,
+    put_in_place,
+    read_small,
+    replace_file,
+    sync_directory,
+    unique_name,
+    unlink_quietly,
+    write_all,
+)
 from speed.wire import names
+from speed.wire.cursor import FLOOR_BYTES, NO_FLOOR, decode_floors, encode_floors
 from speed.wire.entry import entry_mac
-from speed.wire.json_text import read_json
-from speed.wire.limits import MAX_CLAIM_BYTES, MAX_VALUE_DEPTH
+from speed.wire.limits import MAX_CLAIM_BYTES, MAX_ENTRY_BYTES, MAX_VALUE_DEPTH
+from speed.wire.seal import Keyring
+from speed.wire.text import read_json
+
+# The file of an entry: read without trust, removed only while it is the one that was meant (R-1, R-13, R-15).
+
+FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the system, which say nothing about the file itself."""
+
+
+def read_entry_file(path: str) -> bytes:
+    """A regular file's first bytes; never follows a link, never waits, never reads more than an entry may have."""
+    fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise WireError("BAD_ENTRY", "no regular file")
+        if status.st_size > MAX_ENTRY_BYTES:
+            raise WireError("BAD_ENTRY", "too large")
+        return os.read(fd, MAX_ENTRY_BYTES)
+    finally:
+        os.close(fd)
+
+
+def check_reachable(root: str, name: str) -> None:
+    """OSError if the system cannot show whether there is an entry: such an entry does not count as absent (R-5)."""
+    try:
+        os.close(opened(names.entry_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno in FAILING:
+            raise
+
+
+def is_file(path: str, fd: int) -> bool:
+    """Whether ``path`` leads to the file that ``fd`` holds open."""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def remove_entry_file(root: str, name: str, is_meant: Callable[[str], bool]) -> bool:
+    """Remove the entry of ``name`` if ``is_meant(path)`` says so; False if it was none or another's.
+
+    No call unlinks a file by its identity, and a new owner may publish at any time. So the file moves to a name
+    that nobody else knows, is looked at there, and is put back if it became another's. OSError if that fails.
+    """
+    path = names.entry_path(root, name)
+    if not is_meant(path):
+        return False
+    aside = names.child_path(names.registry_dir(root), unique_name(name))
+    put_in_place(path, aside)
+    meant = is_meant(aside)  # False as well if somebody else removed it first
+    if not meant:
+        _put_back(aside, path)
+    unlink_quietly(aside)
+    return meant
+
+
+def _put_back(aside: str, path: str) -> None:
+    """Put an entry back under its name, unless its owner has published a newer one (R-14)."""
+    try:
+        os.link(aside, path, follow_symlinks=False)
+    except OSError:
+        pass  # a newer one is there, or no links are: then the owner's next heartbeat publishes again
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +181,7 @@ def _make_durable(root: str, fd: int) -> None:
 def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
     """Who made a claim; None while it is empty or if it is unreadable."""
     try:
-        return _read(root, name, generation, registry_keys)
+        return _read_claimant(root, name, generation, registry_keys)
     except OSError:
         return None
 
@@ -113,7 +190,7 @@ def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claiman
     """The newest claim of a name that says who made it; OSError if the system fails to read one."""
     for generation in sorted(_generations(root, name), reverse=True):
         try:
-            claimant = _read(root, name, generation, registry_keys)
+            claimant = _read_claimant(root, name, generation, registry_keys)
         except OSError as error:
             if error.errno in FAILING:
                 raise
@@ -123,7 +200,7 @@ def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claiman
     return None
 
 
-def _read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
+def _read_claimant(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
     path = names.claim_path(root, name, generation)
     fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -228,3 +305,72 @@ def remove_older(root: str, name: str, generation: int) -> int:
             except OSError:
                 pass
     return removed
+
+
+LOCK_SECONDS = 1.0
+"""Short, because whoever renews a lease waits for it."""
+
+
+def floor_of(root: str, name: str, keyring: Keyring) -> int:
+    """The highest generation that may have been forgotten of ``name``. WireError if the file is not authentic."""
+    return _read_floors(root, keyring.registry_keys)[names.node_id(name)[0]]
+
+
+def forgotten_up_to(root: str, name: str, keyring: Keyring) -> int:
+    """Nothing of the lives of ``name`` up to this generation is accepted any more (L-15). WireError, OSError."""
+    try:
+        claimant = newest_told(root, name, keyring.registry_keys)
+    except FileNotFoundError:
+        return 0  # nobody ever registered here
+    told = None if claimant is None else claimant.above
+    return floor_of(root, name, keyring) if told is None else told
+
+
+def raise_floor(root: str, name: str, generation: int, keyring: Keyring) -> None:
+    """Raise it to at least ``generation``, on disk before this returns. StorageError while others hold the lock."""
+    lock = try_lock(names.floor_lock(root), LOCK_SECONDS)
+    if lock is None:
+        raise StorageError(f"{names.floor_lock(root)} is held by another process: nothing was forgotten")
+    try:
+        floors = list(_read_floors(root, keyring.registry_keys))
+        bucket = names.node_id(name)[0]
+        if floors[bucket] < generation:
+            floors[bucket] = generation
+            _write_floors(root, floors, keyring.registry_key)
+    finally:
+        lock.release()
+
+
+def seal_anew(root: str, keyring: Keyring) -> None:
+    """Write the floor again with the first key, so that an older key can be retired."""
+    try:
+        _read_floors(root, (keyring.registry_key,))
+    except WireError:
+        lock = try_lock(names.floor_lock(root), LOCK_SECONDS)
+        if lock is not None:
+            try:
+                _write_floors(root, list(_read_floors(root, keyring.registry_keys)), keyring.registry_key)
+            finally:
+                lock.release()
+
+
+def _read_floors(root: str, registry_keys: tuple[bytes, ...]) -> tuple[int, ...]:
+    try:
+        directory = open_directory(names.claims_dir(root))
+    except FileNotFoundError:
+        return NO_FLOOR
+    try:
+        data = read_small(names.FLOOR, directory, owners_of(directory), FLOOR_BYTES + 1)
+    except FileNotFoundError:
+        return NO_FLOOR
+    finally:
+        os.close(directory)
+    return decode_floors(data, registry_keys)
+
+
+def _write_floors(root: str, floors: list[int], registry_key: bytes) -> None:
+    directory = open_directory(names.claims_dir(root))
+    try:
+        os.close(replace_file(names.FLOOR, encode_floors(floors, registry_key), directory, durable=True))
+    finally:
+        os.close(directory)

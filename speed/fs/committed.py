@@ -1,15 +1,19 @@
-"""What a sender may read of a lane: its files' sizes and the receiver's cursor (L-6)."""
+"""What a sender may know of its lane: how far the receiver is (L-6), what was begun (S-21), and fences (L-18)."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from speed.core.calls import NOTHING_BEGAN, Decider, decider
 from speed.errors import WireError
-from speed.fs.open import Owners, names_in, owners_of, read_small
-from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
+from speed.fs.open import Owners, names_in, open_directory, owners_of, read_small, replace_file
+from speed.wire import names
+from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, Fence, decode_cursor, encode_fence
 from speed.wire.names import cursor_name, parse_cursor, parse_lane_file
+from speed.wire.seal import Keyring
 
 MAX_LANE_FILES = 65536
 """How many names of a lane directory are looked at; honest senders stay below this (L-6)."""
@@ -90,3 +94,164 @@ def newest_cursor(dir_fd: int, keys: Sequence[bytes]) -> Cursor | None:
         if cursor is not None:
             return cursor
     return None
+
+
+# Reading, in the own lane to a node, what the node's generations had begun of it (S-21, step 2).
+
+_LOOKS = 8
+"""So often a file that was listed and is gone is looked for once more."""
+
+
+def deciding_cursor(path: str, keys: Sequence[bytes], generation: int, has_ended: Callable[[], bool]) -> Cursor | None:
+    """The cursor that decides of what was written to a generation of the receiver; None if nothing decides (yet).
+
+    ``path`` is the lane. ``has_ended()`` says whether that generation's process is known to be gone, or left in order.
+    """
+    try:
+        directory = open_directory(path)
+    except OSError:  # the inbox of an ephemeral node is removed with its cursors
+        return None
+    try:
+        for _ in range(_LOOKS):
+            found = _list(directory)
+            chosen = decider(*found, generation)
+            cursor = _read(directory, keys, chosen, generation)
+            if _list(directory) == found:  # or a start may have been kept, and the cursor gone on, in between
+                return _believed(cursor, chosen, generation in found[1], has_ended)
+        return None
+    except OSError:
+        return None
+    finally:
+        os.close(directory)
+
+
+def _believed(
+    cursor: Cursor | None, chosen: Decider | None, is_there: bool, has_ended: Callable[[], bool]
+) -> Cursor | None:
+    if chosen is not None:
+        return cursor if cursor is not None and (cursor.sealed or has_ended()) else None
+    if not has_ended():
+        return None
+    return cursor if is_there else NOTHING_BEGAN
+
+
+def _list(directory: int) -> tuple[list[int], list[int]]:
+    """The generations of starts and of cursors."""
+    listed = [entry.name for entry in names_in(directory, MAX_LANE_FILES)]
+    starts = sorted(one for name in listed if (one := names.parse_start(name)) is not None)
+    return starts, sorted(one for name in listed if (one := names.parse_cursor(name)) is not None)
+
+
+def _read(directory: int, keys: Sequence[bytes], chosen: Decider | None, generation: int) -> Cursor | None:
+    """What decides; the generation's own cursor if there is nothing above it."""
+    number = generation if chosen is None else chosen.generation
+    name = names.start_name(number) if chosen is not None and chosen.is_start else names.cursor_name(number)
+    cursor = read_cursor(directory, name, keys, owners_of(directory))
+    return cursor if cursor is not None and cursor.receiver_generation == number else None
+
+
+_NO_LANE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""No lane is there, or nothing that could be one."""
+
+
+def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> int:
+    """End all lanes that older generations of ``source`` left anywhere; returns how many.
+
+    A paused and replaced owner may resume and append to files it still holds open. Called by the new
+    owner after it won its claim and before its entry appears. OSError when a fence cannot be written.
+    """
+    fenced = 0
+    for target in nodes_in(root):
+        try:
+            lane = open_directory(names.lane_dir(root, target, source))
+        except OSError as error:
+            if error.errno in _NO_LANE or (error.errno == errno.EACCES and _is_others(names.node_dir(root, target))):
+                continue
+            raise
+        try:
+            lane_key = keyring.lane_key(names.node_id(source), names.node_id(target))
+            _fence_lane(lane, generation, lane_key)
+            fenced += 1
+        finally:
+            os.close(lane)
+    return fenced
+
+
+def has_unopened_lanes(root: str, source: str, keyring: Keyring) -> bool:
+    """Whether a receiver has yet to open a lane of ``source``; one that cannot be looked into counts as such."""
+    return any(_is_unopened(root, source, target, keyring) for target in nodes_in(root))
+
+
+def generation_left(root: str, name: str, keyring: Keyring) -> int:
+    """The newest generation of a name that the files it left tell of; 0 for one that left nothing.
+
+    For a name whose claims somebody removed: what it sent in a generation that was used is taken for repeated.
+    """
+    if not os.path.lexists(names.node_dir(root, name)):
+        return 0
+    inbox = names.inbox_dir(root, name)
+    found = [_read_up_to(inbox, sender) for sender in _listed(inbox)]
+    found += [_written_up_to(root, name, target, keyring) for target in nodes_in(root)]
+    return max(found, default=0)
+
+
+def _read_up_to(inbox: str, sender: str) -> int:
+    """By the names of cursors and deliveries in one lane."""
+    listed = _listed(names.child_path(inbox, sender))
+    parsed = (parse(file) for parse in (names.parse_cursor, names.parse_deliveries) for file in listed)
+    return max(filter(None, parsed), default=0)
+
+
+def _written_up_to(root: str, source: str, target: str, keyring: Keyring) -> int:
+    """By what it wrote into one lane, and by what was read there."""
+    path = names.lane_dir(root, target, source)
+    listed = _listed(path)
+    numbered = (parse(file) for parse in (names.parse_lane_file, names.parse_slot) for file in listed)
+    found = [one[0] for one in numbered if one] + [fence for file in listed if (fence := names.parse_fence(file))]
+    if listed:
+        lane = open_directory(path)
+        try:
+            cursor = newest_cursor(lane, keyring.lane_keys(names.node_id(source), names.node_id(target)))
+            found.append(cursor.sender_generation if cursor else 0)
+        finally:
+            os.close(lane)
+    return max(found, default=0)
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError as error:
+        if error.errno in (*_NO_LANE, errno.EACCES):
+            return []
+        raise
+
+
+def nodes_in(root: str) -> list[str]:
+    """All directories of a root whose names are valid names of nodes."""
+    return [name for name in os.listdir(root) if names.is_node_name(name)]
+
+
+def _is_unopened(root: str, source: str, target: str, keyring: Keyring) -> bool:
+    """After a power cut a cursor may be a name without its bytes."""
+    keys = keyring.lane_keys(names.node_id(source), names.node_id(target))
+    try:
+        lane = open_directory(names.lane_dir(root, target, source))
+        try:
+            return newest_cursor(lane, keys) is None
+        finally:
+            os.close(lane)
+    except OSError as error:
+        return error.errno not in _NO_LANE
+
+
+def _is_others(path: str) -> bool:
+    """Whether the directory of a node belongs to another user. Who may not enter it never wrote there."""
+    return os.stat(path, follow_symlinks=False).st_uid != os.geteuid()
+
+
+def _fence_lane(lane: int, generation: int, lane_key: bytes) -> None:
+    """Record the newest older file and its size; (0, 0, 0) if none is left, so that nothing old counts."""
+    older = [found for found in lane_files_in(lane) if found[0] < generation]
+    fence = Fence(generation, *(older[-1] if older else (0, 0, 0)))
+    os.close(replace_file(names.fence_name(generation), encode_fence(fence, lane_key), lane))

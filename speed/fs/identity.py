@@ -1,14 +1,93 @@
-"""What identifies a process for ever. A pid alone is reused, and means nothing in another namespace (R-6)."""
+"""Processes of one machine: what identifies one for ever (R-6), the clocks they share (R-30), and locks."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+import time
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from speed.fs.clock import OFFSETS
+from speed.fs.open import PRIVATE_FILE, SHARED_FILE, is_groups
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+# The clocks that processes of one boot compare, whatever time namespace each is in (R-30).
+
+_INITIAL = "time:[4026531834]"
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_NANOSECONDS = 1_000_000_000
+
+
+class Offsets(NamedTuple):
+    """How far the clocks of this process are ahead of those of the initial time namespace, in nanoseconds.
+
+    ``namespace`` is empty unless these are unknown; then nothing can be compared with others.
+    """
+
+    monotonic: int = 0
+    boottime: int = 0
+    namespace: str = ""
+
+
+def parse_offsets(text: str) -> Offsets:
+    """What ``/proc/self/timens_offsets`` says."""
+    found = {"monotonic": 0, "boottime": 0}
+    for line in text.splitlines():
+        clock, seconds, nanoseconds = line.split()
+        found[clock] = int(seconds) * _NANOSECONDS + int(nanoseconds)
+    return Offsets(found["monotonic"], found["boottime"])
+
+
+def _own_offsets() -> Offsets:
+    try:
+        own, of_children = (os.readlink(f"/proc/self/ns/{which}") for which in ("time", "time_for_children"))
+        if own == _INITIAL:
+            return Offsets()
+        if own != of_children:  # the file is about those of the children
+            return Offsets(namespace=own)
+        with open("/proc/self/timens_offsets", encoding="ascii") as file:
+            return parse_offsets(file.read())
+    except (OSError, ValueError):
+        return Offsets()  # this system has no time namespaces
+
+
+OFFSETS = _own_offsets()
+
+
+def monotonic_ms() -> int:
+    """CLOCK_MONOTONIC of the initial time namespace."""
+    return (time.monotonic_ns() - OFFSETS.monotonic) // 1_000_000
+
+
+def boot_ms() -> int:
+    """CLOCK_BOOTTIME of the initial time namespace, which goes on while the machine sleeps."""
+    return (time.clock_gettime_ns(_BOOT_CLOCK) - OFFSETS.boottime) // 1_000_000
+
+
+# Locks between processes: the kernel holds them, so each goes with its process, however that ends.
+
+
+def try_lock(path: str, seconds: float = 0.0) -> BaseFileLock | None:
+    """The lock of the file ``path``, held until ``release()``; None while another has it for ``seconds``.
+
+    Raises OSError. The file stays, and means nothing by itself. A child of this process does not hold the lock: what
+    it inherits at a fork is closed there.
+    """
+    from filelock import FileLock, Timeout  # takes 30 ms; few processes lock anything
+
+    mode = SHARED_FILE if is_groups(os.path.dirname(path) or ".") else PRIVATE_FILE  # OSError if it is not there
+    lock = FileLock(path, mode=mode, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=seconds)
+    except Timeout:
+        return None
+    return lock
+
 
 _TICK_NANOSECONDS = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
 _TICKS_AHEAD, _REST = divmod(OFFSETS.boottime, _TICK_NANOSECONDS)

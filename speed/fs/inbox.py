@@ -9,11 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.errors import SpeedError
-from speed.fs.claiming import hold
+from speed.fs.dead_letters import Quarantine
 from speed.fs.lane_files import is_settled
 from speed.fs.lane_reader import LaneReader
 from speed.fs.open import ensure_directory, names_in, open_directory
-from speed.fs.quarantine import Quarantine
+from speed.fs.registration import hold
 from speed.wire import names
 from speed.wire.limits import MAX_JUNK_A_SCAN, MAX_LANES
 from speed.wire.seal import Keyring

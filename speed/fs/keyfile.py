@@ -1,20 +1,22 @@
-"""Reading and writing key files; where root and key are looked for (W-14)."""
+"""Reading and writing key files, where root and key are looked for (W-14), and keys that change (W-20)."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from speed.errors import KeyFileError
-from speed.fs.lock import try_lock
+from speed.fs.identity import try_lock
 from speed.fs.open import is_groups, opened, sync_directory, unlink_quietly, write_all
-from speed.fs.root import is_group_root, is_private
-from speed.fs.way import UntrustedError, followed
+from speed.fs.root import UntrustedError, followed, is_group_root, is_private, prepare_root, share_root
 from speed.wire import names
-from speed.wire.keyfile import format_key_file, parse_key_file
-from speed.wire.seal import Keyring
+from speed.wire.limits import KEY_BYTES
+from speed.wire.seal import Keyring, format_key_file, parse_key_file
 
 LOCK_SECONDS = 10.0
 """How long a change of the file by another process is waited for."""
@@ -159,3 +161,68 @@ def _put(path: str, keys: tuple[bytes, ...]) -> None:
     except OSError as error:
         unlink_quietly(temporary)
         raise KeyFileError(f"cannot write {path}: {error.strerror}: make room, or name another place") from None
+
+
+# The key file of a running node: looked at again, and its keys taken, while the node goes on (W-20).
+
+PAUSE_SECONDS = 1.0
+"""Between two looks that others can bring about: a stranger names as many keys as it likes."""
+
+
+class KeySource:
+    """A key file, and the keyring that follows it. Thread-safe. KeyFileError if the file is not sound at first."""
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.abspath(path)
+        self._lock = threading.Lock()
+        self._next = 0.0
+        self.keyring = load_key_file(self._path)
+        self.keyring.look = self.look_soon
+
+    def look(self) -> KeyFileError | None:
+        """Take the keys that are in the file now; what is wrong with it, if the keys of before go on."""
+        with self._lock:
+            self._next = monotonic() + PAUSE_SECONDS
+            try:
+                self.keyring.take(read_keys(self._path))
+            except KeyFileError as error:
+                return error
+        return None
+
+    def look_soon(self) -> None:
+        """The same, unless somebody looked just before."""
+        if monotonic() >= self._next:
+            self.look()
+
+
+def init_root(root: str | os.PathLike[str] | None = None, key: str | os.PathLike[str] | None = None) -> str:
+    """Make a root and its key where they are missing, as ``speed init`` does; the absolute path of the root.
+
+    Safe to call again, and from many processes at once: what is there is checked and kept.
+
+    Args:
+        root: the directory; default ``$SPEED_ROOT``, else a directory of this user. Nodes are given the same one.
+        key: the key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
+
+    Raises:
+        RootError: the directory cannot be made, or others than this user can change it.
+        KeyFileError: the key file cannot be written, is damaged, or others can reach it.
+
+    Both are on disk when this returns. Thread-safe.
+
+    Example:
+        >>> root = speed.init_root("/dev/shm/shop")
+        >>> billing = speed.Node("billing", root=root)
+    """
+    path = os.path.abspath(os.fspath(root) if root is not None else default_root())
+    make_root(path, os.path.abspath(os.fspath(key) if key is not None else default_key(path)))
+    return path
+
+
+def make_root(root: str, key: str, group: int | None = None) -> tuple[str, bool]:
+    """Make what is missing at these absolute paths, for a group or not: the id of the key, and whether it is new."""
+    prepare_root(root)
+    if group is not None:
+        share_root(root, group)
+    made = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
+    return load_key_file(key).key_id.hex(), made

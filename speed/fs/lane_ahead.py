@@ -6,7 +6,7 @@ import bisect
 import os
 from collections.abc import Callable
 
-from speed.core.progress import Position
+from speed.core.lane import Position
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import UntrustedFileError
 from speed.wire import names

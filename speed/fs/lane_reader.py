@@ -6,24 +6,31 @@ import errno
 import os
 from collections.abc import Callable, Iterable
 
-from speed.core.lane import Damage, Opened, Scan, Window
-from speed.core.link import COUNTED_AS, LinkReceiver, SequenceVerdict
-from speed.core.progress import Position, Progress, Token
-from speed.core.repeats import Repeats
+from speed.core.lane import (
+    COUNTED_AS,
+    Damage,
+    LinkReceiver,
+    Opened,
+    Position,
+    Progress,
+    Repeats,
+    Scan,
+    SequenceVerdict,
+    Token,
+    Window,
+)
 from speed.errors import LeaseLostError, WireError
-from speed.fs.envelope_reader import CHUNK_BYTES, EnvelopeReader, Received, read_at
-from speed.fs.floor import forgotten_up_to
+from speed.fs.claim import forgotten_up_to
+from speed.fs.dead_letters import Quarantine
 from speed.fs.lane_ahead import LaneAhead, LaneFile
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import UntrustedFileError
-from speed.fs.quarantine import Quarantine
-from speed.fs.slot_reader import SlotReader, SlotState
+from speed.fs.slots import CHUNK_BYTES, EnvelopeReader, Received, SlotReader, SlotState, read_at
 from speed.wire import names
-from speed.wire.cursor import Cursor, Unfinished
+from speed.wire.cursor import Cursor, SlotHead, Unfinished
 from speed.wire.envelope import FLAG_SLOTTED, Header
 from speed.wire.limits import MAX_QUARANTINED_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring
-from speed.wire.slot import SlotHead
 
 _LAZY_BYTES = 1 << 20
 LARGE_BYTES = 4 << 20

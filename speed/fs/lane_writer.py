@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
-from speed.core.trust import is_shared
 from speed.errors import StorageError
 from speed.fs.committed import Outstanding, lane_files_in, newest_cursor
 from speed.fs.open import (
     UnclearRenameError,
     above_standard,
     create_file,
+    is_shared,
     make_directory,
     open_directory,
     put_in_place,
@@ -23,7 +23,8 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.fs.slot_writer import SlotWriter
+from speed.fs.slots import SlotWriter
+from speed.wire.cursor import SlotHead
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import (
     LANE_CHECK_SECONDS,
@@ -33,7 +34,6 @@ from speed.wire.limits import (
     SLOT_HEAD_BYTES,
 )
 from speed.wire.names import inbox_dir, lane_dir, lane_file_name, node_dir, temporary_name
-from speed.wire.slot import SlotHead
 
 _MAX_PARTS = 512
 """Envelopes per writev; Linux takes 1024."""

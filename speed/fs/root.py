@@ -1,4 +1,4 @@
-"""A root is made private, and trusted only whole: with all that lies above it, and its registry (R-1, R-28)."""
+"""A root is made private, and trusted only whole, with the way to it (R-1, R-28); what its filesystem can (L-22)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,92 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from typing import NamedTuple
 
-from speed.core.trust import Trust, judge_root
 from speed.errors import RootError
-from speed.fs.open import SHARED_DIRECTORY, is_groups, make_directory, open_directory, open_or_make
-from speed.fs.way import UntrustedError, followed, step_of, who
+from speed.fs.open import (
+    SHARED_DIRECTORY,
+    Step,
+    Trust,
+    Who,
+    is_groups,
+    judge_root,
+    judge_step,
+    make_directory,
+    open_directory,
+    open_or_make,
+    unique_name,
+    unlink_quietly,
+)
 from speed.wire import names
+from speed.wire.limits import MAX_LINKS, REMOTE_LATE_SECONDS
+from speed.wire.names import child_path
+
+# The way to a root or a key file: each step of it is one that no other user can change (R-28).
+
+
+class UntrustedError(Exception):
+    """What was found, and the command that mends it, if one does."""
+
+    def __init__(self, found: str, cure: str = "") -> None:
+        super().__init__(found)
+        self.cure = cure
+
+    def told(self, otherwise: str) -> str:
+        """What was found and what to do: the cure, or else ``otherwise``."""
+        return f"{self}: {self.cure}, or {otherwise}" if self.cure else f"{self}: {otherwise}"
+
+
+def who() -> Who:
+    """This process."""
+    return Who(os.geteuid(), frozenset((os.getegid(), *os.getgroups())))
+
+
+def followed(path: str) -> str:
+    """Where ``path`` leads once its links are followed. ``UntrustedError`` for a step that others can change, OSError.
+
+    The last step is judged by its owner alone: whoever asks knows what it should be.
+    """
+    way = os.path.abspath(path).split("/")[::-1]
+    place, links, me = "", 0, who()
+    _check("/", os.lstat("/"), me, is_last=False)
+    while way:
+        name = way.pop()
+        if name == "..":
+            place = place.rpartition("/")[0]
+        elif name not in ("", "."):
+            step = names.child_path(place, name)
+            status = os.lstat(step)
+            _check(step, status, me, is_last=not way)
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                place = _follow(step, place, way, links)
+            else:
+                place = step
+    return place or "/"
+
+
+def step_of(status: os.stat_result) -> Step:
+    return Step(status.st_uid, status.st_gid, status.st_mode)
+
+
+def _check(step: str, status: os.stat_result, me: Who, *, is_last: bool) -> None:
+    trust = judge_step(step_of(status), me)
+    if trust is Trust.OWNER:
+        raise UntrustedError(f"{step} belongs to another user (uid {status.st_uid})")
+    if trust is Trust.WRITABLE and not is_last:
+        cure = f"chmod {'+t' if status.st_mode & stat.S_ISGID else 'go-w'} {step}"
+        raise UntrustedError(f"others can write to {step}, and so replace what is below it", f"run `{cure}`")
+
+
+def _follow(link: str, place: str, way: list[str], links: int) -> str:
+    """Put the steps of a link before the others; the directory in which they begin."""
+    if links > MAX_LINKS:
+        raise UntrustedError(f"{link} is one of more than {MAX_LINKS} links")
+    target = os.readlink(link)
+    way += target.split("/")[::-1]
+    return "" if target.startswith("/") else place
+
 
 _OTHERWISE = "choose another root"
 _LISTS = ("system.posix_acl_access", "system.posix_acl_default")
@@ -130,3 +210,110 @@ def _make(path: str, *, above: bool = False) -> None:
 def _check_usable(path: str) -> None:
     if not os.access(path, os.W_OK | os.X_OK):
         raise RootError(f"{path} is not writable for this user: {_OTHERWISE}")
+
+
+_MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs"))
+_REMOTE = frozenset(
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "virtiofs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "afs",
+        "glusterfs",
+        "beegfs",
+    )
+)
+_NO_FIFOS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Errors that say that a filesystem has no FIFOs."""
+
+
+class Filesystem(NamedTuple):
+    """``kind`` is the kernel's name of the filesystem, ``unknown`` where it cannot be told.
+
+    ``late_seconds``: how long after a change on another host it may be seen here (R-21).
+    """
+
+    kind: str
+    is_memory: bool
+    is_remote: bool
+    supports_fifo: bool
+    late_seconds: float = 0.0
+
+
+def filesystem_of(path: str) -> Filesystem:
+    """Describe the filesystem of an existing, writable directory; tries a FIFO there and removes it.
+
+    Where it is remote none is tried: bells ring on one machine. OSError if the system failed to make one.
+    """
+    kind, mounted = _mount_of(os.path.realpath(path))
+    remote = kind in _REMOTE or kind == "fuse" or (kind.startswith("fuse.") and kind != "fuse.lxcfs")
+    if remote:
+        return Filesystem(kind, False, True, False, _late_seconds(mounted))
+    return Filesystem(kind, kind in _MEMORY, False, _has_fifos(path))
+
+
+def lies_in_memory(path: str) -> bool:
+    return _mount_of(os.path.realpath(path))[0] in _MEMORY
+
+
+def _mount_of(path: str) -> tuple[str, str]:
+    """Type and options of the mount whose point is the longest prefix of ``path``; the last one there wins."""
+    best, found = "", ("unknown", "")
+    for point, kind, options in _mounts():
+        inside = point == "/" or path == point or path.startswith(point + os.sep)
+        if inside and len(point) >= len(best):
+            best, found = point, (kind, options)
+    return found
+
+
+def _late_seconds(options: str) -> float:
+    """How long a mount with these options may keep what it knows of files and directories."""
+    late = dict.fromkeys(("acregmax", "acdirmax"), REMOTE_LATE_SECONDS)
+    for option in options.split(","):
+        key, _, value = option.partition("=")
+        if key == "noac":
+            return 0.0
+        if key == "actimeo" and value.isdecimal():
+            late = dict.fromkeys(late, float(value))
+        elif key in late and value.isdecimal():
+            late[key] = float(value)
+    return max(late.values())
+
+
+def _mounts() -> list[tuple[str, str, str]]:
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as table:
+            rows = [line.split(" ") for line in table]
+    except OSError:
+        return []
+    return [(_unescape(row[1]), row[2], row[3]) for row in rows if len(row) > 3]
+
+
+def _unescape(point: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        point = point.replace(code, character)
+    return point
+
+
+def _has_fifos(path: str) -> bool:
+    """Whether a FIFO can be made. Other errors are raised: they say nothing about the filesystem, and a node
+    that took them for an answer would poll for the rest of its life.
+    """
+    if not hasattr(os, "mkfifo"):
+        return False
+    name = child_path(path, unique_name("fifo"))
+    try:
+        os.mkfifo(name, 0o600)
+    except OSError as error:
+        if error.errno in _NO_FIFOS:
+            return False
+        raise
+    unlink_quietly(name)
+    return True

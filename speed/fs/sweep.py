@@ -7,12 +7,12 @@ import shutil
 import time
 from collections.abc import Iterator
 
-from speed.core.lease import Verdict
+from speed.core.access import Verdict
 from speed.errors import NameTakenError
 from speed.fs import claim
-from speed.fs.claiming import hold
-from speed.fs.fence import nodes_in
-from speed.fs.floor import raise_floor
+from speed.fs.claim import raise_floor
+from speed.fs.committed import nodes_in
+from speed.fs.registration import hold
 from speed.fs.registry import Registry
 from speed.wire import names
 

@@ -1,28 +1,134 @@
-"""A consumer: messages of one or more topics, and what it settles of them."""
+"""Consumers and readers: messages of topics, opened or not, so many at a time, and what a consumer settles."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
-from speed.gateway import frames, message_ids
-from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, beside
-from speed.gateway.counters import Counters
-from speed.gateway.limits import (
+import msgspec
+
+from speed.errors import SpeedError
+from speed.gateway import frames
+from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, Topics, beside, set_within
+from speed.gateway.encryption import HeldKeys
+from speed.gateway.frames import Delivery, MessageId
+from speed.gateway.settings import (
     HEAVY_SECONDS,
+    KEYS_AWAY_SECONDS,
     LEAST_REST_SECONDS,
     LOOK_SECONDS,
+    MAX_PERMITS,
     MAX_SETTLEMENTS,
     MOST_AT_ONCE,
     TAKEN_SECONDS,
+    Counters,
+    RefusedError,
+    refused,
 )
-from speed.gateway.message_ids import MessageId
-from speed.gateway.opener import Fate, Opener
-from speed.gateway.refusal import refused
-from speed.gateway.topics import Topics, set_within
-from speed.gateway.window import Window
+from speed.message.errors import KeyUnavailableError
 from speed.topics.subscription import SubscriptionError
+
+# How many messages a consumer or reader may be sent now. No sockets, no clock.
+
+
+class Window:
+    """What a client has and did not settle, and its permits.
+
+    Args:
+        size: messages that it may have at once.
+        is_pulling: whether it asks for each message; ``size`` is no bound then.
+        late_seconds: after so long a message is not counted any more, as the host gives it to others; 0 for never.
+    """
+
+    def __init__(self, size: int, *, is_pulling: bool, late_seconds: float = 0.0) -> None:
+        self._size, self._is_pulling, self._late = size, is_pulling, late_seconds
+        self._permits = 0
+        self._open: dict[MessageId, float] = {}
+
+    def room(self, now: float) -> int:
+        """How many more it may be sent."""
+        if self._is_pulling:
+            return self._permits
+        while self._late and self._open and next(iter(self._open.values())) + self._late <= now:
+            del self._open[next(iter(self._open))]
+        return self._size - len(self._open)
+
+    def until_late(self, now: float) -> float | None:
+        """Seconds until the oldest message is not counted any more; None if that never comes."""
+        if not self._late or not self._open:
+            return None
+        return max(0.0, next(iter(self._open.values())) + self._late - now)
+
+    def permit(self, count: int) -> None:
+        """It asks for so many."""
+        self._permits = min(self._permits + max(0, count), MAX_PERMITS)
+
+    def sent(self, message: MessageId, now: float) -> None:
+        """It has one more."""
+        self._open.pop(message, None)
+        self._open[message] = now
+        if self._is_pulling:
+            self._permits -= 1
+            self._forget()
+
+    def _forget(self) -> None:
+        """Who pulls is not bound by what it has: it may acknowledge what is not known here any more."""
+        while len(self._open) > self._size:
+            del self._open[next(iter(self._open))]
+
+    def settle(self, message: MessageId) -> bool:
+        """It acknowledged or refused a message; whether it had it."""
+        return self._open.pop(message, None) is not None
+
+
+# What happens with an encrypted message: it is opened, or its ``cryptoFailureAction`` decides.
+
+CONSUME = "CONSUME"
+
+
+class Fate(Enum):
+    """What becomes of a message."""
+
+    TOLD = "it is sent"
+    HIDDEN = "FAIL"
+    """It is not sent, and not acknowledged either."""
+    DISCARDED = "DISCARD"
+    """It is acknowledged, and not sent."""
+
+
+class Opener:
+    """Opens messages for one consumer or reader; without any keys they are sent as they are."""
+
+    def __init__(self, held: HeldKeys, action: str, counters: Counters) -> None:
+        """``action`` is FAIL, DISCARD or CONSUME."""
+        self._held, self._action, self._counters = held, action, counters
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        """Wait for no more keys."""
+        self._ended.set()
+
+    async def open(self, topic: str, row: Sequence[Any], message: Delivery) -> Fate:
+        """Open ``message``, which is the host's ``row`` of ``topic``; while its keys are away it waits for them."""
+        context = message.encryption_context
+        if not self._held or isinstance(context, msgspec.UnsetType):
+            return Fate.TOLD
+        while not self._ended.is_set():
+            try:
+                message.payload = await self._held.opened(topic, row[2], context, message.payload)
+            except KeyUnavailableError:
+                if self._action == CONSUME:
+                    return Fate.TOLD
+                await set_within(self._ended, KEYS_AWAY_SECONDS)
+            except SpeedError:
+                self._counters.count("gateway_messages_unopened")
+                return Fate.TOLD if self._action == CONSUME else Fate(self._action)
+            else:
+                message.encryption_context = msgspec.UNSET
+                return Fate.TOLD
+        return Fate.HIDDEN
 
 
 class ConsumerPlace(NamedTuple):
@@ -55,7 +161,7 @@ class Membership:
     @property
     def ledger(self) -> int:
         """The number that stands for the topic in ids."""
-        return message_ids.ledger_of(self._lane)
+        return frames.ledger_of(self._lane)
 
     async def _ask(self, service: str, **arguments: Any) -> Any:
         return await self._topics.ask(self._place.caller, service, **self._who, **arguments)
@@ -195,7 +301,7 @@ class Consumer:
             if command.type == "permit":
                 self._window.permit(command.permit_messages or 0)
             else:
-                message = message_ids.read(frames.text_of(command.message_id) or "")
+                message = frames.read(frames.text_of(command.message_id) or "")
                 self._note(message, is_rejected=command.type == "negativeAcknowledge")
         except ValueError as error:
             await connection.end(BAD_POLICY, str(error)[:100])
@@ -299,3 +405,115 @@ class Consumer:
         else:
             events = [late] if (late := self._window.until_late(now)) is not None else []
         await set_within(self._wake, max(LEAST_REST_SECONDS, min([LOOK_SECONDS, *events])))
+
+
+class Reader:
+    """One reads what the client settles, one sends. ``start`` is ``latest``, ``earliest``, or the message before."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        counters: Counters,
+        caller: str,
+        topic: str,
+        start: str | MessageId,
+        window: Window,
+        opener: Opener,
+    ) -> None:
+        self._topics, self._counters = topics, counters
+        self._caller, self._topic, self._start = caller, topic, start
+        self._window, self._opener = window, opener
+        self._place: str | int = "latest"
+        """The offset that is sent next."""
+        self._wake = asyncio.Event()
+        self._is_closing = False
+
+    async def open(self) -> None:
+        """Find the place. Raises RefusedError."""
+        try:
+            if isinstance(self._start, MessageId):
+                await self._begin_behind(self._start)
+            else:
+                self._place = self._start
+            rows = (await self._read(1))["messages"]
+        except SubscriptionError as error:
+            raise refused(error) from None
+        if rows:
+            self._place = rows[0][0]
+        self._topics.listen([self._topic], self._wake)
+
+    async def _begin_behind(self, message: MessageId) -> None:
+        lane = (await self._read(1))["lane"]
+        if message.ledger != frames.ledger_of(lane):
+            raise RefusedError(400, "messageId is of another topic, or of one that was made anew")
+        self._place = message.entry + 1
+
+    async def run(self, connection: Connection) -> None:
+        sending = beside(connection, self._send_all(connection))
+        try:
+            async for data in connection.frames():
+                if not await self._take(connection, data):
+                    break
+        finally:
+            self._is_closing = True
+            self._opener.end()
+            self._wake.set()
+            await sending
+
+    async def close(self) -> None:
+        """No longer be told of what is new."""
+        self._topics.unlisten([self._topic], self._wake)
+
+    async def _take(self, connection: Connection, data: str | bytes) -> bool:
+        """Whether that was a command."""
+        try:
+            command = frames.read_command(data)
+            if command.type == "isEndOfTopic":
+                return await connection.tell(frames.END_OF_TOPIC)
+            if command.type == "permit":
+                self._window.permit(command.permit_messages or 0)
+            else:
+                self._window.settle(frames.read(frames.text_of(command.message_id) or ""))
+        except ValueError as error:
+            await connection.end(BAD_POLICY, str(error)[:100])
+            return False
+        self._wake.set()
+        return True
+
+    async def _send_all(self, connection: Connection) -> None:
+        now = asyncio.get_running_loop().time
+        while not self._is_closing:
+            self._wake.clear()
+            room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
+            try:
+                answer = await self._read(room) if room > 0 else {"messages": []}
+            except SubscriptionError as error:
+                await connection.end(BAD_POLICY, f"{error.code}: the topic cannot be read on")
+                return
+            if not answer["messages"]:
+                await set_within(self._wake, HEAVY_SECONDS if connection.is_heavy else LOOK_SECONDS)
+            elif not await self._send(connection, answer, now):
+                return
+
+    async def _send(self, connection: Connection, answer: Mapping[str, Any], now: Any) -> bool:
+        ledger = frames.ledger_of(answer["lane"])
+        connection.weigh(sum(len(row[3]) for row in answer["messages"]))
+        for row in answer["messages"]:
+            message = frames.delivery(ledger, row)
+            fate = await self._opener.open(self._topic, row, message)
+            if self._is_closing:
+                return False
+            if fate is Fate.TOLD:
+                self._window.sent(MessageId(ledger, row[0]), now())
+                if not await connection.tell(frames.written(message)):
+                    return False
+                self._counters.count("gateway_messages_delivered")
+            self._place = row[0] + 1
+            connection.weigh(-len(row[3]))
+        return True
+
+    async def _read(self, most: int) -> dict[str, Any]:
+        answer = await self._topics.ask(self._caller, "read", topic=self._topic, start=self._place, most=most)
+        if not answer["messages"]:
+            self._place = answer["next"]
+        return dict(answer)

@@ -8,16 +8,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from speed.errors import SpeedError
-from speed.gateway import frames, message_ids
-from speed.gateway.connection import TRY_AGAIN, Connection, beside
-from speed.gateway.counters import Counters
-from speed.gateway.encryption import Sealing
-from speed.gateway.frames import PublishRefusedError
-from speed.gateway.held_keys import Sealer
-from speed.gateway.limits import HEAVY_SECONDS, MAX_PENDING_BYTES
-from speed.gateway.message_ids import MessageId
-from speed.gateway.topics import Topics, set_within
-from speed.topics.group import unix_ms
+from speed.gateway import frames
+from speed.gateway.connection import TRY_AGAIN, Connection, Topics, beside, set_within
+from speed.gateway.encryption import Sealer, Sealing
+from speed.gateway.frames import MessageId, PublishRefusedError
+from speed.gateway.settings import HEAVY_SECONDS, MAX_PENDING_BYTES, Counters
+from speed.topics.backend import unix_ms
 from speed.topics.subscription import SubscriptionError
 
 _NUMBERS = {"DENIED": frames.NOT_ALLOWED, "INVALID_ARGUMENTS": frames.NOT_ENCODED}
@@ -142,8 +138,8 @@ class Producer:
         place = self._place
         named = {"producer": place.name} if place.name else {}
         answer = await self._topics.ask(place.caller, "publish", topic=place.topic, messages=messages, **named)
-        ledger = message_ids.ledger_of(answer["lane"])
+        ledger = frames.ledger_of(answer["lane"])
         ids = [MessageId(ledger, one) for one in answer["offsets"]]
         for place in answer["repeated"]:
-            ids[place] = message_ids.REPEATED
+            ids[place] = frames.REPEATED
         return ids

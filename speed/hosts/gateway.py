@@ -7,24 +7,21 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from speed.bridges.address import Address
+from speed.backends.address import Address
 from speed.core.log import logger
+from speed.engine.tracing import Said
 from speed.errors import WireError
-from speed.hosts.grants import HostGrants
-from speed.hosts.inward import Inward
-from speed.hosts.link import HostLink
+from speed.hosts import HostGrants
+from speed.hosts.link import LIFE_BYTES, HostLink, PairSeal
 from speed.hosts.nats import NatsConnection
-from speed.hosts.outward import OPERATIONS, Outward
-from speed.hosts.seal import LIFE_BYTES, PairSeal
-from speed.hosts.stand_ins import StandIns
-from speed.runtime.said import Said
+from speed.hosts.services import OPERATIONS, Inward, Outward, StandIns
 from speed.wire.envelope import EnvelopeType, parse_header
-from speed.wire.hosts import SUBJECT, host_id
 from speed.wire.limits import AAD_BYTES, TAG_BYTES
+from speed.wire.names import SUBJECT, host_id
 from speed.wire.seal import Keyring, random_bytes
 
 if TYPE_CHECKING:
-    from speed.node import Node
+    from speed.node.node import Node
 
 log = logger("speed.hosts")
 

@@ -1,14 +1,20 @@
-"""The link to one other host: greetings, questions and answers, over a broker that is not trusted (H-4 to H-7)."""
+"""The link to one other host: sealed greetings, questions, answers, over a broker nobody trusts (H-4 to H-7).
+
+A greeting carries a nonce. Who answers it holds the key of the pair now, so a life that an answer tells is no replay.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
 from speed.core.log import logger
+from speed.engine.python.context import unix_ms
+from speed.engine.tracing import Said
 from speed.errors import (
     CallTimeoutError,
     CallWithdrawnError,
@@ -18,15 +24,196 @@ from speed.errors import (
     SpeedError,
     WireError,
 )
-from speed.hosts.acquaintance import AWAY_SECONDS, Acquaintance
 from speed.hosts.nats import NatsConnection
-from speed.hosts.seal import PairSeal
-from speed.runtime.said import Said
-from speed.wire.envelope import EnvelopeType, Header, counter_of
-from speed.wire.hosts import SUBJECT
-from speed.wire.limits import AAD_BYTES, TAG_BYTES
+from speed.wire.envelope import FLAG_REPLY, EnvelopeType, Header, counter_of, make_sequence, pack_header
+from speed.wire.limits import AAD_BYTES, NONCE_BYTES, TAG_BYTES
+from speed.wire.names import SUBJECT, host_id
+from speed.wire.seal import Aead, Keyring, hkdf, random_bytes
 from speed.wire.spc import readable_request_id
-from speed.wire.value import pack
+from speed.wire.value import pack, unpack_map
+
+# Envelopes between two hosts: sealed with the key of the pair, for two lives (H-4, H-5).
+
+LIFE_BYTES = 16
+"""A life is random: no two starts of a host have the same."""
+_KEPT = 8
+"""Keys for a few lives and keys of the file at a time."""
+
+
+class PairSeal:
+    """Seals and opens what two hosts exchange. Thread-safe."""
+
+    def __init__(self, keyring: Keyring, own: str, other: str, now_ms: Callable[[], int] = unix_ms) -> None:
+        """``now_ms``: the wall clock in Unix milliseconds, which envelopes carry for people alone."""
+        self._keyring, self._now_ms = keyring, now_ms
+        self.own_id, self.other_id = host_id(own), host_id(other)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, Aead] = OrderedDict()
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that seals now."""
+        return self._keyring.key_id.hex()
+
+    def seal_hello(self, payload: bytes, *, reply: bool, nonce: bytes | None = None) -> bytes:
+        """One that begins or answers a greeting: it opens in any life. Without ``nonce`` it is random."""
+        drawn, flags = nonce or random_bytes(NONCE_BYTES), FLAG_REPLY if reply else 0
+        return self._seal(EnvelopeType.DISCOVERY, flags, 1, drawn, payload, b"")
+
+    def seal(self, type_: int, counter: int, payload: bytes, own_life: bytes, other_life: bytes) -> bytes:
+        """One for these lives. A counter is used once, and is the nonce."""
+        return self._seal(type_, 0, counter, counter.to_bytes(NONCE_BYTES, "big"), payload, own_life + other_life)
+
+    def _seal(self, type_: int, flags: int, counter: int, nonce: bytes, payload: bytes, lives: bytes) -> bytes:
+        now = self._keyring.now
+        ids = self.own_id, self.other_id
+        sequence = make_sequence(1, counter)
+        header = pack_header(type_, flags, sequence, self._now_ms(), len(payload), *ids, now.ids[0], nonce)
+        return self._aead(now.keys[0], ids[0] + ids[1] + lives).encrypt(nonce, payload, header, header)
+
+    def open_hello(self, header: Header, envelope: bytes) -> bytes:
+        """What a greeting says. WireError."""
+        return self._open(header, envelope, b"")
+
+    def open(self, header: Header, envelope: bytes, own_life: bytes, other_life: bytes) -> bytes:
+        """What was sealed for these lives. WireError UNKNOWN_KEY or BAD_TAG for anything else."""
+        return self._open(header, envelope, other_life + own_life)
+
+    def _open(self, header: Header, envelope: bytes, lives: bytes) -> bytes:
+        key = self._keyring.now.find(header.key_id)
+        if key is None:
+            self._keyring.look()
+            key = self._keyring.now.find(header.key_id)
+        if key is None:
+            raise WireError("UNKNOWN_KEY", "the key of the pair is another one")
+        aead = self._aead(key, self.other_id + self.own_id + lives)
+        try:
+            return aead.decrypt(header.nonce, memoryview(envelope)[AAD_BYTES:], envelope[:AAD_BYTES])
+        except ValueError:
+            raise WireError("BAD_TAG", "the envelope is not authentic") from None
+
+    def _aead(self, key: bytes, about: bytes) -> Aead:
+        """The key for one direction, of two lives or of greetings."""
+        name = key + about
+        with self._lock:
+            found = self._kept.get(name)
+            if found is None:
+                found = self._kept[name] = Aead(hkdf(key, b"speed/1 hosts" + about))
+                if len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            return found
+
+
+# What one host knows of another: its life, which a fresh answer proves, and its clock (H-5, H-6).
+
+AWAY_SECONDS = 6.0
+"""A host that has not answered for so long is away."""
+_OPEN_GREETINGS = 8
+_REMEMBERED_LIVES = 64
+
+
+class Acquaintance:
+    """For one thread at a time. Times are those of a monotonic clock, in seconds."""
+
+    def __init__(self, own_life: bytes) -> None:
+        self.own_life = own_life
+        self.other_life = b""
+        """Empty until it is proven."""
+        self.round_trip = 0.0
+        self._open: OrderedDict[bytes, float] = OrderedDict()
+        """Nonces of greetings that are not answered, and when they were sent."""
+        self._greetings = 0
+        self._newest: OrderedDict[bytes, list[int]] = OrderedDict()
+        """Of each life that was proven: the number of its last greeting, and the last counter."""
+        self._answered = -AWAY_SECONDS
+        self._is_known = False
+        self._ahead = 0.0
+        """The other clock less ours, at the least."""
+
+    def greeting(self, now: float) -> bytes:
+        """One more greeting."""
+        nonce = random_bytes(LIFE_BYTES)
+        self._open[nonce] = now
+        if len(self._open) > _OPEN_GREETINGS:
+            self._open.popitem(last=False)
+        self._greetings += 1
+        return pack({"nonce": nonce, "life": self.own_life, "number": self._greetings})
+
+    def is_strange(self, greeting: bytes) -> bool:
+        """Whether a greeting says a life that is not proven. WireError BAD_SEQUENCE for one that came before."""
+        told = _checked(greeting, ("nonce", "life"))
+        if told["life"] != self.other_life:
+            return True
+        self._take(0, told.get("number"))
+        return False
+
+    def take_counter(self, counter: int) -> None:
+        """What is counted so came in the life that is proven. WireError BAD_SEQUENCE if it came before."""
+        self._take(1, counter)
+
+    def _take(self, place: int, number: Any) -> None:
+        newest = self._newest[self.other_life]
+        if type(number) is not int or number <= newest[place]:
+            raise WireError("BAD_SEQUENCE", "it came before: it is a replay")
+        newest[place] = number
+
+    def answer(self, greeting: bytes, now: float) -> bytes:
+        """The answer to a greeting of the other side."""
+        told = _checked(greeting, ("nonce", "life"))
+        answer = {
+            "nonce": told["nonce"],
+            "life": self.own_life,
+            "knows": self.other_life,
+            "clock": int(now * 1000),
+        }
+        return pack(answer)
+
+    def answered(self, answer: bytes, now: float) -> bool:
+        """Take an answer; whether the other side began a new life since the last one."""
+        told = _checked(answer, ("nonce", "life"))
+        sent = self._open.pop(told["nonce"], None)
+        if sent is None:
+            raise WireError("BAD_PAYLOAD", "an answer to no greeting that is open")
+        clock, knows = told.get("clock"), told.get("knows")
+        if type(clock) is not int:
+            raise WireError("BAD_PAYLOAD", "an answer without a clock")
+        is_new = bool(self.other_life) and told["life"] != self.other_life
+        self._remember(told["life"])
+        self._answered, self.round_trip = now, now - sent
+        self._is_known = knows == self.own_life
+        self._ahead = clock / 1000 - now  # it was read before now, so a deadline is early rather than late
+        return is_new
+
+    def _remember(self, life: bytes) -> None:
+        """One that is proven again, as of a process that was paused, goes on where it was."""
+        self.other_life = life
+        self._newest.setdefault(life, [0, 0])
+        self._newest.move_to_end(life)
+        if len(self._newest) > _REMEMBERED_LIVES:
+            self._newest.popitem(last=False)
+
+    def is_up(self, now: float) -> bool:
+        """Whether both sides know each other's life, and the other has answered lately."""
+        return self._is_known and now - self._answered < AWAY_SECONDS
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the other side has proven our life too."""
+        return self._is_known
+
+    def deadline_there(self, deadline: float) -> int:
+        """A moment by the other clock, in milliseconds."""
+        return int((deadline + self._ahead) * 1000)
+
+
+def _checked(data: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    told = unpack_map(data, "greeting")
+    for name in names:
+        value = told.get(name)
+        if type(value) is not bytes or len(value) != LIFE_BYTES:
+            raise WireError("BAD_PAYLOAD", f"a greeting without {name}")
+    return told
+
 
 log = logger("speed.hosts")
 
@@ -256,6 +443,3 @@ class HostLink:
             self._count("hosts_answers_unexpected")
         else:
             answers.put(payload)
-
-
-__all__ = ["AWAY_SECONDS", "HostLink"]

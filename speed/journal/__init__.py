@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
+from speed.journal.files import Block, Call, Record
 from speed.journal.reader import Journal, LaneInfo
-from speed.journal.record import Block, Call, Record
 
 __all__ = ["Block", "Call", "Journal", "LaneInfo", "Record"]

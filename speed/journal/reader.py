@@ -20,10 +20,8 @@ from speed.errors import (
     KeyFileError,
     WireError,
 )
-from speed.fs.key_source import KeySource
-from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
-from speed.journal.record import Block, Call, Record, read_call
-from speed.journal.volume import End, Volume
+from speed.fs.keyfile import KeySource
+from speed.journal.files import Block, Call, End, JournalLane, Record, Volume, lanes_in, read_call, removed_lanes
 from speed.wire import names
 from speed.wire.journal import BlockHeader, Description, VolumeKeys
 from speed.wire.limits import MAX_JOURNAL_LANES

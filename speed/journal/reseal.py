@@ -21,8 +21,7 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.journal.journal_lane import MAX_FILES, JournalLane, lanes_in
-from speed.journal.volume import End, Volume
+from speed.journal.files import MAX_FILES, End, JournalLane, Volume, lanes_in
 from speed.wire import names
 from speed.wire.journal import (
     BlockHeader,

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from speed.errors import JournalError, StorageError, WireError
 from speed.fs.open import create_file, open_directory, opened, replace_file, write_all, write_at_start
-from speed.journal.journal_lane import JournalLane
+from speed.journal.files import End, JournalLane, Volume
 from speed.journal.reader import Journal
-from speed.journal.volume import End, Volume
 from speed.wire import names
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Description, Entry, VolumeKeys, seal_end
 from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS

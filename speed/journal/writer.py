@@ -21,8 +21,8 @@ from speed.errors import (
     StorageError,
     WireError,
 )
-from speed.fs.key_source import KeySource
-from speed.fs.lock import try_lock
+from speed.fs.identity import try_lock
+from speed.fs.keyfile import KeySource
 from speed.fs.open import (
     PRIVATE_DIRECTORY,
     ensure_directory,
@@ -32,13 +32,11 @@ from speed.fs.open import (
     replace_file,
     unlink_quietly,
 )
-from speed.fs.probe import lies_in_memory
-from speed.fs.root import is_group_root
-from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
+from speed.fs.root import is_group_root, lies_in_memory
+from speed.journal.files import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
 from speed.journal.reseal import Resealed, ResealingRun
-from speed.journal.retention import Lane, Retention
-from speed.journal.rewriting import Keeps, identities, kept, remove_leftovers, sealed, write_beside
+from speed.journal.retention import Keeps, Lane, Retention, identities, kept, remove_leftovers, sealed, write_beside
 from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
 from speed.wire.journal import (

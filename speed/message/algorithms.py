@@ -1,4 +1,4 @@
-"""The algorithms of the contract: a table, their aliases, and what is refused (M-17, M-19, M-24).
+"""What the contract knows of protection: algorithms (M-17, M-19, M-24), FIPS 140-3, who may see what (M-28).
 
 A test holds the tables to ``registry_spec/algorithms.json``.
 """
@@ -6,9 +6,11 @@ A test holds the tables to ``registry_spec/algorithms.json``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from speed.message.errors import UnknownAlgorithmError, WeakAlgorithmError
+from speed.errors import ConfigurationError
+from speed.message.errors import ClearanceError, NotEncryptedError, UnknownAlgorithmError, WeakAlgorithmError
+from speed.message.view import MessageView
 
 SYMMETRIC, ASYMMETRIC, POST_QUANTUM, HYBRID = 1, 2, 3, 4
 AES, CHACHA = "aes-256-gcm", "chacha20-poly1305"
@@ -104,3 +106,79 @@ def check_signature_algorithm(security: Any, fips_mode: str = "off") -> None:
     """What a SecurityContext says it is signed with, whoever looks at the signature (M-24)."""
     if security.signature_algorithm:
         algorithm_of(security.signature_algorithm, fips_mode)
+
+
+# What can be known of FIPS 140-3 from inside a program (M-24): two things that are not one.
+
+
+class FipsReport(NamedTuple):
+    """``provider_enabled`` is what OpenSSL says; ``module_validated`` is never known from here."""
+
+    mode: str
+    provider_enabled: bool | None
+    module_validated: str
+    openssl: str
+    allowed: tuple[str, ...]
+
+
+def check_fips_mode(mode: str) -> str:
+    """``mode`` if it exists; ConfigurationError otherwise."""
+    if mode not in FIPS_MODES:
+        raise ConfigurationError(f"fips_mode is {mode!r}; use one of {', '.join(FIPS_MODES)}")
+    return mode
+
+
+def fips_report(mode: str) -> FipsReport:
+    """What ``mode`` allows here, and what the library says of itself."""
+    from cryptography.hazmat.backends.openssl.backend import backend
+
+    allowed = tuple(name for name, row in ALGORITHMS.items() if row.strict or mode != "strict")
+    return FipsReport(
+        check_fips_mode(mode),
+        getattr(backend, "_fips_enabled", None),
+        "not known from here: compare the module's build with its certificate of the CMVP",
+        backend.openssl_version_text(),
+        allowed,
+    )
+
+
+# Who may see what: classification and clearance (M-28).
+
+LEVELS: Final = ("public", "internal", "confidential", "restricted")
+_ENCRYPTED_FROM: Final = LEVELS.index("confidential")
+_INTERNAL: Final = LEVELS.index("internal")
+
+
+def check_level(level: str | None, what: str = "classification") -> str | None:
+    """``level`` if it is one of M-28, or None; ConfigurationError otherwise."""
+    if level is not None and level not in LEVELS:
+        raise ConfigurationError(f"{what} is {level!r}; use one of {', '.join(LEVELS)}")
+    return level
+
+
+def check_sensitivity(classification: str, is_encrypted: bool) -> None:
+    """NotEncryptedError for a confidential or restricted message in the clear; both sides ask this."""
+    if _rank(classification) >= _ENCRYPTED_FROM and not is_encrypted:
+        raise NotEncryptedError(
+            f"data_classification: a {LEVELS[_rank(classification)]} message must be encrypted: give `encrypt_to`"
+        )
+
+
+def check_clearance(view: MessageView, clearance: str | None) -> None:
+    """ClearanceError for a message above ``clearance``; None is cleared for all."""
+    classification = view.security.data_classification
+    if clearance is not None and _rank(classification) > _rank(clearance):
+        level = LEVELS[_rank(classification)]
+        raise ClearanceError(f"data_classification: is {level}, and this node is cleared for {clearance}")
+
+
+def is_restricted(view: MessageView) -> bool:
+    """Whether a message is of the highest class: who is handed it is written down (M-31)."""
+    return _rank(view.security.data_classification) == len(LEVELS) - 1
+
+
+def _rank(classification: str) -> int:
+    """Absent is internal; a text of a later version counts as the highest."""
+    if not classification:
+        return _INTERNAL
+    return LEVELS.index(classification) if classification in LEVELS else len(LEVELS) - 1

@@ -1,4 +1,7 @@
-"""Payloads compressed and decompressed, with a bound that holds before anything is allocated (M-23).
+"""Payloads compressed, with a bound that holds before anything is allocated (M-23), and many payloads in one.
+
+Its decoders read several frames for one and pass over some, and not all of them look at reserved bits and at the size
+that a frame states. So what is a frame is decided here, and is the same in every language.
 
 gzip is the standard library's; zstd, lz4 and snappy are those of ``cramjam``.
 """
@@ -6,13 +9,120 @@ gzip is the standard library's; zstd, lz4 and snappy are those of ``cramjam``.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from speed.message.errors import CompressionError, NotAvailableError
-from speed.message.zstd_frame import is_one_frame
+from speed.message.algorithms import MAX_BATCH_PAYLOADS
+from speed.message.errors import BatchError, CompressionError, NotAvailableError
 from speed.wire import lazily
-from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_ZSTD_WINDOW_BYTES
+from speed.wire.names import check_topic
+from speed.wire.value import (
+    BATCH_TYPE,
+    CUSTOM,
+    PROTOBUF_TYPE,
+    Content,
+    content_type_text,
+    decode_content,
+    encode_content,
+)
+
+# What a frame of Zstandard must be beside decodable (M-23; RFC 8878, section 3.1.1).
+
+_MAGIC = b"\x28\xb5\x2f\xfd"
+_SIZE_BYTES = (0, 2, 4, 8)
+_BLOCK_HEADER_BYTES = 3
+_CHECKSUM_BYTES = 4
+_MAX_BLOCK_BYTES = 1 << 17
+_RUN, _COMPRESSED = 1, 2
+_REFUSED_IN_DESCRIPTOR = 0b1011
+"""The reserved bit, and those that name a dictionary."""
+_SINGLE_SEGMENT = 0b100000
+"""Its window is as large as what it holds."""
+_RESERVED_IN_MODES = 0b11
+
+
+class _Literals(NamedTuple):
+    """The head of the literals of one block: its bytes, where the size lies in them, and how many bits that has."""
+
+    head_bytes: int
+    shift: int
+    bits: int
+
+
+_PLAIN = (_Literals(1, 3, 5), _Literals(2, 4, 12), _Literals(1, 3, 5), _Literals(3, 4, 20))
+_PACKED = (_Literals(3, 14, 10), _Literals(3, 14, 10), _Literals(4, 18, 14), _Literals(5, 22, 18))
+"""By size format; packed ones state what they hold first, which is passed over."""
+
+
+def is_one_frame(data: bytes | bytearray | memoryview, size: int) -> bool:
+    """Whether ``data`` is one whole frame and nothing more, that states no other ``size``, names no dictionary, sets no
+    reserved bit and keeps the bounds of window and blocks. Else what its blocks hold is not looked at.
+    """
+    if bytes(data[:4]) != _MAGIC or len(data) < 6:
+        return False
+    descriptor = data[4]
+    at, size_bytes = _header(descriptor)
+    if descriptor & _REFUSED_IN_DESCRIPTOR or not _states(data[at - size_bytes : at], size):
+        return False
+    window = size if descriptor & _SINGLE_SEGMENT else _window(data[5])
+    return window <= MAX_ZSTD_WINDOW_BYTES and _ends_well(data, at, min(window, _MAX_BLOCK_BYTES))
+
+
+def _ends_well(data: bytes | bytearray | memoryview, at: int, most: int) -> bool:
+    """Whether blocks of at most ``most`` bytes begin there, and the frame ends with ``data``."""
+    while at + _BLOCK_HEADER_BYTES <= len(data):
+        header = _number(data[at : at + _BLOCK_HEADER_BYTES])
+        at += _BLOCK_HEADER_BYTES
+        kind, end = header >> 1 & 3, at + (header >> 3)
+        if header >> 3 > most:
+            return False
+        if kind == _COMPRESSED and _has_reserved_mode(data[at:end]):
+            return False
+        at = at + 1 if kind == _RUN else end
+        if header & 1:
+            return at + (data[4] >> 2 & 1) * _CHECKSUM_BYTES == len(data)
+    return False
+
+
+def _header(descriptor: int) -> tuple[int, int]:
+    """Bytes before the first block, and how many of them, the last ones, state the size."""
+    is_single = descriptor >> 5 & 1
+    size_bytes = _SIZE_BYTES[descriptor >> 6] or is_single
+    return 5 + (1 - is_single) + size_bytes, size_bytes
+
+
+def _window(field: int) -> int:
+    """Its upper five bits are the exponent, the lower ones eighths."""
+    base = 1 << 10 + (field >> 3)
+    return base + (base >> 3) * (field & 7)
+
+
+def _states(field: bytes | bytearray | memoryview, size: int) -> bool:
+    """Two bytes begin at 256."""
+    return len(field) == 0 or _number(field) + 256 * (len(field) == 2) == size
+
+
+def _has_reserved_mode(block: bytes | bytearray | memoryview) -> bool:
+    """In the modes of its sequences. A block that ends before them is left to the decoder."""
+    at = _sequences_at(block) if len(block) else 0
+    if at >= len(block) or block[at] == 0:
+        return False
+    at += 1 if block[at] < 128 else 2 if block[at] < 255 else 3
+    return at < len(block) and block[at] & _RESERVED_IN_MODES != 0
+
+
+def _sequences_at(block: bytes | bytearray | memoryview) -> int:
+    """Behind the literals."""
+    kind, form = block[0] & 3, block[0] >> 2 & 3
+    head = (_PACKED if kind >= _COMPRESSED else _PLAIN)[form]
+    size = _number(block[: head.head_bytes]) >> head.shift & (1 << head.bits) - 1
+    return head.head_bytes + (1 if kind == _RUN else size)
+
+
+def _number(field: bytes | bytearray | memoryview) -> int:
+    return int.from_bytes(field, "little")
+
 
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -113,3 +223,95 @@ _CODECS = {
         lambda data, size: _filled(_cramjam("snappy").decompress_raw_into, data, size, "snappy"),
     ),
 }
+
+
+_SIZE = 4
+_PROTOBUF = f"{PROTOBUF_TYPE};type_url="
+"""Before the type URL of a protobuf message."""
+_MAX_KIND_BYTES = 256
+
+
+class Part(NamedTuple):
+    """One payload of a batch: its content type, the type URL of a protobuf message, and its bytes."""
+
+    content_type: str
+    type_url: str
+    data: memoryview
+
+
+def encode_batch(payloads: Iterable[Any]) -> Content:
+    """The payloads as one; each as it would travel alone."""
+    parts: list[Any] = []
+    count = 0
+    for payload in payloads:
+        content = encode_content(payload)
+        plain = content_type_text(content.number, content.custom or "")
+        kind = (_PROTOBUF + content.type_url if content.type_url else plain).encode()
+        if len(kind) > _MAX_KIND_BYTES:
+            raise BatchError(f"a content type of {len(kind)} bytes is too long for a batch: send that payload alone")
+        parts += (_u32(len(kind)), kind, _u32(len(content.data)), content.data)
+        count += 1
+    if count > MAX_BATCH_PAYLOADS:
+        raise BatchError(f"{count} payloads are too many for one batch; at most {MAX_BATCH_PAYLOADS}")
+    return Content(CUSTOM, BATCH_TYPE, None, b"".join((_u32(count), *parts)))
+
+
+def encode_batches(pairs: Iterable[tuple[str, Any]]) -> dict[str, Content]:
+    """One batch for each topic among ``(topic, payload)``, in the order of their first payloads.
+
+    Raises what ``encode_batch`` and ``check_topic`` do, and BatchError for what is no such pair.
+    """
+    payloads: dict[str, list[Any]] = {}
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise BatchError("a batch for several topics is a list of pairs: [(topic, payload), …]")
+        topic, payload = pair
+        payloads.setdefault(check_topic(topic), []).append(payload)
+    return {topic: encode_batch(its) for topic, its in payloads.items()}
+
+
+def decode_batch(data: memoryview) -> list[Any]:
+    """The payloads' values; BatchError if number, lengths and end do not agree."""
+    return [decode_content(part.content_type, part.type_url, part.data) for part in split_batch(data)]
+
+
+def split_batch(data: memoryview) -> Iterator[Part]:
+    """The payloads of a batch; BatchError as soon as number, lengths and end do not agree."""
+    count, place = _read(data, 0)
+    if count > MAX_BATCH_PAYLOADS or count * 2 * _SIZE > len(data) - _SIZE:
+        raise BatchError(f"a batch of {len(data)} bytes says that it holds {count} payloads")
+    for _ in range(count):
+        size, place = _read(data, place)
+        kind, type_url = _kind(data, place, size)
+        size, place = _read(data, place + size)
+        if place + size > len(data):
+            raise BatchError("a payload of the batch reaches past its end")
+        yield Part(kind, type_url, data[place : place + size])
+        place += size
+    if place != len(data):
+        raise BatchError("the batch goes on behind its last payload")
+
+
+def _kind(data: memoryview, place: int, size: int) -> tuple[str, str]:
+    """Content type and type URL of a payload."""
+    if not 0 < size <= _MAX_KIND_BYTES or place + size > len(data):
+        raise BatchError("a content type of the batch has a length that cannot be")
+    try:
+        text = str(data[place : place + size], "utf-8")
+    except UnicodeDecodeError:
+        raise BatchError("a content type of the batch is not UTF-8") from None
+    if text.startswith(_PROTOBUF) and len(text) > len(_PROTOBUF):
+        return PROTOBUF_TYPE, text[len(_PROTOBUF) :]
+    if text in (BATCH_TYPE, PROTOBUF_TYPE, _PROTOBUF):
+        raise BatchError(f"a batch holds no {text}")
+    return text, ""
+
+
+def _read(data: memoryview, place: int) -> tuple[int, int]:
+    if place + _SIZE > len(data):
+        raise BatchError("the batch is truncated")
+    return int.from_bytes(data[place : place + _SIZE], "big"), place + _SIZE
+
+
+def _u32(number: int) -> bytes:
+    return number.to_bytes(_SIZE, "big")

@@ -1,24 +1,118 @@
-"""A whole message written with what protects it: compressed, encrypted, then signed (M-25)."""
+"""A whole message with what protects it: compressed, encrypted, then signed, and opened again (M-16, M-17, M-25)."""
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from speed.errors import ConfigurationError
-from speed.message.algorithms import IV_BYTES, algorithm_of
-from speed.message.compression import compress
-from speed.message.encryption import Described, encrypt, encrypt_directly
-from speed.message.errors import NotAvailableError
-from speed.message.keys import MessageKey
-from speed.message.sensitivity import check_level, check_sensitivity
-from speed.message.signature import sign
+from speed.errors import ConfigurationError, WireError
+from speed.message.algorithms import HMAC, IV_BYTES, algorithm_of, check_level, check_sensitivity
+from speed.message.compression import compress, decompress, is_read
+from speed.message.encryption import Described, FindKey, decrypt, encrypt, encrypt_directly, lp
+from speed.message.errors import KeyRefusedError, NotAvailableError, SignatureError, UnsignedError, UntrustedError
+from speed.message.keys import MessageKey, is_of_small_order
+from speed.message.view import MessageView
+from speed.message.writing import SignedParts, encode_message, signed_parts, with_signature
 from speed.wire import lazily
-from speed.wire.content import Content, content_type_text, encode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message import encode_message
+from speed.wire.names import matches
+from speed.wire.value import Content, content_type_text, encode_content
+
+# Signatures over the exact bytes of a message (M-16, M-17).
+
+_DOMAIN: Final = lp(b"speed/1 message signature")
+_POINT_BYTES: Final = 32
+POLICIES: Final = ("off", "verify", "require")
+
+
+def signing_input(data: bytes | memoryview, parts: SignedParts) -> bytes:
+    """The bytes that are signed (M-16): one copy of the message."""
+    size = sum(end - start for start, end in parts.spans)
+    rest = [data[start:end] for start, end in parts.spans]
+    return b"".join((_DOMAIN, size.to_bytes(8, "big"), *rest, lp(parts.security)))
+
+
+def sign(data: bytes, key: MessageKey) -> bytes:
+    """The message with a signature by ``key``; its security context already names key and algorithm.
+
+    Raises KeyRefusedError for a key without its secret, or for encryption.
+    """
+    if not key.algorithm.is_signature or key.secret is None:
+        raise KeyRefusedError(f"key {key.id!r} cannot sign: use a secret ed25519 or hmac-sha256 key")
+    covered = signing_input(data, signed_parts(data))
+    if key.algorithm.name == HMAC:
+        return with_signature(data, hmac.digest(key.secret, covered, sha256))
+    signature: bytes = key.loaded_secret.sign(covered)
+    return with_signature(data, signature)
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKeys:
+    """The keys whose signatures a receiver believes, by id; each says its publishers (M-17)."""
+
+    keys: Mapping[str, MessageKey]
+
+    def verify(self, view: MessageView, fips_mode: str = "off") -> MessageKey | None:
+        """The key that signed; None for a message without a signature. Who is not trusted costs no look at the payload.
+
+        Raises SignatureError, UntrustedError, WeakAlgorithmError.
+        """
+        parts = signed_parts(view.data)
+        if not parts.signatures:
+            return None
+        if len(parts.signatures) > 1:
+            raise SignatureError("signature: stands there more than once")
+        key = self._trusted(view)
+        algorithm_of(key.algorithm.name, fips_mode)
+        if not holds(key, parts.signatures[0], signing_input(view.data, parts)):
+            raise SignatureError(f"the signature of {view.message_id[:64]!r} does not hold under key {key.id!r}")
+        return key
+
+    def _trusted(self, view: MessageView) -> MessageKey:
+        security = view.security
+        key = self.keys.get(security.signature_key_id)
+        if key is None or not key.algorithm.is_signature:
+            raise UntrustedError(f"signature_key_id: {security.signature_key_id[:64]!r} is not trusted here")
+        if not any(matches(pattern, security.publisher_id) for pattern in key.publishers if security.publisher_id):
+            raise UntrustedError(f"publisher_id: key {key.id!r} does not speak for {security.publisher_id[:64]!r}")
+        if security.signature_algorithm != key.algorithm.name:
+            said = security.signature_algorithm[:32]
+            raise UntrustedError(f"signature_algorithm: is {said!r}, and key {key.id!r} is of {key.algorithm.name}")
+        try:
+            key.check_use(view.namespace, view.topic, view.published_at_ms)
+        except KeyRefusedError as error:
+            raise UntrustedError(str(error)) from None
+        return key
+
+
+def verify(view: MessageView, trusted: TrustedKeys, policy: str, fips_mode: str = "off") -> MessageKey | None:
+    """Hold a message to a policy of M-18; the key that signed it, if any was looked at."""
+    if policy == "off":
+        return None
+    key = trusted.verify(view, fips_mode)
+    if key is None and policy == "require":
+        raise UnsignedError(f"message {view.message_id[:64]!r} is not signed, and this node requires it")
+    return key
+
+
+def holds(key: MessageKey, signature: bytes, covered: bytes) -> bool:
+    """Whether the signature of ``covered`` verifies under the key; lengths that cannot be do not."""
+    if key.algorithm.name == HMAC:
+        assert key.secret is not None
+        return hmac.compare_digest(hmac.digest(key.secret, covered, sha256), signature)
+    if is_of_small_order(signature[:_POINT_BYTES]):  # which OpenSSL takes
+        return False
+    try:
+        key.loaded_public.verify(signature, covered)
+    except InvalidSignature:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +219,7 @@ def _encrypted(data: Any, protection: Protection, described: Described, security
 
 def _security(protection: Protection) -> Any:
     """The SecurityContext, without publisher and signature."""
-    security = lazily.load("speed.wire.message.message_pb2").SecurityContext()
+    security = lazily.load("speed.message.message_pb2").SecurityContext()
     if protection.publisher_team:
         security.publisher_team = protection.publisher_team
     if protection.contains_pii:
@@ -138,4 +232,86 @@ def _security(protection: Protection) -> Any:
     return security
 
 
-__all__ = ["NOTHING", "Protection", "protect_message"]
+class OpenedView(MessageView):
+    """The view of a message that was looked at, its payload opened where it was closed; all else is as it was received.
+
+    ``is_personal``: its schema marks personal data, whatever the publisher says.
+    """
+
+    __slots__ = ("_encoding", "_opener", "_plain", "_signer", "is_personal")
+
+    def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview, encoding: str) -> None:
+        super().__init__(data)
+        self._plain = memoryview(plain)
+        self._encoding = encoding
+        self._signer: str | None = None
+        self._opener: str | None = None
+        self.is_personal = False
+
+    def told(self, *, signed_by: str | None = None, opened_by: str | None = None) -> OpenedView:
+        """Note ids of keys; returns self."""
+        self._signer, self._opener = signed_by or self._signer, opened_by or self._opener
+        return self
+
+    @property
+    def signed_by(self) -> str | None:
+        return self._signer
+
+    @property
+    def opened_by(self) -> str | None:
+        return self._opener
+
+    @property
+    def payload_encoding(self) -> str:
+        return self._encoding
+
+    @property
+    def security(self) -> Any:
+        """The SecurityContext as it was received; ``contains_pii`` is true where the schema says so."""
+        context = super().security
+        if self.is_personal and not context.contains_pii:
+            context = type(context).FromString(context.SerializeToString())
+            context.contains_pii = True
+        return context
+
+    @property
+    def payload_bytes(self) -> memoryview:
+        """The payload as the publisher had it, before compression and encryption."""
+        return self._plain
+
+    @property
+    def plain_bytes(self) -> memoryview:
+        """The same, if its encoding was one that is read here."""
+        if self._encoding != "none":
+            raise WireError("BAD_MESSAGE", f"content_encoding: is {self._encoding}; read payload_bytes")
+        return self._plain
+
+
+def whole(view: MessageView) -> MessageView:
+    """A message whose payload lies in the store, in memory; NotAvailableError if no envelope holds it."""
+    if view.size == len(view.data):
+        return view
+    if view.size > MAX_PAYLOAD_BYTES:
+        raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
+    return MessageView(view.to_bytes())
+
+
+def as_opened(view: MessageView) -> OpenedView:
+    """A view of nothing that was closed, which can be told more of."""
+    return view if isinstance(view, OpenedView) else OpenedView(view.data, view.payload_bytes, view.payload_encoding)
+
+
+def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> OpenedView:
+    """``view`` with its payload opened; raises MessageError for what is not as M-20 to M-23 say.
+
+    A payload in an encoding that is not read here stays as it is, and its ``payload`` raises as ever (M-9).
+    """
+    plain: bytes | bytearray | memoryview = view.payload_bytes
+    key: MessageKey | None = None
+    if view.is_encrypted:
+        plain, key = decrypt(view, find, fips_mode)
+    encoding = view.content_encoding
+    if is_read(encoding):
+        plain = decompress(encoding, plain, view.uncompressed_bytes)
+        encoding = "none"
+    return OpenedView(view.data, plain, encoding).told(opened_by=None if key is None else key.id)

@@ -9,14 +9,14 @@ The server sees neither keys nor payloads; Pulsar's own clients read what this p
 from __future__ import annotations
 
 from speed.pulsar.client import Consumer, Producer, Pulsar, Reader, connect
-from speed.pulsar.errors import (
+from speed.pulsar.frames import (
     PulsarConnectionError,
     PulsarError,
     PulsarRefusedError,
     PulsarTimeoutError,
     UnreadableError,
 )
-from speed.pulsar.opening import PulsarMessage
+from speed.pulsar.payloads import PulsarMessage
 
 __all__ = [
     "Consumer",

@@ -17,14 +17,13 @@ from urllib.parse import quote
 
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import MessageError
-from speed.pulsar import compression as codecs
 from speed.pulsar import frames
-from speed.pulsar.crypto import DataKey, Decryptor, Key, load_private, load_public
-from speed.pulsar.errors import PulsarConnectionError, PulsarRefusedError, PulsarTimeoutError, UnreadableError
-from speed.pulsar.opening import PulsarMessage, closed, opened
+from speed.pulsar import payloads as codecs
+from speed.pulsar.frames import PulsarConnectionError, PulsarRefusedError, PulsarTimeoutError, UnreadableError
+from speed.pulsar.payloads import DataKey, Decryptor, Key, PulsarMessage, closed, load_private, load_public, opened
 from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.seconds import checked_seconds
+from speed.wire.text import checked_seconds
 
 MAX_SENT_FRAME_BYTES = 1 << 20
 """What Pulsar takes unless it is configured for more; it closes the connection on a longer frame."""

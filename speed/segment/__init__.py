@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from speed.segment.assembler import Assembler, Outcome
-    from speed.segment.form import Segment, read_segment, write_segment
-    from speed.segment.keccak import keccak256
+    from speed.segment.form import Segment, keccak256, read_segment, write_segment
     from speed.segment.reassembly import Limits
     from speed.segment.splitter import Splitter
 
@@ -21,7 +20,7 @@ _LATER = {
     "Segment": "form",
     "read_segment": "form",
     "write_segment": "form",
-    "keccak256": "keccak",
+    "keccak256": "form",
     "Limits": "reassembly",
     "Splitter": "splitter",
 }

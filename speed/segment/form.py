@@ -1,13 +1,48 @@
-"""One segment as bytes: ``SegmentMessageProto`` (G-1) and what makes one valid (G-2)."""
+"""One segment as bytes: ``SegmentMessageProto`` (G-1), what makes one valid (G-2), and its hash (G-3)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from speed.errors import WireError
-from speed.segment.keccak import HASH_BYTES
 from speed.wire.limits import MAX_SEGMENTS
 from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, varint, walk
+
+# Keccak-256 as it was before SHA-3 changed its padding (G-3).
+
+HASH_BYTES = 32
+
+
+class Keccak(Protocol):
+    """An incremental hash."""
+
+    def update(self, data: bytes | memoryview, /) -> None: ...
+    def digest(self) -> bytes: ...
+    def copy(self) -> Keccak: ...
+
+
+def new_keccak(data: bytes = b"") -> Keccak:
+    """An incremental hash that begins with ``data``."""
+    from sha3 import keccak_256
+
+    begun: Keccak = keccak_256(data)
+    return begun
+
+
+def keccak256(*parts: bytes | memoryview) -> bytes:
+    """The 32-byte hash of ``parts``, one behind the other."""
+    return hash_all(parts)
+
+
+def hash_all(parts: Iterable[bytes | memoryview]) -> bytes:
+    """As ``keccak256``, of a stream of any size."""
+    state = new_keccak()
+    for part in parts:
+        state.update(part)
+    return state.digest()
+
 
 SHARD_UNIT = 64
 """Shards are whole units of so many bytes (G-2, G-6)."""
@@ -132,3 +167,35 @@ def _number(field: int, value: int) -> bytes:
 
 def _refused(field: str, why: str) -> WireError:
     return WireError("BAD_SEGMENT", f"{field}: {why}")
+
+
+STEP_BYTES = 1 << 20
+"""Bytes that are read and hashed at a time."""
+
+
+class Source(Protocol):
+    """A payload of ``size`` bytes; ``read`` gives those from ``begin`` to before ``end``."""
+
+    @property
+    def size(self) -> int: ...
+    def read(self, begin: int, end: int) -> bytes | memoryview: ...
+
+
+class Memory:
+    """A payload that lies in memory; parts of it are not copied."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self._data = memoryview(data).cast("B")
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def read(self, begin: int, end: int) -> memoryview:
+        return self._data[begin:end]
+
+
+def steps(source: Source, begin: int, end: int) -> Iterator[bytes | memoryview]:
+    """The bytes from ``begin`` to before ``end``, in parts of bounded size."""
+    for at in range(begin, end, STEP_BYTES):
+        yield source.read(at, min(at + STEP_BYTES, end))

@@ -10,7 +10,7 @@ from enum import Enum
 from speed.errors import ConfigurationError, WireError
 from speed.segment.form import Segment
 from speed.wire import limits
-from speed.wire.seconds import MOST as MOST_SECONDS
+from speed.wire.text import MOST as MOST_SECONDS
 
 
 class SegmentVerdict(Enum):

@@ -8,10 +8,8 @@ from math import ceil
 from typing import Any
 
 from speed.errors import ConfigurationError, PayloadTooLargeError
-from speed.segment.form import MAX_HEAD_BYTES, SHARD_UNIT, Segment
-from speed.segment.keccak import hash_all
+from speed.segment.form import MAX_HEAD_BYTES, SHARD_UNIT, Memory, Segment, Source, hash_all, steps
 from speed.segment.parity import Encoder
-from speed.segment.source import Memory, Source, steps
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import DATA_SEGMENT_BYTES, MAX_SEGMENTS, PARITY_RATE
 

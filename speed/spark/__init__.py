@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
-    from speed.spark.envelopes import envelope
+    from speed.spark.functions import envelope
+    from speed.spark.nodes import MAX_NAME_BYTES, CallSettings, NodeSettings, driver_node, node_name
     from speed.spark.session import Speed
-    from speed.spark.settings import CallSettings, NodeSettings
 
 __all__ = [
     "MAX_NAME_BYTES",
@@ -31,13 +30,13 @@ __all__ = [
 ]
 
 _LATER = {
-    "MAX_NAME_BYTES": "speed.spark.driver",
-    "driver_node": "speed.spark.driver",
-    "node_name": "speed.spark.driver",
-    "envelope": "speed.spark.envelopes",
+    "MAX_NAME_BYTES": "speed.spark.nodes",
+    "driver_node": "speed.spark.nodes",
+    "node_name": "speed.spark.nodes",
+    "envelope": "speed.spark.functions",
     "Speed": "speed.spark.session",
-    "CallSettings": "speed.spark.settings",
-    "NodeSettings": "speed.spark.settings",
+    "CallSettings": "speed.spark.nodes",
+    "NodeSettings": "speed.spark.nodes",
 }
 """Imported when first used: a worker needs nothing of the driver's side."""
 

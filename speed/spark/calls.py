@@ -1,12 +1,14 @@
-"""Batches of rows to a service and back: several calls under way at once, answers in order."""
+"""Batches of rows to a service and back: several calls under way at once, answers in order, and counted."""
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +27,170 @@ from speed.errors import (
     UnknownNodeError,
     UnserialisableError,
 )
-from speed.spark.metrics import Counts
-from speed.spark.settings import CallSettings, check_columns
-from speed.spark.targets import LiveNodes, Targets
-from speed.wire.column_values import RowMisfit
+from speed.spark.nodes import CallSettings, LiveNodes, Targets, check_columns
+from speed.wire.column import Column, RowMisfit
 from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# What the workers count; the driver adds it up.
+
+_STEPS_PER_DOUBLING = 8
+
+
+@dataclass
+class Counts:
+    """Calls, rows, bytes and times of batches. ``latency`` counts calls by logarithmic step, 9 % each."""
+
+    calls: int = 0
+    rows: int = 0
+    bytes: int = 0
+    retries: int = 0
+    failed_rows: int = 0
+    latency: Counter[int] = field(default_factory=Counter)
+
+    def add(self, rows: int, size: int, seconds: float) -> None:
+        """One batch that was answered."""
+        self.rows += rows
+        self.bytes += size
+        self.latency[math.ceil(math.log2(max(seconds, 1e-9)) * _STEPS_PER_DOUBLING)] += 1
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+
+    def percentile_seconds(self, percent: float) -> float:
+        """The time within which so many percent of the answered calls ended, to 9 %; NaN without a call."""
+        wanted = percent / 100 * self.latency.total()
+        seen = 0
+        for step in sorted(self.latency):
+            seen += self.latency[step]
+            if seen >= wanted:
+                return float(2 ** (step / _STEPS_PER_DOUBLING))
+        return math.nan
+
+    def summary(self) -> dict[str, Any]:
+        """The figures by name; times in seconds."""
+        return {
+            **self._numbers(),
+            "p50_seconds": self.percentile_seconds(50),
+            "p99_seconds": self.percentile_seconds(99),
+        }
+
+    def payload(self) -> dict[str, Any]:
+        """The counts as a message carries them."""
+        return {**self._numbers(), "latency": {str(step): count for step, count in self.latency.items()}}
+
+    @classmethod
+    def of_payload(cls, payload: Mapping[str, Any]) -> Counts:
+        """The counts of a message. Raises KeyError, TypeError or ValueError for anything else."""
+        numbers = {one.name: int(payload[one.name]) for one in fields(cls) if one.name != "latency"}
+        return cls(**numbers, latency=Counter({int(step): int(count) for step, count in payload["latency"].items()}))
+
+    def _numbers(self) -> dict[str, int]:
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "latency"}
+
+
+class Reports:
+    """The counts that came as messages: of tasks that failed, whose accumulators Spark drops, and of all tasks where
+    there are no accumulators. The topic of a message tells whose they are. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, Counts] = {}
+
+    def take(self, message: Any) -> None:
+        """Handle one message; what no worker of this package sent is left alone."""
+        try:
+            counts = Counts.of_payload(message.payload)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return
+        with self._lock:
+            self._counts[message.topic] = self.of(message.topic) + counts
+
+    def of(self, topic: str) -> Counts:
+        """The sum of what came under ``topic``."""
+        return self._counts.get(topic, Counts())
+
+
+# What a service answered, as the Arrow columns that were promised to Spark.
+
+
+class _BrokenError(Exception):
+    """A row of the answer that is not as it was promised."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, *, named: bool = True) -> list[pa.Array]:
+    """The arrays of ``promised``, in its order: of one column, or of a map of columns by name.
+
+    ``rows`` is how many are expected, None for as many as come. What the answer lacks is null, unless the names of
+    ``promised`` are not those of the program (``named``). Raises ExecutionFailedError, which says what was promised
+    and what came; ``details`` have the row of a value, as ``row`` where ``rows`` are those that were sent.
+    """
+    by_name = _by_name(answer, promised)
+    if not named and by_name and not by_name.keys() & set(promised.names):
+        raise ExecutionFailedError(f"the answer has the columns {list(by_name)}, promised was one column")
+    lengths = {column.rows for column in by_name.values()}
+    if len(lengths) > 1 or (rows is not None and lengths - {rows}):
+        expected = "columns of one length" if rows is None else f"{rows} rows"
+        raise ExecutionFailedError(f"the answer has {sorted(lengths)} rows, promised were {expected}")
+    there = next(iter(lengths), rows or 0)
+    try:
+        return [_promised(by_name.get(field.name), field, there) for field in promised]
+    except _BrokenError as broken:
+        if rows is None:  # no row that was sent is to blame
+            text, details = f"row {broken.row} of the answer: {broken}", {"row_of_answer": broken.row}
+        else:
+            text, details = str(broken), {"row": broken.row}
+        raise ExecutionFailedError(text, details) from None
+
+
+def null_arrays(promised: pa.Schema, rows: int) -> list[pa.Array]:
+    """As many nulls of each promised type."""
+    import pyarrow as pa
+
+    return [pa.nulls(rows, field.type) for field in promised]
+
+
+def _by_name(answer: Any, promised: pa.Schema) -> dict[str, Column]:
+    if isinstance(answer, Column) and (len(promised) == 1 or _is_null(answer)):
+        # Rows that all answered with nothing are one column, though they would have been a map.
+        return dict.fromkeys(promised.names, answer)
+    if not isinstance(answer, dict) or not all(isinstance(value, Column) for value in answer.values()):
+        kind = "one column" if isinstance(answer, Column) else type(answer).__name__
+        raise ExecutionFailedError(f"the answer is {kind}, promised were columns {promised.names}")
+    return answer
+
+
+def _is_null(column: Column) -> bool:
+    return not any(columns.is_present(column))
+
+
+def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
+    """The promise decides, not what a batch has: a column that is missing is one of nulls."""
+    import pyarrow as pa
+
+    from speed.spark.declared import MisfitError, cast
+
+    if column is None:
+        array = pa.nulls(rows, field.type)
+    else:
+        try:
+            array = cast(columns.to_arrow(column), field.type)
+        except MisfitError as error:
+            raise _BrokenError(error.row, f"the answer for {field.name!r} {error.why}") from None
+    if not field.nullable and array.null_count:
+        row = array.is_null().index(True).as_py()
+        missing = "nothing" if column is None else "null"
+        raise _BrokenError(row, f"the answer for {field.name!r} is {missing}, which was promised NOT NULL")
+    return array
+
 
 Promised = Callable[[Any, int], Any]
 _MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)

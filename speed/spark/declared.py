@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_type
 
-from speed.wire.json_text import WrittenFloat
+from speed.wire.text import WrittenFloat
 
 _MOST_DIGITS = 38
 _MOST_EXACT = 2**53

@@ -7,14 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from speed.errors import JournalError, JournalExpiredError, KeyFileError, SpeedError, StorageError, WireError
-from speed.journal.journal_lane import lanes_in
+from speed.journal.files import lanes_in
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
-from speed.topics.compacting import Compacting
-from speed.topics.compaction import Stopped, compact
-from speed.topics.log import Log
-from speed.topics.space import Reserve
-from speed.topics.state import TopicState
+from speed.topics.storage import Compacting, Log, Reserve, Stopped, TopicState, compact
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping, Topic
 from speed.wire.journal import Subject

@@ -6,14 +6,13 @@ stand for messages.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from speed.topics.delayed import Delayed
-from speed.topics.ranges import Ranges
 from speed.wire.limits import (
     MAX_TOPIC_CONSUMERS,
     MAX_TOPIC_DELAYED,
@@ -21,6 +20,100 @@ from speed.wire.limits import (
     RETRY_FIRST_SECONDS,
     RETRY_MOST_SECONDS,
 )
+
+# Messages that wait for their time (D-10): found by it, whatever their number, and known by their keys.
+
+
+class Delayed:
+    """A set of offsets, each with a time in milliseconds and the hash of its key, 0 for none. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, int] = {}
+        self._keys: dict[int, int] = {}
+        self._by_time: list[tuple[int, int]] = []
+        """A heap of time and offset; what was removed is passed when its time comes."""
+        self._of_key: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, offset: int, due_ms: int, key: int) -> None:
+        """One that is not in it."""
+        self._due[offset] = due_ms
+        heappush(self._by_time, (due_ms, offset))
+        if key:
+            self._keys[offset] = key
+            insort(self._of_key.setdefault(key, []), offset)
+
+    def remove(self, offset: int) -> bool:
+        """Whether it was in it."""
+        if self._due.pop(offset, None) is None:
+            return False
+        if key := self._keys.pop(offset, 0):
+            of_key = self._of_key[key]
+            del of_key[bisect_left(of_key, offset)]
+            if not of_key:
+                del self._of_key[key]
+        return True
+
+    def due(self, now_ms: int) -> list[int]:
+        """Take out those whose time has come."""
+        found = []
+        while (first := self.first_ms()) is not None and first <= now_ms:
+            _, offset = heappop(self._by_time)
+            self.remove(offset)
+            found.append(offset)
+        return found
+
+    def first_ms(self) -> int | None:
+        """When the next one is due; None if there is none."""
+        while self._by_time and self._due.get(self._by_time[0][1]) != self._by_time[0][0]:
+            heappop(self._by_time)
+        return self._by_time[0][0] if self._by_time else None
+
+    def is_before(self, key: int, offset: int) -> bool:
+        """Whether one of this key is in it that comes before ``offset``."""
+        of_key = self._of_key.get(key)
+        return of_key is not None and of_key[0] < offset
+
+
+# What of a topic is acknowledged: everything below an offset, and ranges above it (D-7).
+
+
+class Ranges:
+    """A set of offsets that contains all below ``low``. Not thread-safe."""
+
+    def __init__(self, low: int = 0, ranges: Iterable[tuple[int, int]] = ()) -> None:
+        """``ranges`` are pairs of first offset and end, in any order."""
+        self.low = low
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in ranges:
+            self.add(start, end)
+
+    def add(self, start: int, end: int) -> None:
+        """Add ``start <= offset < end``."""
+        start = max(start, self.low)
+        if start >= end:
+            return
+        first = bisect_left(self._ends, start)
+        last = bisect_right(self._starts, end)
+        if first < last:
+            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+        self._starts[first:last], self._ends[first:last] = [start], [end]
+        if start <= self.low:
+            self.low = self._ends.pop(0)
+            self._starts.pop(0)
+
+    def __contains__(self, offset: int) -> bool:
+        place = bisect_right(self._starts, offset) - 1
+        return offset < self.low or (place >= 0 and offset < self._ends[place])
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Those above ``low``, in order; they neither overlap nor touch."""
+        return list(zip(self._starts, self._ends, strict=True))
+
 
 TYPES = ("exclusive", "failover", "shared", "key-shared")
 ORDERED = ("exclusive", "failover")

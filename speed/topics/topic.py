@@ -11,13 +11,19 @@ from typing import Any
 
 from speed.core.log import logger
 from speed.errors import JournalError, SpeedError, WireError
-from speed.topics.backend import Start
-from speed.topics.compaction import Plan
-from speed.topics.group import Group, Message, Stored, new_epoch, steady_ms, unix_ms
-from speed.topics.log import DamagedMessagesError, Log
-from speed.topics.producers import Producer, Producers, Recorded
-from speed.topics.space import room_at
-from speed.topics.state import TopicState
+from speed.topics.backend import (
+    Group,
+    Message,
+    Producer,
+    Producers,
+    Recorded,
+    Start,
+    Stored,
+    new_epoch,
+    steady_ms,
+    unix_ms,
+)
+from speed.topics.storage import DamagedMessagesError, Log, Plan, TopicState, room_at
 from speed.topics.subscription import Subscription, SubscriptionError, Terms
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_DELAYED, TOPIC_WAIT_SECONDS
 from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS, cursor_name, decode, decode_head, due_of

@@ -1,7 +1,10 @@
-"""The small binary files of a lane: the receiver's cursor (L-14) and deliveries (L-25), the sender's fence (L-18).
+"""The small binary files of a lane: cursor, deliveries, fence (L-14, L-18, L-25), slots (L-28); the floor (R-24).
 
 Cursor: every envelope before the position was dispatched, and all of those are finished but the listed.
 Fence: what lies beyond it in lanes of older generations was written by an owner that had lost its name.
+
+The envelope in the lane holds the slot head; the slot holds the payload in pieces, each sealed for itself under a key
+that is used for this payload only. So a piece of an earlier payload never passes for one of this.
 """
 
 from __future__ import annotations
@@ -14,7 +17,18 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from speed.errors import WireError
-from speed.wire.limits import MAX_DELIVERIES_LISTED, MAX_LANES, MAX_UNFINISHED
+from speed.wire.limits import (
+    KEY_BYTES,
+    MAX_DELIVERIES_LISTED,
+    MAX_LANES,
+    MAX_PAYLOAD_BYTES,
+    MAX_SLOTS,
+    MAX_UNFINISHED,
+    SLOT_HEAD_BYTES,
+    SLOT_PIECE_BYTES,
+    TAG_BYTES,
+)
+from speed.wire.seal import Aead
 
 _CURSOR = Struct(">4sBBHIIIIQQ24x")
 _UNFINISHED = Struct(">QIIQ")
@@ -167,3 +181,97 @@ def decode_deliveries(data: bytes, lane_keys: Sequence[bytes]) -> dict[int, int]
         raise WireError("BAD_CURSOR", "no deliveries of version 1")
     body = _authentic(bytes(data), lane_keys, "BAD_CURSOR")
     return dict(_DELIVERED.iter_unpack(body[_DELIVERIES.size :]))
+
+
+# The floor of generations (R-24): below it lives were forgotten, above it every new claim begins.
+
+_FLOOR_HEAD = Struct(">4sB3x")
+_NUMBERS = Struct(">256I")
+_MAGIC = b"SPDR"
+_VERSION = 1
+FLOOR_BYTES = _FLOOR_HEAD.size + _NUMBERS.size + _MAC_BYTES
+NO_FLOOR = (0,) * 256
+
+
+def encode_floors(floors: Sequence[int], registry_key: bytes) -> bytes:
+    """The bytes of the floor file; ``floors`` are 256 generations, by the first byte of a node id."""
+    data = _FLOOR_HEAD.pack(_MAGIC, _VERSION) + _NUMBERS.pack(*floors)
+    return data + _floor_mac(registry_key, data)
+
+
+def decode_floors(data: bytes, registry_keys: Sequence[bytes]) -> tuple[int, ...]:
+    """The 256 generations in ``data``; WireError BAD_FLOOR if no accepted key made it, or it is no floor file."""
+    body, mac = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
+    if len(data) != FLOOR_BYTES or _FLOOR_HEAD.unpack_from(data) != (_MAGIC, _VERSION) or body[5:8] != bytes(3):
+        raise WireError("BAD_FLOOR", "no floor file")
+    if not any(hmac.compare_digest(mac, _floor_mac(key, body)) for key in registry_keys):
+        raise WireError("BAD_FLOOR", "the MAC does not fit: altered, or of another key")
+    return _NUMBERS.unpack_from(data, _FLOOR_HEAD.size)
+
+
+def _floor_mac(registry_key: bytes, data: bytes) -> bytes:
+    return hmac.digest(registry_key, data, "sha256")[:_MAC_BYTES]
+
+
+_SLOT_HEAD = Struct(">IIQ32s")
+assert _SLOT_HEAD.size == SLOT_HEAD_BYTES
+_STRIDE = SLOT_PIECE_BYTES + TAG_BYTES
+
+
+class SlotHead(NamedTuple):
+    """Which slot a payload lies in, how long it is, and what opens it."""
+
+    number: int
+    payload_bytes: int
+    key: bytes
+
+    def encode(self) -> bytes:
+        return _SLOT_HEAD.pack(self.number, 0, self.payload_bytes, self.key)
+
+    @classmethod
+    def decode(cls, data: bytes) -> SlotHead:
+        """WireError BAD_SLOT for anything that L-28 does not allow."""
+        if len(data) != SLOT_HEAD_BYTES:
+            raise WireError("BAD_SLOT", f"a slot head of {len(data)} bytes")
+        number, zero, size, key = _SLOT_HEAD.unpack(data)
+        if zero or not 0 < number <= MAX_SLOTS or not 0 < size <= MAX_PAYLOAD_BYTES:
+            raise WireError("BAD_SLOT", f"a slot head of slot {number} with {size} bytes")
+        return cls(number, size, key)
+
+    def __repr__(self) -> str:
+        return f"<SlotHead {self.number}: {self.payload_bytes} bytes>"
+
+
+class SlotPieces:
+    """The pieces of one payload: where each lies in the slot, and how it is sealed."""
+
+    def __init__(self, key: bytes, payload_bytes: int) -> None:
+        assert len(key) == KEY_BYTES
+        self._aead = Aead(key)
+        self._payload_bytes = payload_bytes
+        self.count = -(-payload_bytes // SLOT_PIECE_BYTES)
+        self.slot_bytes = payload_bytes + self.count * TAG_BYTES
+        """How long the slot is at least."""
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Where sealed piece ``index`` lies in the slot: its offset and its size with the tag, in bytes."""
+        size = min(SLOT_PIECE_BYTES, self._payload_bytes - index * SLOT_PIECE_BYTES)
+        return index * _STRIDE, size + TAG_BYTES
+
+    def seal(self, index: int, payload: bytes | memoryview) -> bytes:
+        """Sealed piece ``index`` of the whole ``payload``."""
+        begin = index * SLOT_PIECE_BYTES
+        return self._aead.encrypt(_nonce(index), memoryview(payload)[begin : begin + SLOT_PIECE_BYTES], b"")
+
+    def open(self, index: int, sealed: bytes | memoryview, payload: memoryview) -> bool:
+        """Put what was sealed as piece ``index`` in its place of ``payload``; False if these bytes are not that."""
+        begin = index * SLOT_PIECE_BYTES
+        try:
+            self._aead.decrypt_into(_nonce(index), sealed, b"", payload[begin : begin + SLOT_PIECE_BYTES])
+        except ValueError:
+            return False
+        return True
+
+
+def _nonce(index: int) -> bytes:
+    return bytes(4) + index.to_bytes(8, "big")

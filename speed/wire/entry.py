@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
-from speed.wire.json_text import read_json
 from speed.wire.limits import GENERATION_BITS, KEY_ID_BYTES, MAX_ENTRY_BYTES, MAX_KEYS, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
 from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
+from speed.wire.text import read_json
 
 STATUSES = ("starting", "online", "leaving")
 

@@ -1,4 +1,4 @@
-"""SPC payloads: requests and responses as msgpack maps with the RFC's names (S-1, S-2).
+"""Payloads of envelopes that are no messages: requests, responses, and those of control (S-1, S-2, S-11, S-12).
 
 The reading thread of a node reads the *head* of a request, which is small, and no more than the id of a response.
 Arguments and results are decoded by whoever wants them.
@@ -13,13 +13,15 @@ import msgpack
 from speed.errors import InvalidNameError, UnserialisableError, WireError
 from speed.wire.limits import (
     GENERATION_BITS,
+    MAX_CONTROL_BYTES,
     MAX_DETAILS_BYTES,
     MAX_ERROR_CHARACTERS,
     MAX_HEAD_BYTES,
     MAX_REQUEST_ID_BYTES,
+    MAX_WITHDRAWN_IDS,
 )
 from speed.wire.names import check_node_name, check_service_name
-from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_unchecked_map
+from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_map, unpack_unchecked_map
 
 _TEXT = frozenset({str})
 _MAYBE_TEXT = frozenset({str, type(None)})
@@ -254,3 +256,62 @@ def decode_response(payload: bytes | memoryview) -> WireResponse:
     if type(code) is not str or not code or type(message) is not str or type(details) not in (dict, type(None)):
         raise WireError("BAD_PAYLOAD", "errorCode, errorMessage or details has a wrong type")
     return WireResponse(request_id, False, None, code, message, details or {})
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """The payload of a control envelope."""
+    return pack(body, "control payload")
+
+
+def decode(payload: bytes | memoryview, max_bytes: int = MAX_CONTROL_BYTES) -> dict[str, Any]:
+    """Check and read a control payload; ``requestId`` and ``sequence`` have their types if present.
+
+    One above ``max_bytes`` is refused unread: it is decoded by the thread that everybody waits for.
+    """
+    if len(payload) > max_bytes:
+        raise WireError("BAD_PAYLOAD", f"a control payload of {len(payload)} bytes; the limit is {max_bytes}")
+    body = unpack_map(payload, "control payload")
+    request_id, sequence = body.get("requestId"), body.get("sequence")
+    if request_id is not None and (
+        type(request_id) is not str or not 0 < len(request_id.encode()) <= MAX_REQUEST_ID_BYTES
+    ):
+        raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
+    if sequence is not None and (type(sequence) is not int or not 0 <= sequence < 2**64):
+        raise WireError("BAD_PAYLOAD", "sequence is no 64-bit integer")
+    return body
+
+
+def encode_ack(sequence: int, *, waiting: bool = False) -> bytes:
+    """An acknowledgement of the envelope ``sequence`` of the link; ``waiting``: nothing takes it there yet."""
+    return pack({"sequence": sequence, "waiting": True} if waiting else {"sequence": sequence})
+
+
+def decode_ack(payload: bytes | memoryview) -> tuple[int, bool]:
+    """The sequence, and whether the message waits for the program to take it."""
+    body = decode(payload)
+    sequence = body.get("sequence")
+    if type(sequence) is not int:
+        raise WireError("BAD_PAYLOAD", "an ACK names no sequence")
+    return sequence, body.get("waiting") is True
+
+
+def request_ids(body: dict[str, Any]) -> list[str]:
+    """The requests that a WITHDRAW names; WireError BAD_PAYLOAD for what is no list of 1 to 64 of them."""
+    ids = body.get("requestIds")
+    if type(ids) is not list or not 0 < len(ids) <= MAX_WITHDRAWN_IDS:
+        raise WireError("BAD_PAYLOAD", f"requestIds is no list of 1 to {MAX_WITHDRAWN_IDS}")
+    if not all(type(one) is str and 0 < len(one.encode()) <= MAX_REQUEST_ID_BYTES for one in ids):
+        raise WireError("BAD_PAYLOAD", "an id of requestIds is no text of 1 to 64 bytes")
+    return ids
+
+
+def encode_error_envelope(
+    code: str, message: str, *, sequence: int | None = None, request_id: str | None = None
+) -> bytes:
+    """An ERROR about the envelope or request that is named; what of its text has no representation is replaced."""
+    body: dict[str, Any] = {"errorCode": code, "errorMessage": message.encode(errors="replace").decode()}
+    if sequence is not None:
+        body["sequence"] = sequence
+    if request_id is not None:
+        body["requestId"] = request_id
+    return pack(body)

@@ -17,7 +17,7 @@ from typing import Any
 import speed
 from scripts.servers.nats import Nats
 from speed.fs.keyfile import write_key_file
-from speed.wire.hosts import GATEWAY
+from speed.wire.names import GATEWAY
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 30.0

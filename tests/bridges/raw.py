@@ -15,7 +15,7 @@ import redis
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from scripts.servers import Kafka, Moto, MotoSqs, Nats, Postgres, Redis, Server
-from speed.bridges.names import s3_day
+from speed.backends.backend import s3_day
 
 SECONDS = 30.0
 

@@ -13,9 +13,9 @@ import pytest
 
 from scripts.servers.server import PASSWORD
 from speed.message.keys import generate_key
+from speed.message.keystore import KeyStore
+from speed.message.security import MessageSecurity
 from speed.messages import connect
-from speed.trust.keystore import KeyStore
-from speed.trust.security import MessageSecurity
 from tests.bridges.bridged import OUT, BridgedSite, bridge, disordered, twice
 from tests.bridges.conftest import Bench
 from tests.bridges.raw import RawS3

@@ -11,8 +11,8 @@ import pytest
 
 import speed.messages
 from speed.errors import ConfigurationError, UnserialisableError, WireError
+from speed.message.view import MessageView
 from speed.messages import DualSubscription
-from speed.wire.message import MessageView
 from tests.bridges.conftest import WAIT_SECONDS, Bench
 from tests.bridges.raw import RawPostgres, RawRedis
 from tests.bridges.test_migration import fill, migrated

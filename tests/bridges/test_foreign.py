@@ -10,9 +10,9 @@ from time import monotonic
 import pytest
 
 from speed.message.keys import generate_key
+from speed.message.keystore import KeyStore
+from speed.message.security import MessageSecurity
 from speed.messages import Refused
-from speed.trust.keystore import KeyStore
-from speed.trust.security import MessageSecurity
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take
 from tests.bridges.raw import RawPostgres
 

@@ -10,7 +10,7 @@ import nats
 import pytest
 
 from scripts.servers.nats import Nats
-from speed.hosts.seal import LIFE_BYTES, PairSeal
+from speed.hosts.link import LIFE_BYTES, PairSeal
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
 from speed.wire.value import pack

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.wire.hosts import GATEWAY
+from speed.wire.names import GATEWAY
 from tests.bridges.joined import WAIT_SECONDS, Host, Pair
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN

@@ -12,9 +12,9 @@ import pytest
 import speed.messages
 from scripts.servers import Moto
 from speed.errors import PayloadTooLargeError
+from speed.message.view import MessageView
+from speed.message.writing import encode_message, with_security
 from speed.messages import BackendRefusedError, Refused
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.splice import with_security
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take
 from tests.bridges.raw import RawKafka, RawPostgres, RawRedis, RawS3, RawSqs
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from speed.wire.message import MessageView, encode_message
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take
 from tests.bridges.raw import RawKafka, RawPostgres, RawRedis
 
@@ -136,8 +137,8 @@ def test_old_messages_of_nats_keep_their_ids(bench_of: BenchOf, tmp_path: Path) 
 
 def in_old_form(topic: str, number: int) -> Any:
     """A message of NATS as it was before."""
-    from speed.bridges.backend import Outgoing
-    from speed.message.taken_over import OldForm
+    from speed.backends.backend import Outgoing
+    from speed.message.old_forms import OldForm
 
     own = f"xyz-{number}"
     old = OldForm(b"raw", {"Nats-Msg-Id": own, "X-Schema-URL": "x/orders"})

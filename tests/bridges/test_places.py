@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from speed.bridges import open_backend
-from speed.bridges.backend import Outgoing, Place
+from speed.backends import open_backend
+from speed.backends.backend import Outgoing, Place
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from speed.messages import BackendAwayError
-from speed.wire.message import MessageView, encode_message
 from tests.bridges.conftest import WAIT_SECONDS, Bench
 from tests.system.topics import until
 from tests.torture.relay import Relay

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 import speed.messages
-from speed.bridges import open_backend
-from speed.bridges.backend import Backend, BackendSubscription, Delivered, Outgoing
-from speed.bridges.errors import BackendError
-from speed.bridges.names import s3_key
-from speed.wire.message import encode_message, new_message_id
+from speed.backends import open_backend
+from speed.backends.backend import Backend, BackendError, BackendSubscription, Delivered, Outgoing, s3_key
+from speed.message.writing import encode_message, new_message_id
 from tests.bridges.bridged import BridgedSite
 from tests.bridges.conftest import Bench, take
 

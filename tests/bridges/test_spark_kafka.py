@@ -11,9 +11,9 @@ import pytest
 from scripts.servers import archives
 from scripts.servers.server import ROOT
 from speed.message.keys import generate_key
+from speed.message.keystore import KeyStore
+from speed.message.security import MessageSecurity
 from speed.spark import envelope
-from speed.trust.keystore import KeyStore
-from speed.trust.security import MessageSecurity
 from tests.bridges.conftest import WAIT_SECONDS, Bench
 from tests.system.spark_sessions import Sessions
 

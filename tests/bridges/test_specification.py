@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from scripts.servers import KINDS, Moto
-from speed.message.options import PublishOptions
+from speed.message.security import MessageSecurity, PublishOptions
+from speed.message.writing import encode_message
 from speed.messages import BackendAwayError, BackendError, Received
-from speed.trust.security import MessageSecurity
-from speed.wire.message import encode_message
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take, take_all
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]

@@ -132,7 +132,7 @@ def in_each_pause(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], obj
 
     def does(action: Callable[[], object]) -> None:
         instead = {**vars(time), "sleep": lambda seconds: action()}
-        monkeypatch.setattr("speed.fs.claiming.time", types.SimpleNamespace(**instead))
+        monkeypatch.setattr("speed.fs.registration.time", types.SimpleNamespace(**instead))
 
     return does
 

@@ -10,8 +10,8 @@ from speed.fs.keyfile import load_key_file, write_key_file
 from speed.journal import Journal
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.writing import encode_message
 from speed.wire.journal import Subject, seal_end
-from speed.wire.message import encode_message
 
 SUBJECT = Subject("topic", "flights.ua", "producer")
 FIRST = 1 << 40 | 1

@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
 from speed.fs.lane_reader import LaneReader
 from speed.fs.lane_writer import LaneWriter
+from speed.fs.slots import Received
 from speed.wire import names
 from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType
 from speed.wire.seal import Keyring, LinkSealer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from speed.wire import names
+from speed.wire.cursor import SlotHead, SlotPieces
 from speed.wire.envelope import FLAG_SLOTTED
 from speed.wire.limits import SLOT_PIECE_BYTES, TAG_BYTES
-from speed.wire.slot import SlotHead, SlotPieces
 from tests.fs.lanes import Lane, sealed
 
 KEY = bytes(range(100, 132))

@@ -10,7 +10,7 @@ import pytest
 
 from speed.errors import KeyFileError
 from speed.fs import claim
-from speed.fs.entry_file import remove_entry_file
+from speed.fs.claim import remove_entry_file
 from speed.fs.identity import identity
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.fs.registry import Registry

@@ -10,9 +10,9 @@ import pytest
 
 from speed.errors import NameTakenError
 from speed.fs import claim
-from speed.fs.claiming import Won, win
-from speed.fs.floor import raise_floor
+from speed.fs.claim import raise_floor
 from speed.fs.identity import Identity, identity
+from speed.fs.registration import Won, win
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry

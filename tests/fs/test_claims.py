@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from speed.errors import LeaseLostError, NameTakenError
-from speed.fs import claim, claiming
+from speed.fs import claim
+from speed.fs import registration as claiming
 from speed.fs.identity import identity
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -170,7 +171,7 @@ def test_an_unreadable_claim_is_waited_for_and_then_passed(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, content: bytes
 ):
     """R-5: as another language, or a torn write, may leave it."""
-    monkeypatch.setattr("speed.fs.claiming.UNCLEAR_LEASE_MS", 60)
+    monkeypatch.setattr("speed.fs.registration.UNCLEAR_LEASE_MS", 60)
     pathlib.Path(names.claim_path(registry.root, "billing", 1)).write_bytes(content)
     began = now_ms()
     assert registry.register("billing", **LONG).entry.generation == 2

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import StorageError
-from speed.journal.record import Record
-from speed.journal.rewriting import Keeps
+from speed.journal.files import Record
+from speed.journal.retention import Keeps
 from speed.journal.writer import Closed
-from speed.topics import compaction
+from speed.topics import storage
 from speed.topics import topic as topic_module
+from speed.topics.backend import Recorded
 from speed.topics.catalogue import Catalogue
-from speed.topics.compaction import Plan, neighbours
-from speed.topics.producers import Recorded
+from speed.topics.storage import Plan, neighbours
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Keeping, Topic
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, cursor_name, decode, encode, key_hash
@@ -161,7 +161,7 @@ def test_no_value_comes_back_where_retention_was_there_first(
     catalogue, topic = opened(place, NO_GRACE)
     for message in (keyed("b"), keyed("a"), keyed("a", kind=TOMBSTONE), keyed("c")):
         put(topic, message)
-    monkeypatch.setattr(compaction, "neighbours", lambda volumes, _: [volumes[first:2], volumes[2:]])
+    monkeypatch.setattr(storage, "neighbours", lambda volumes, _: [volumes[first:2], volumes[2:]])
     real = topic.log._writer.rewrite
 
     def rewrite(lane: str, volumes: Sequence[Closed], keeps: Keeps) -> bool:
@@ -184,7 +184,7 @@ def test_no_value_comes_back_wherever_a_pass_ends(place: Place, monkeypatch: pyt
     catalogue, topic = opened(place, NO_GRACE)
     for message in (keyed("a"), keyed("b"), keyed("a", kind=TOMBSTONE), keyed("b")):
         put(topic, message)
-    monkeypatch.setattr(compaction, "neighbours", lambda volumes, _: [[one] for one in volumes])
+    monkeypatch.setattr(storage, "neighbours", lambda volumes, _: [[one] for one in volumes])
     real, done = os.rename, list[str]()
 
     def fail(old: str, new: str, **where: int) -> None:
@@ -369,14 +369,14 @@ def test_a_pass_notes_no_more_keys_than_it_has_room_for_and_the_next_one_goes_on
     for number in range(3):
         put(topic, *(keyed(f"{number}-{one}") for one in (0, 0, 1, 1, 2, 2)))
     put(topic, keyed("0-0"))
-    monkeypatch.setattr(compaction, "MOST_KEYS", 3)
+    monkeypatch.setattr(storage, "MOST_KEYS", 3)
     compact(catalogue)
     assert len(keys(topic)) == 3 + 6 + 6 + 1
     for _ in range(3):
         compact(catalogue)
     assert len(keys(topic)) == 3 + 3 + 3, "the old value of 0-0 as well"
-    monkeypatch.setattr(compaction, "MOST_KEYS", 1000)
-    monkeypatch.setattr(compaction, "MOST_KEY_BYTES", 1)
+    monkeypatch.setattr(storage, "MOST_KEYS", 1000)
+    monkeypatch.setattr(storage, "MOST_KEY_BYTES", 1)
     put(topic, keyed("0-1"))
     put(topic, keyed("0-2"))
     compact(catalogue)
@@ -387,7 +387,7 @@ def test_a_pass_that_is_stopped_has_removed_nothing_that_is_needed_and_is_begun_
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue, topic = opened(place)
-    monkeypatch.setattr(compaction, "neighbours", lambda volumes, _: [[one] for one in volumes])
+    monkeypatch.setattr(storage, "neighbours", lambda volumes, _: [[one] for one in volumes])
     for _ in range(4):
         put(topic, keyed("a"), keyed("b"))
     lane = place.directory / topic.log.lane

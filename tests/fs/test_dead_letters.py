@@ -10,8 +10,7 @@ import pytest
 
 from speed.errors import StorageError, WireError
 from speed.fs import dead_letters
-from speed.fs.dead_letters import DeadLetters, Kept
-from speed.wire.dead_letter import DeadLetter
+from speed.fs.dead_letters import DeadLetter, DeadLetters, Kept
 from speed.wire.seal import Keyring
 
 RING = Keyring((bytes(32),))

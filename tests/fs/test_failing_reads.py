@@ -11,12 +11,10 @@ import time
 
 import pytest
 
-from speed.core.lease import Verdict
-from speed.core.view import Event, Joined
+from speed.core.access import Event, Joined, Verdict
 from speed.errors import NameTakenError, StorageError
 from speed.fs.identity import identity, process_alive, start_of
-from speed.fs.registry import Registry
-from speed.fs.watch import RegistryWatch
+from speed.fs.registry import Registry, RegistryWatch
 from speed.wire import names
 from speed.wire.limits import MAX_REMEMBERED_JUNK
 from tests.fs.entries import LONG, now_ms, put, template

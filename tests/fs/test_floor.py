@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from speed.errors import RegistrationError, StorageError, WireError
-from speed.fs.floor import floor_of, raise_floor, seal_anew
-from speed.fs.lock import try_lock
+from speed.fs.claim import floor_of, raise_floor, seal_anew
+from speed.fs.identity import try_lock
 from speed.fs.registry import Registry
 from speed.wire import names
-from speed.wire.floor import decode_floors, encode_floors
+from speed.wire.cursor import decode_floors, encode_floors
 from speed.wire.seal import Keyring
 from tests.fs.entries import LONG
 from tests.vectors import load
@@ -75,7 +75,7 @@ def test_those_who_raise_it_at_once_lose_nothing(registry: Registry, keyring: Ke
 def test_a_lock_that_another_process_holds_is_waited_for_and_then_told(
     registry: Registry, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speed.fs.floor.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("speed.fs.claim.LOCK_SECONDS", 0.01)
     lock = try_lock(names.floor_lock(registry.root))
     assert lock is not None
     with pytest.raises(StorageError, match="held by another process"):

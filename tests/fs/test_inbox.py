@@ -17,7 +17,7 @@ from speed.errors import RootError, StorageError
 from speed.fs.inbox import Inbox
 from speed.fs.lane_ahead import MAX_SEGMENT_BYTES
 from speed.fs.lane_reader import LaneReader
-from speed.fs.probe import filesystem_of
+from speed.fs.root import filesystem_of
 from speed.wire import names
 from tests.fs.lanes import KEYRING, SOURCE, TARGET, Lane, counters, sealed
 

@@ -20,7 +20,7 @@ from speed import (
     KeyFileError,
     StorageError,
 )
-from speed.fs import key_source
+from speed.fs import keyfile
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.journal import LaneInfo
 from speed.journal import writer as writer_module
@@ -229,7 +229,7 @@ def test_a_writer_goes_on_while_its_key_is_added_promoted_and_retired(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-20, J-2."""
-    monkeypatch.setattr(key_source, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(keyfile, "PAUSE_SECONDS", 0.0)
     (old,) = read_keys(str(place.key))
     new = bytes(range(32))
     with place.writer() as writer:

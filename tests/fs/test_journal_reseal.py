@@ -15,8 +15,8 @@ import pytest
 
 from speed import JournalDamagedError, JournalError, KeyFileError, StorageError
 from speed.fs.keyfile import load_key_file, read_keys, write_key_file
+from speed.journal.files import LARGEST_BYTES
 from speed.journal.reseal import Held, Resealed, held_by
-from speed.journal.volume import LARGEST_BYTES
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import RECORD_BYTES, Description, Entry, VolumeKeys, parse_block_header, seal_description
 from speed.wire.topic import cursor_name, open_state, seal_state

@@ -12,7 +12,7 @@ import pytest
 
 from speed import JournalExpiredError, JournalFullError
 from speed.journal import writer as writer_module
-from speed.journal.journal_lane import JournalLane
+from speed.journal.files import JournalLane
 from tests.fs.journals import SUBJECT, Place, incoming
 
 

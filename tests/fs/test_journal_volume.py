@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from speed.errors import WireError
-from speed.journal import volume as volume_module
-from speed.journal.record import Block, Call, Record, call_bytes, read_call
-from speed.journal.volume import CHUNK_BYTES, End, Volume
+from speed.journal import files as volume_module
+from speed.journal.files import CHUNK_BYTES, Block, Call, End, Record, Volume, call_bytes, read_call
 from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, VolumeKeys, record_sizes
 from speed.wire.seal import Keyring
 

@@ -15,8 +15,8 @@ import pytest
 
 from speed.errors import KeyFileError
 from speed.fs import keyfile
+from speed.fs.identity import try_lock
 from speed.fs.keyfile import change_key_file, ensure_key_file, read_keys, write_key_file
-from speed.fs.lock import try_lock
 from speed.wire.names import lock_beside
 
 KEY = bytes(range(32))

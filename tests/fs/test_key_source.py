@@ -8,9 +8,8 @@ import pathlib
 import pytest
 
 from speed.errors import WireError
-from speed.fs import key_source
-from speed.fs.key_source import KeySource
-from speed.fs.keyfile import write_key_file
+from speed.fs import keyfile
+from speed.fs.keyfile import KeySource, write_key_file
 from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
@@ -96,8 +95,8 @@ def test_an_unknown_key_is_looked_for_at_once_but_not_again_and_again(
     path: str, source: KeySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[str] = []
-    read = key_source.read_keys
-    monkeypatch.setattr(key_source, "read_keys", lambda path: reads.append(path) or read(path))
+    read = keyfile.read_keys
+    monkeypatch.setattr(keyfile, "read_keys", lambda path: reads.append(path) or read(path))
     write_key_file(path, (OLD, NEW), replace=True)
     assert source.keyring.opening_aead(Keyring((NEW,)).key_id, *IDS, 1)
     for number in range(100):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from speed.errors import StorageError
-from speed.fs import fence, lane_files, lane_writer
-from speed.fs.fence import fence_lanes
+from speed.fs import committed, lane_files, lane_writer
+from speed.fs.committed import fence_lanes
 from speed.wire import names
 from tests.fs.lanes import KEYRING, SOURCE, Lane, counters, sealed
 from tests.fs.limits import no_descriptors, no_file_beyond
@@ -166,6 +166,6 @@ def test_a_directory_of_ones_own_that_cannot_be_entered_is_an_error(
         raise PermissionError(errno.EACCES, "refused", path)
 
     Path(names.inbox_dir(str(tmp_path), "own")).mkdir(parents=True)
-    monkeypatch.setattr(fence, "open_directory", refuse)
+    monkeypatch.setattr(committed, "open_directory", refuse)
     with pytest.raises(PermissionError):
         fence_lanes(str(tmp_path), SOURCE, 2, KEYRING)

@@ -16,11 +16,10 @@ import pytest
 
 from speed.errors import StorageError
 from speed.fs import lane_reader
-from speed.fs.committed import newest_cursor
-from speed.fs.envelope_reader import CHUNK_BYTES
-from speed.fs.fence import fence_lanes
+from speed.fs.committed import fence_lanes, newest_cursor
 from speed.fs.lane_files import LaneFiles, LaneReplacedError
 from speed.fs.open import open_directory
+from speed.fs.slots import CHUNK_BYTES
 from speed.wire import names
 from speed.wire.cursor import MAX_CURSOR_BYTES
 from tests.fs.lanes import KEYRING, LANE_KEY, SOURCE, TARGET, Lane, counters, sealed

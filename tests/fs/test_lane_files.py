@@ -14,8 +14,8 @@ import pytest
 
 from speed.fs import lane_files
 from speed.fs import open as opening
-from speed.fs.envelope_reader import read_at
 from speed.fs.lane_files import LaneFiles
+from speed.fs.slots import read_at
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from speed.errors import LeaseLostError
-from speed.fs.fence import fence_lanes
+from speed.fs.committed import fence_lanes
 from speed.wire.cursor import decode_cursor
 from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
 from tests.fs.lanes import KEYRING, LANE_KEY, SOURCE, Lane, counters, sealed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from speed.errors import StorageError
-from speed.fs.fence import fence_lanes
+from speed.fs.committed import fence_lanes
 from speed.wire import names
 from speed.wire.limits import MAX_IN_HAND
 from tests.fs.lanes import KEYRING, SOURCE, Lane, counters, envelope_bytes, sealed

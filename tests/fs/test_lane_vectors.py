@@ -12,10 +12,9 @@ import pytest
 
 from scripts.vectors.lanes import seen
 from speed.errors import LeaseLostError
-from speed.fs.envelope_reader import Received
 from speed.fs.lane_reader import LaneReader
 from speed.fs.root import prepare_root
-from speed.fs.slot_writer import SlotWriter
+from speed.fs.slots import Received, SlotWriter
 from speed.wire import names
 from speed.wire.cursor import decode_cursor
 from speed.wire.slot import SlotPieces

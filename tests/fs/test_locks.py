@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from speed.fs.lock import try_lock
+from speed.fs.identity import try_lock
 
-HOLDER = "import sys; from speed.fs.lock import try_lock; lock = try_lock(sys.argv[1]); print('held', flush=True); "
+HOLDER = "import sys; from speed.fs.identity import try_lock; lock = try_lock(sys.argv[1]); print('held', flush=True); "
 
 
 def holder(path: Path, then: str) -> subprocess.Popen[bytes]:

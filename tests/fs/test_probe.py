@@ -12,9 +12,9 @@ import pytest
 
 import speed
 from speed.errors import RootError
-from speed.fs import probe
+from speed.fs import root
 from speed.fs.keyfile import write_key_file
-from speed.fs.probe import filesystem_of
+from speed.fs.root import filesystem_of
 from speed.wire import names
 from tests.fs.test_bells import side_by_side
 
@@ -25,7 +25,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def mkfifo(path: str, mode: int) -> None:
         raise OSError(number, os.strerror(number), path)
 
-    monkeypatch.setattr(probe.os, "mkfifo", mkfifo)
+    monkeypatch.setattr(root.os, "mkfifo", mkfifo)
 
 
 def test_many_that_try_at_once_in_one_process_all_find_fifos(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from speed.core.lease import Verdict
+from speed.core.access import Verdict
 from speed.errors import ConfigurationError, LeaseLostError, NameTakenError, RegistrationError
-from speed.fs.entry_file import remove_entry_file
+from speed.fs.claim import remove_entry_file
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.wire import names

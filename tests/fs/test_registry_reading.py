@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from speed.fs.entry_file import check_reachable
+from speed.fs.claim import check_reachable
 from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.wire import names

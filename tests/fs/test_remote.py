@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from speed.errors import ConfigurationError, RegistrationError, StorageError
-from speed.fs import probe
+from speed.fs import root
 from speed.fs.open import put_in_place
 from speed.fs.registration import register
 from speed.fs.registry import Registry
@@ -37,8 +37,8 @@ def test_mount_options_say_how_late_another_host_may_see_a_change(
     options: str, late: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-21"""
-    monkeypatch.setattr(probe, "_mounts", lambda: [("/", "ext4", "rw"), (str(tmp_path), "nfs4", options)])
-    found = probe.filesystem_of(str(tmp_path))
+    monkeypatch.setattr(root, "_mounts", lambda: [("/", "ext4", "rw"), (str(tmp_path), "nfs4", options)])
+    found = root.filesystem_of(str(tmp_path))
     assert (found.is_remote, found.late_seconds) == (True, late)
 
 

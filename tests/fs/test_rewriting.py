@@ -15,10 +15,9 @@ import pytest
 
 from speed.errors import JournalDamagedError, StorageError
 from speed.fs.keyfile import read_keys, write_key_file
-from speed.journal import reseal, rewriting
-from speed.journal.journal_lane import JournalLane
-from speed.journal.record import Record
-from speed.journal.rewriting import kept, sealed
+from speed.journal import reseal, retention
+from speed.journal.files import JournalLane, Record
+from speed.journal.retention import kept, sealed
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import VolumeKeys, parse_block_header
@@ -222,7 +221,7 @@ def test_a_disk_that_is_full_leaves_everything_as_it_was(place: Place, monkeypat
         def full(fd: int, data: bytes) -> None:
             raise OSError(errno.ENOSPC, "no space left")
 
-        monkeypatch.setattr(rewriting, "write_all", full)
+        monkeypatch.setattr(retention, "write_all", full)
         with pytest.raises(OSError, match="no space"):
             rewrite(place, writer, is_even)
         assert sorted(os.listdir(place.directory / place.lane)) == before
@@ -327,9 +326,9 @@ def test_a_block_ends_before_it_leaves_out_more_than_it_can_say() -> None:
 
 def test_a_block_ends_at_as_many_bytes_and_records_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = VolumeKeys(Keyring((bytes(32),)), bytes(16), 0)
-    monkeypatch.setattr(rewriting, "JOURNAL_BLOCK_RECORDS", 3)
+    monkeypatch.setattr(retention, "JOURNAL_BLOCK_RECORDS", 3)
     assert len(list(sealed(0, records_at(*range(7)), keys, NonceSource()))) == 3
-    monkeypatch.setattr(rewriting, "JOURNAL_BLOCK_BYTES", 50)
+    monkeypatch.setattr(retention, "JOURNAL_BLOCK_BYTES", 50)
     assert len(list(sealed(0, records_at(*range(7)), keys, NonceSource()))) == 4
     assert list(sealed(0, [], keys, NonceSource())) == []
 

@@ -18,8 +18,7 @@ from speed.fs.identity import identity, process_alive
 from speed.fs.keyfile import default_key, default_root, load_key_file, read_keys, write_key_file
 from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
-from speed.wire.keyfile import format_key_file
-from speed.wire.seal import Keyring
+from speed.wire.seal import Keyring, format_key_file
 
 KEY = bytes(range(32))
 KEYS = Keyring((KEY,))

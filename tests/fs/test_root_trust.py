@@ -16,7 +16,7 @@ from speed.errors import RootError
 from speed.fs.keyfile import default_root, write_key_file
 from speed.fs.root import check_root, prepare_root, share_root
 from speed.journal.writer import JournalWriter
-from speed.trust.rotating import write_keys
+from speed.message.keystore import write_keys
 from tests.fs.test_root_and_keyfile import NOBODY, as_nobody
 
 SOMEBODY = 54321

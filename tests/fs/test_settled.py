@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from speed.core.verdicts import Verdict, Written, verdict_of
-from speed.fs.settled import deciding_cursor
+from speed.core.calls import Verdict, Written, verdict_of
+from speed.fs.committed import deciding_cursor
 from speed.wire.cursor import Cursor
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring

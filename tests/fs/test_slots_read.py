@@ -12,10 +12,9 @@ import pytest
 
 from speed.fs.lane_reader import LARGE_BYTES
 from speed.wire import names
-from speed.wire.cursor import Cursor, decode_cursor
+from speed.wire.cursor import Cursor, SlotHead, decode_cursor
 from speed.wire.envelope import FLAG_SLOTTED
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SLOT_PIECE_BYTES
-from speed.wire.slot import SlotHead
 from tests.fs.lanes import LANE_KEY, Lane, counters, sealed
 from tests.fs.slots import KEY, PAYLOAD, STRIDE, fill, head, put_piece, slot_path
 
@@ -60,8 +59,8 @@ def test_a_missing_piece_is_waited_for_until_the_bell_rings_again(lane: Lane) ->
 def test_a_piece_that_is_just_being_written_is_waited_for_at_once(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fill(lane, written=2)
     lane.raw_segment(head(1))
-    monkeypatch.setattr("speed.fs.slot_reader.os.sched_yield", lambda: put_piece(path, 2))
-    monkeypatch.setattr("speed.fs.slot_reader.PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("speed.fs.slots.os.sched_yield", lambda: put_piece(path, 2))
+    monkeypatch.setattr("speed.fs.slots.PATIENCE_SECONDS", 60.0)
     assert [one.payload for one in lane.read_all(lane.reader(is_live=lives))] == [PAYLOAD]
 
 
@@ -302,7 +301,7 @@ def test_a_finished_payload_frees_its_slot_at_once(lane: Lane) -> None:
 
 
 def test_bytes_of_slots_count_as_bytes_in_hand(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speed.core.progress.MAX_UNFINISHED_BYTES", len(PAYLOAD))
+    monkeypatch.setattr("speed.core.lane.MAX_UNFINISHED_BYTES", len(PAYLOAD))
     fill(lane)
     lane.raw_segment(head(1))
     reader = lane.reader()
@@ -314,7 +313,7 @@ def test_bytes_of_slots_count_as_bytes_in_hand(lane: Lane, monkeypatch: pytest.M
 
 def test_a_payload_that_has_begun_is_read_whatever_is_in_hand(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would wait for itself."""
-    monkeypatch.setattr("speed.core.progress.MAX_UNFINISHED_BYTES", len(PAYLOAD))
+    monkeypatch.setattr("speed.core.lane.MAX_UNFINISHED_BYTES", len(PAYLOAD))
     fill(lane, written=2)
     lane.raw_segment(head(1))
     reader = lane.reader(is_live=lives)

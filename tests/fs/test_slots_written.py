@@ -195,7 +195,7 @@ def test_what_a_signal_ended_is_lost_as_well(
 
     writer = lane.writer()
     with monkeypatch.context() as patch, pytest.raises(raised):
-        patch.setattr("speed.fs.slot_writer.write_all_at", interrupted)
+        patch.setattr("speed.fs.slots.write_all_at", interrupted)
         send(writer, 1)
     assert slot_path(lane).stat().st_size == 0
 

@@ -16,12 +16,11 @@ import pytest
 
 from speed.errors import NameTakenError
 from speed.fs import claim, sweep
-from speed.fs.claiming import hold
-from speed.fs.fence import has_unopened_lanes
-from speed.fs.floor import floor_of, forgotten_up_to, raise_floor
+from speed.fs.claim import floor_of, forgotten_up_to, raise_floor
+from speed.fs.committed import has_unopened_lanes
 from speed.fs.identity import identity
 from speed.fs.inbox import Inbox
-from speed.fs.registration import register
+from speed.fs.registration import hold, register
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.cursor import Cursor, encode_cursor
@@ -219,7 +218,7 @@ def test_who_starts_waits_for_a_sweeper_and_then_begins(registry: Registry, read
 def test_a_sweeper_that_does_not_end_is_not_pushed_aside(
     registry: Registry, reader: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speed.fs.claiming.SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr("speed.fs.registration.SWEEP_SECONDS", 0.02)
     with hold(registry, "worker"), pytest.raises(NameTakenError, match="is removing what is left"):
         reader.register("worker", **LONG)
 
@@ -428,7 +427,7 @@ def test_a_lane_that_cannot_be_looked_into_counts_as_unopened(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
     os.makedirs(names.inbox_dir(registry.root, "billing"))
-    monkeypatch.setattr("speed.fs.fence.open_directory", fails)
+    monkeypatch.setattr("speed.fs.committed.open_directory", fails)
     assert has_unopened_lanes(registry.root, "worker", registry.keyring)
 
 

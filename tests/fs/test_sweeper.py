@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from speed.engine.python.context import Stats
+from speed.engine.python.registrar import Sweeper
+from speed.engine.tracing import Said
 from speed.fs.registry import Registry
-from speed.runtime.said import Said
-from speed.runtime.stats import Stats
-from speed.runtime.sweeper import Sweeper
 from speed.wire import names
 from tests.fs.entries import LONG
 
@@ -26,8 +26,8 @@ def context(registry: Registry) -> Any:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn ends after one name, and an entry that was just written is looked at."""
-    monkeypatch.setattr("speed.runtime.sweeper.TURN_SECONDS", 0.0)
-    monkeypatch.setattr("speed.runtime.sweeper.UNTOUCHED_SECONDS", 0.0)
+    monkeypatch.setattr("speed.engine.python.registrar.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("speed.engine.python.registrar.UNTOUCHED_SECONDS", 0.0)
 
 
 def leave(registry: Registry, count: int) -> None:
@@ -52,8 +52,8 @@ def test_a_turn_ends_between_names_that_are_left_alone_too(
     registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many entries there are, the lease is looked after in time."""
-    monkeypatch.setattr("speed.runtime.sweeper.TURN_SECONDS", 0.0)
-    monkeypatch.setattr("speed.runtime.sweeper.written_within", lambda *_: 3)
+    monkeypatch.setattr("speed.engine.python.registrar.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("speed.engine.python.registrar.written_within", lambda *_: 3)
     looked_at: list[str] = []
     monkeypatch.setattr("speed.fs.sweep._untouched_for", lambda path: looked_at.append(path) or 0.0)
     for number in range(3):
@@ -82,9 +82,11 @@ class Crowd:
         """``chance``: what the dice show, of 1."""
         self.now = 0.0
         self.rounds: list[float] = []
-        monkeypatch.setattr("speed.runtime.sweeper.monotonic", lambda: self.now)
-        monkeypatch.setattr("speed.runtime.sweeper.random.uniform", lambda low, high: low + chance * (high - low))
-        monkeypatch.setattr("speed.runtime.sweeper.Leftovers", lambda *_: self)
+        monkeypatch.setattr("speed.engine.python.registrar.monotonic", lambda: self.now)
+        monkeypatch.setattr(
+            "speed.engine.python.registrar.random.uniform", lambda low, high: low + chance * (high - low)
+        )
+        monkeypatch.setattr("speed.engine.python.registrar.Leftovers", lambda *_: self)
         monkeypatch.setattr("speed.fs.sweep._untouched_for", lambda path: 0.0 if "alive" in path else 3600.0)
         monkeypatch.setattr(registry, "names", lambda: iter([f"alive{n}" for n in range(64)] + ["dead"] * 1000))
 
@@ -136,7 +138,7 @@ def test_what_fails_is_counted_and_done_another_time(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("speed.runtime.sweeper.sweep", fails)
+        patch.setattr("speed.engine.python.registrar.sweep", fails)
         sweeper.gone("worker0")
         sweeper.turn()
     assert context.stats.value("sweeps_failed") == 1

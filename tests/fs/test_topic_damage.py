@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from speed.cli.topic_checks import topics
+from speed.cli.storage import topics
 from speed.errors import JournalError
-from speed.topics.log import DamagedMessagesError
-from speed.topics.producers import Recorded
+from speed.topics.backend import Recorded
+from speed.topics.storage import DamagedMessagesError
 from speed.topics.subscription import SubscriptionError
 from speed.topics.topic import Topic
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive

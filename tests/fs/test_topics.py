@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from speed.errors import StorageError
-from speed.topics import log as log_module
-from speed.topics import state as state_module
+from speed.topics import storage as log_module
+from speed.topics import storage as state_module
 from speed.topics import topic as topic_module
-from speed.topics.group import unix_ms
-from speed.topics.producers import Producer, Recorded
-from speed.topics.space import RESERVE, Room
+from speed.topics.backend import Producer, Recorded, unix_ms
+from speed.topics.storage import RESERVE, Room
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.topics.topic import Keeping
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_SUBSCRIPTIONS, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS

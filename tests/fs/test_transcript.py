@@ -14,8 +14,7 @@ from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
 from speed.wire import names, spc
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
-from speed.wire.keyfile import parse_key_file
-from speed.wire.seal import Keyring, LinkSealer
+from speed.wire.seal import Keyring, LinkSealer, parse_key_file
 from tests.vectors import load
 
 WHOLE = load("transcript")

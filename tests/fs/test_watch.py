@@ -11,9 +11,8 @@ import threading
 
 import pytest
 
-from speed.core.view import Changed, Event, Joined, Left, RegistryView
-from speed.fs.registry import Registry
-from speed.fs.watch import RegistryWatch
+from speed.core.access import Changed, Event, Joined, Left, RegistryView
+from speed.fs.registry import Registry, RegistryWatch
 
 LEASE = {"lease_ms": 30_000, "heartbeat_ms": 5_000}
 
@@ -22,7 +21,7 @@ import logging, queue, resource, sys
 from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.fs.root import prepare_root
-from speed.fs.watch import RegistryWatch
+from speed.fs.registry import RegistryWatch
 from speed.wire.seal import Keyring
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s")
 import watchdog.observers

@@ -6,8 +6,8 @@ import secrets
 from pathlib import Path
 
 from speed.fs.keyfile import write_key_file
+from speed.topics.backend import Producer, Recorded
 from speed.topics.catalogue import Catalogue
-from speed.topics.producers import Producer, Recorded
 from speed.topics.subscription import Terms
 from speed.topics.topic import Topic
 from speed.wire.topic import Head, encode

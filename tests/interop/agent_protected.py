@@ -7,8 +7,8 @@ from typing import Any
 
 import speed
 from speed.message.keys import key_of_record
-from speed.trust.keystore import KeyStore
-from speed.trust.security import MessageSecurity
+from speed.message.keystore import KeyStore
+from speed.message.security import MessageSecurity
 
 
 class Protected:

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from speed.engine.large_payload import Front
 from speed.errors import ConfigurationError, WireError
+from speed.message.view import MessageView
 from speed.segment import Assembler, keccak256, read_segment
 from speed.wire import names
-from speed.wire.content import BATCH_TYPE, decode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message import MessageView
-from speed.wire.message.large import Front
+from speed.wire.value import BATCH_TYPE, decode_content
 from tests.interop import decoding
 from tests.interop.findings import SHOWN, Findings
 from tests.interop.mutations import JSON_PIECES, Mutations

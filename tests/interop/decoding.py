@@ -13,17 +13,16 @@ from typing import Any
 from speed.errors import KeyFileError, WireError
 from speed.message.errors import MessageError
 from speed.message.keys import key_of_record
+from speed.message.keystore import KeyStore
+from speed.message.security import Guard, MessageSecurity
+from speed.message.view import MessageView
 from speed.segment import read_segment
-from speed.trust.keystore import KeyStore
-from speed.trust.security import Guard, MessageSecurity
-from speed.wire import control, spc, topic
+from speed.wire import spc, topic
 from speed.wire.cursor import decode_cursor, decode_fence
 from speed.wire.entry import decode_entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, parse_header
-from speed.wire.keyfile import parse_key_file
-from speed.wire.message import MessageView
 from speed.wire.names import node_id
-from speed.wire.seal import Keyring, LinkOpener
+from speed.wire.seal import Keyring, LinkOpener, parse_key_file
 from speed.wire.value import unpack
 from tests.vectors import load
 
@@ -85,7 +84,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "value": unpack,
     "request": spc.decode_request,
     "response": spc.decode_response,
-    "control": control.decode,
+    "control": spc.decode,
     "message": lambda data: MessageView(data).validate(),
     "keyfile": parse_key_file,
     "segment": read_segment,

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from speed.wire import control, spc
+from speed.message.writing import encode_message
+from speed.wire import spc
 from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_fence
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.envelope import counter_of, generation_of
-from speed.wire.message import encode_message
 from speed.wire.seal import LinkSealer
 from speed.wire.value import pack
 from tests.interop.decoding import LANE_KEYS, RING, SOURCE, TARGET
@@ -95,7 +95,7 @@ def _response(fields: dict[str, Any]) -> bytes:
     return spc.encode_error(fields["requestId"], code, message, fields.get("details"))
 
 
-_PAYLOADS = {"request": _request, "response": _response, "control": control.encode}
+_PAYLOADS = {"request": _request, "response": _response, "control": spc.encode}
 
 
 def messages() -> Iterator[Made]:

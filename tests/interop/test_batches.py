@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.wire.content import BATCH_TYPE
+from speed.wire.value import BATCH_TYPE
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import Agents

@@ -15,10 +15,10 @@ import pytest
 import speed
 from speed.fs.keyfile import read_keys
 from speed.fs.registry import Registry
+from speed.message.writing import encode_message
 from speed.wire.cursor import decode_cursor
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import LEASE_SECONDS
-from speed.wire.message import encode_message
 from speed.wire.names import claim_path, lane_dir, lane_file_name, node_id
 from speed.wire.seal import Keyring, LinkSealer
 from tests.interop.harness import Agent, AgentError, until

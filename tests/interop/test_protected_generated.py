@@ -11,9 +11,8 @@ import pytest
 
 from speed.message.algorithms import ALGORITHMS
 from speed.message.keys import key_of_record
-from speed.message.opened import OpenedView, open_view
-from speed.message.signature import TrustedKeys, verify
-from speed.wire.message import MessageView
+from speed.message.protect import OpenedView, TrustedKeys, open_view, verify
+from speed.message.view import MessageView
 from tests.interop.languages import CHOSEN, LANGUAGES, ROOT
 
 PRODUCERS = [name for name in CHOSEN if name == "java"]

@@ -8,9 +8,8 @@ import subprocess
 import pytest
 
 from speed.message.keys import key_of_record
-from speed.message.opened import open_view
-from speed.message.signature import TrustedKeys, verify
-from speed.wire.message import MessageView
+from speed.message.protect import TrustedKeys, open_view, verify
+from speed.message.view import MessageView
 from tests.interop.languages import CHOSEN, LANGUAGES, ROOT
 from tests.vectors import load
 

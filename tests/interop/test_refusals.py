@@ -8,8 +8,8 @@ from time import monotonic
 import pytest
 
 import speed
+from speed.engine.python.node import PythonEngine
 from speed.errors import InvalidArgumentsError
-from speed.runtime.node import PythonEngine
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.journal.recorder import Recorded, Recorder
+from speed.journal.recording import Recorded, Recorder
 from speed.journal.writer import JournalWriter
 from tests.interop.harness import until
 from tests.interop.languages import CHOSEN

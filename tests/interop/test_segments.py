@@ -8,10 +8,10 @@ from time import monotonic
 import pytest
 
 import speed
-from speed.runtime.node import PythonEngine
+from speed.engine.python.node import PythonEngine
+from speed.message.writing import encode_message, new_message_id
 from speed.segment import Splitter, write_segment
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
-from speed.wire.message import encode_message, new_message_id
 from tests.interop.languages import PAIRS
 from tests.interop.pool import Agents
 

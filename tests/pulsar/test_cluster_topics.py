@@ -10,17 +10,17 @@ import pulsar
 import pytest
 
 from speed.errors import StorageError
+from speed.topics.backend import Producer
 from speed.topics.cluster import catalogue as catalogue_module
 from speed.topics.cluster import feed as feed_module
 from speed.topics.cluster import publisher as publisher_module
-from speed.topics.cluster import reading as reading_module
+from speed.topics.cluster import publisher as reading_module
 from speed.topics.cluster import topic as topic_module
 from speed.topics.cluster.broker import Cluster
 from speed.topics.cluster.catalogue import ClusterTopics
 from speed.topics.cluster.feed import Feed
 from speed.topics.cluster.publisher import REPEATED
 from speed.topics.cluster.topic import ClusterTopic
-from speed.topics.producers import Producer
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.wire.topic import Head, decode, encode
 from speed.wire.value import pack

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 
 from speed.gateway.encryption import ByGateway
 from speed.pulsar import Consumer, Pulsar, PulsarMessage, PulsarRefusedError, UnreadableError
-from speed.pulsar.crypto import DataKey, load_public
+from speed.pulsar.payloads import DataKey, load_public
 from tests.pulsar.standalone import Server
 
 pytestmark = [pytest.mark.system, pytest.mark.java, pytest.mark.timeout(400)]

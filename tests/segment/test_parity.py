@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from speed.errors import ConfigurationError
-from speed.segment.field import field_bits, field_of
-from speed.segment.parity import Decoder, Encoder, decode, encode
+from speed.segment.parity import Decoder, Encoder, decode, encode, field_bits, field_of
 
 PATTERNS = int(os.environ.get("SEGMENT_PATTERNS", "90"))
 """Random losses tried of large shapes; the figure of docs/howto/large-payloads.md needs 100000."""

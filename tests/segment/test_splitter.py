@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
 from speed.segment import Assembler, Splitter, read_segment, write_segment
+from speed.segment.assembler import trials
 from speed.segment.form import MAX_HEAD_BYTES
-from speed.segment.rebuild import trials
 from speed.segment.splitter import splitter_for
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from tests.thorough import examples

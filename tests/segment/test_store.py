@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from speed.engine.large_payload import LargePayload, Stored, read_shards
 from speed.errors import SegmentStoreError
 from speed.fs.segment_store import BLOCK_BYTES, SegmentStore
-from speed.runtime.large_payload import LargePayload, Stored, read_shards
 from speed.segment import Segment, Splitter
+from speed.segment.assembler import rebuild
 from speed.segment.reassembly import Key, Reconstruction
-from speed.segment.rebuild import rebuild
 from speed.wire.names import segments_dir
 from speed.wire.seal import Keyring
 

@@ -12,7 +12,7 @@ import pytest
 from scripts.vectors.segment_arrivals import LIMITS
 from speed.errors import WireError
 from speed.segment import Assembler, Limits, keccak256, read_segment, write_segment
-from speed.segment.source import Memory
+from speed.segment.form import Memory
 from speed.segment.splitter import Shape, cut
 from tests.vectors import case_name, load
 

@@ -7,9 +7,8 @@ from typing import Any
 from speed.journal import Journal
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.writing import MessageIds, encode_message
 from speed.wire.journal import Subject
-from speed.wire.message import encode_message
-from speed.wire.message.ids import MessageIds
 
 PUBLISHED_MS = 1_700_000_000_000
 

@@ -7,10 +7,10 @@ from time import monotonic
 from typing import Any
 
 import speed
-from speed.runtime.node import PythonEngine
+from speed.engine.python.node import PythonEngine
+from speed.message.writing import encode_message, new_message_id
 from speed.segment import Segment, write_segment
 from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
-from speed.wire.message import encode_message, new_message_id
 
 WAIT = 30.0
 

@@ -70,7 +70,7 @@ def test_events_that_came_before_the_subscription_are_handled(make: Make) -> Non
 
 
 def event_of(node: speed.Node, number: int) -> bytes:
-    from speed.wire.message import encode_message, new_message_id
+    from speed.message.writing import encode_message, new_message_id
 
     return encode_message(
         number,

@@ -14,10 +14,10 @@ import pytest
 import speed
 from speed import KeyStore, MessageSecurity, generate_key
 from speed.errors import StorageError
+from speed.message.audit import AuditLog
 from speed.message.errors import KeyUnavailableError
 from speed.message.keys import MessageKey
-from speed.trust.audit import AuditLog
-from speed.trust.schemas import SchemaRegistry, SchemasAwayError
+from speed.message.schemas.registry import SchemaRegistry, SchemasAwayError
 
 Make = Callable[..., speed.Node]
 PATIENCE = 20.0

@@ -34,7 +34,7 @@ def refuse(*arguments, **options):
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 os.mkfifo = refuse
 import speed
-from speed.cli.checks import examine
+from speed.cli.doctor import examine
 from speed.cli.options import Settings
 
 root = sys.argv[1]

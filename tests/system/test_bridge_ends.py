@@ -12,24 +12,21 @@ from typing import Any
 import pytest
 
 import speed
-from speed.bridges.backend import Outgoing
+from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
+from speed.bridges import Filter, Route, hop_of_lane
 from speed.bridges.bridge import Bridge, Load
-from speed.bridges.errors import BackendAwayError, BackendFullError, BackendRefusedError
-from speed.bridges.route import Filter, Route, hop_of_lane
-from speed.daemon.event_ends import EventSink, EventSource, Positions, event_hop
-from speed.daemon.topic_ends import CUT_BYTES, DeadLetters, TopicSink, TopicSource
+from speed.bridges.ends import EventSink, EventSource, Positions, event_hop
+from speed.bridges.topic_ends import CUT_BYTES, DeadLetters, TopicSink, TopicSource
 from speed.errors import StorageError, WireError
 from speed.journal import Journal
-from speed.journal.recorder import Recorded, Recorder
+from speed.journal.recording import Recorded, Recorder
 from speed.journal.writer import JournalWriter
+from speed.message.view import MessageView
+from speed.message.writing import encode_message, with_security
 from speed.topics.catalogue import Catalogue
-from speed.topics.encoder import Encoder
-from speed.topics.grants import Access, Grants
-from speed.topics.host import Host
+from speed.topics.host import Access, Encoder, Grants, Host
 from speed.topics.subscription import Terms
 from speed.topics.topic import Keeping
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.splice import with_security
 from speed.wire.topic import decode
 from speed.wire.value import pack, unpack
 from tests.system.topics import until

@@ -15,10 +15,10 @@ from speed import generate_key
 from speed.cli.options import own_family
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.writing import encode_message
 from speed.wire import names
-from speed.wire.content import CUSTOM, JSON, PROTOBUF, Content
 from speed.wire.journal import Subject
-from speed.wire.message import encode_message
+from speed.wire.value import CUSTOM, JSON, PROTOBUF, Content
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system
@@ -108,7 +108,7 @@ def test_a_listing_as_json_imports_neither_rich_nor_the_runtime(run: Command) ->
     code = (
         "import sys; sys.argv[1:] = ['nodes', '--json']\n"
         "try:\n    from speed.cli import main; main()\nexcept SystemExit: pass\n"
-        "slow = ('rich', 'speed.runtime', 'cryptography', 'watchdog', 'google.protobuf')\n"
+        "slow = ('rich', 'speed.engine', 'cryptography', 'watchdog', 'google.protobuf')\n"
         "print([name for name in slow if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], env=run.environment, capture_output=True, text=True, check=True)

@@ -17,11 +17,11 @@ from speed.cli import backup
 from speed.journal import Journal
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.writing import encode_message
 from speed.topics.catalogue import Catalogue
 from speed.topics.subscription import Terms
 from speed.wire import names
 from speed.wire.journal import Subject
-from speed.wire.message import encode_message
 from speed.wire.topic import Head, encode
 from tests.interop.harness import pause, until
 from tests.system.commands import PATIENCE, Command

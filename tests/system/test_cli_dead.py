@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from speed.fs.dead_letters import DeadLetters
+from speed.fs.dead_letters import DeadLetter, DeadLetters
 from speed.fs.keyfile import load_key_file
-from speed.wire.dead_letter import DeadLetter
-from speed.wire.message import encode_message
+from speed.message.writing import encode_message
 from tests.system.commands import Command
 
 

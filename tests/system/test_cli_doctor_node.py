@@ -12,20 +12,19 @@ from typing import Any
 import pytest
 
 import speed
-from speed.cli.finding import Finding
 from speed.cli.node_checks import examine_node
 from speed.cli.options import Settings
+from speed.cli.storage import Finding
 from speed.fs import claim
 from speed.fs.identity import identity
 from speed.fs.keyfile import load_key_file
 from speed.fs.lane_files import LaneFiles
 from speed.wire import names
-from speed.wire.cursor import Cursor, encode_cursor
+from speed.wire.cursor import Cursor, SlotHead, encode_cursor
 from speed.wire.entry import Entry, encode_entry, entry_mac
 from speed.wire.envelope import FLAG_REPLY, FLAG_SLOTTED, EnvelopeType
 from speed.wire.limits import MIN_ENTRY_BYTES
 from speed.wire.seal import Keyring, LinkSealer
-from speed.wire.slot import SlotHead
 from tests.system.commands import Command
 
 pytestmark = pytest.mark.system

@@ -13,10 +13,10 @@ from pathlib import Path
 import filelock  # noqa: F401 - likewise
 import pytest
 
-from speed.cli.checks import examine
+from speed.cli.doctor import examine
 from speed.cli.options import Settings
+from speed.fs.identity import try_lock
 from speed.fs.keyfile import load_key_file
-from speed.fs.lock import try_lock
 from tests.fs.test_root_and_keyfile import NOBODY, as_nobody
 from tests.system.commands import Command
 from tests.system.confined import IS_ROOT

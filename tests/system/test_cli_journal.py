@@ -12,9 +12,9 @@ import pytest
 
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
+from speed.message.writing import encode_message
 from speed.wire import names
 from speed.wire.journal import Subject
-from speed.wire.message import encode_message
 from tests.system.commands import PATIENCE, Command
 
 pytestmark = pytest.mark.system

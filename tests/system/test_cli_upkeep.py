@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import speed
-from speed.cli.leftovers import find_leftovers, remove
-from speed.fs.claiming import hold
+from speed.cli.gc import find_leftovers, remove_leftover
 from speed.fs.keyfile import load_key_file
+from speed.fs.registration import hold
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS
@@ -94,7 +94,7 @@ def test_a_claim_that_was_old_only_beside_a_sweep_stays_the_newest(run: Command)
         pass
     with hold(registry, "once"):
         (old,) = (one for one in find_leftovers(registry) if one.kind == "old claim")
-    assert not remove(registry, old)
+    assert not remove_leftover(registry, old)
     assert registry.newest_generation("once") == 1
 
 
@@ -105,7 +105,7 @@ def test_a_claim_below_the_entry_of_a_live_node_goes(run: Command) -> None:
     with speed.Node("live", root=run.root, key=run.root / "speed.key", engine="python"):
         Path(names.claim_path(str(run.root), "live", 1)).write_bytes(b"")
         (old,) = (one for one in find_leftovers(registry) if one.kind == "old claim")
-        assert remove(registry, old)
+        assert remove_leftover(registry, old)
         assert not Path(old.path).exists()
 
 
@@ -119,7 +119,7 @@ def test_nodes_start_beside_gc_as_if_it_were_not_there(run: Command, kind: str, 
         while not stopping.is_set():
             for one in find_leftovers(registry):
                 if one.removable:
-                    remove(registry, one)
+                    remove_leftover(registry, one)
 
     collector = threading.Thread(target=collect, name="gc")
     collector.start()

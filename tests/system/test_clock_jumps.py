@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.fs.clock import parse_offsets
+from speed.fs.identity import parse_offsets
 
 Make = Callable[..., speed.Node]
 Start = Callable[..., Any]
@@ -110,7 +110,7 @@ def test_no_call_ends_because_the_clock_of_its_server_is_another(pair: tuple[Any
 
 def test_between_hosts_the_wall_clock_counts(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """S-4: nothing ran, and the server tells so."""
-    from speed.runtime import calls
+    from speed.engine.python import calls
 
     billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
     billing.register("double", lambda x: 2 * x)

@@ -269,7 +269,7 @@ sys.meta_path.insert(0, Slow())
 """The import of the module that is the second argument begins, and goes on when it is told to."""
 
 
-@pytest.mark.parametrize("module", ["speed.wire.message.message_pb2", AEAD])
+@pytest.mark.parametrize("module", ["speed.message.message_pb2", AEAD])
 def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
     """R-23: the lock of a module that is being imported would stay locked in the child."""
     script = """
@@ -294,8 +294,8 @@ def test_a_fork_waits_for_what_the_first_thread_of_the_first_node_imports(root: 
     with speed.Node("parent", root=root, allow=["sender"]), speed.Node("sender", root=root) as sender:
         sender.send("parent", 1)
     script = """
-track = speed.node.fork.track
-speed.node.fork.track = lambda node: begun.wait(20) and track(node)
+track = speed.node.node.threads.track
+speed.node.node.threads.track = lambda node: begun.wait(20) and track(node)
 node = speed.Node("parent", root=sys.argv[1], allow=["sender"], engine="python")
 os.register_at_fork(before=go_on.set)
 if os.fork() == 0:

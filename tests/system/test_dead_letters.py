@@ -44,7 +44,7 @@ def letters_of(root: str, name: str = "billing") -> DeadLetters:
 
 
 def payload_of(letters: DeadLetters, number: int) -> Any:
-    from speed.wire.message import MessageView
+    from speed.message.view import MessageView
 
     return MessageView(b"".join(letters.read(number)[1])).payload
 

@@ -14,9 +14,9 @@ import msgpack
 import pytest
 
 import speed
-from speed.core import replies
-from speed.runtime import protocol
-from speed.runtime.accepted import Accepted
+from speed.core import calls
+from speed.engine.python import reader
+from speed.engine.python.serving import Accepted
 from speed.wire import spc, value
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 
@@ -97,7 +97,7 @@ def test_a_deadline_is_kept_though_no_scan_is_due(
     pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S-4: the thread that reads sleeps no longer than until then."""
-    monkeypatch.setattr(protocol, "FULL_SCAN_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(reader, "FULL_SCAN_SECONDS", 10 * PATIENCE)
     billing, analytics = pair
     told: Queue[bool] = Queue()
 
@@ -115,7 +115,7 @@ def test_a_refused_request_is_let_go_once_it_is_answered(
     pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S-1: though its deadline is far, and no scan is due."""
-    monkeypatch.setattr(protocol, "FULL_SCAN_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(reader, "FULL_SCAN_SECONDS", 10 * PATIENCE)
     analytics = pair[1]
     with pytest.raises(speed.ServiceNotFoundError):
         analytics.call("billing", "missing", {"data": bytes(1 << 20)}, timeout=10 * PATIENCE)
@@ -160,7 +160,7 @@ def test_a_control_payload_that_is_too_large_is_refused_unread(
     assert max(unpacked) < 65_536
 
 
-@pytest.mark.parametrize("operation", sorted(replies._ANSWERS))
+@pytest.mark.parametrize("operation", sorted(calls._ANSWERS))
 @pytest.mark.parametrize("answer", [None, 7, "text", [], {}, {"services": 3}, {"services": [1]}, {"counters": {1: 2}}])
 def test_an_odd_answer_to_a_question_is_a_wire_error(
     pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch, operation: str, answer: Any

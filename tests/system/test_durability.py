@@ -19,7 +19,7 @@ import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
-from speed.fs.probe import filesystem_of
+from speed.fs.root import filesystem_of
 
 Start = Callable[..., Any]
 

@@ -15,8 +15,8 @@ import pytest
 
 import speed
 from speed.core.access import AccessPolicy
-from speed.runtime import registrar
-from speed.runtime.registrar import Registrar
+from speed.engine.python import registrar
+from speed.engine.python.registrar import Registrar
 from speed.wire import names
 from tests.fs.limits import no_descriptors
 

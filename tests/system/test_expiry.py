@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.wire.message import encode_message, new_message_id
+from speed.message.writing import encode_message, new_message_id
 
 Make = Callable[..., speed.Node]
 LEFT_MS = 400

@@ -9,8 +9,7 @@ import pytest
 
 import speed
 from speed.message.errors import TokenError
-from speed.wire.message import encode_message
-from speed.wire.message.splice import with_security
+from speed.message.writing import encode_message, with_security
 from tests.unit.wire.messages import pb, with_field
 
 MakeNode = Callable[..., speed.Node]

@@ -108,12 +108,12 @@ def test_a_closed_native_node_lets_go_of_its_handler_of_batches(node: Make) -> N
 
 def test_the_collector_ends_a_native_node_that_nothing_else_holds(root: str) -> None:
     """Open nodes are held, as their threads run on; without that the collector sees services and all."""
-    from speed.native import engine
+    from speed.engine import native
 
     def make_and_drop() -> weakref.ref[Program]:
         node = speed.Node("billing", root=root, engine="native")
         program = serve(node)
-        engine._open.discard(node._engine)
+        native._open.discard(node._engine)
         return program
 
     program = make_and_drop()

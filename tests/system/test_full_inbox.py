@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.runtime.context import unix_ms
+from speed.engine.python.context import unix_ms
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
 
@@ -145,7 +145,7 @@ def test_an_answer_to_a_full_inbox_stops_no_reading_while_all_others_work(
     make: Make, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S-5, S-10: whoever relieves the readers does not wait for room."""
-    monkeypatch.setattr("speed.runtime.answers.REPLY_WAIT_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr("speed.engine.python.links.REPLY_WAIT_SECONDS", 10 * PATIENCE)
     server = make("sender", allow=["reader", "other"], max_lane_bytes=20_000, workers=8)
     other = make("other")
     release, started = threading.Event(), threading.Semaphore(0)

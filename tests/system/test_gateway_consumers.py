@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 import speed
-from speed.gateway.message_ids import MessageId, ledger_of
+from speed.gateway.frames import MessageId, ledger_of
 from tests.system.gateways import GatewaySite, started_gateway, status, until
 
 pytestmark = pytest.mark.system

@@ -18,7 +18,7 @@ import speed
 from speed.fs.keyfile import write_key_file
 from speed.journal import Journal
 from speed.journal import writer as writer_module
-from speed.journal.recorder import Recorded, Recorder, widest
+from speed.journal.recording import Recorded, Recorder, widest
 from speed.journal.writer import JournalWriter
 from tests.representative import fewer
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import speed
+from speed.engine.python.lanes import InboundLanes
+from speed.engine.python.reader import Protocol
 from speed.fs.lane_reader import LaneReader
 from speed.fs.lane_writer import LaneWriter
-from speed.runtime.lanes import InboundLanes
-from speed.runtime.protocol import Protocol
 from speed.wire import names
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import LANES_AT_REST_A_SCAN, SEGMENT_BYTES

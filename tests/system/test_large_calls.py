@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.runtime import links, outgoing
+from speed.engine.python import links, outgoing
 
 Make = Callable[..., speed.Node]
 PATIENCE = 60.0

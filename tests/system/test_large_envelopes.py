@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import speed
-from speed.runtime.inbound import InboundLane
+from speed.engine.python.lanes import InboundLane
 
 Node = Callable[..., speed.Node]
 PATIENCE = 20.0

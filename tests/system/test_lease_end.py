@@ -55,7 +55,7 @@ def test_an_unexpected_failure_beside_the_lease_costs_no_lease(
     node: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R-10: the thread that renews it goes on, whatever else it does fails."""
-    from speed.runtime.sweeper import Sweeper
+    from speed.engine.python.registrar import Sweeper
 
     failed = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Locks are taken in the order that ``speed.runtime`` states, whatever the nodes do."""
+"""Locks are taken in the order that ``speed.engine.python`` states, whatever the nodes do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 import speed
-import speed.runtime
-from speed.runtime import locks
+import speed.engine.python
+from speed.engine import threads as locks
 from tests import locks as watched
 
 Make = Callable[..., speed.Node]
@@ -28,7 +28,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_order_that_is_watched_is_the_one_that_is_written() -> None:
-    lines = re.findall(r"^\d+\.\s+(``.*?``)(?:\s{2,}.*)?$", speed.runtime.__doc__ or "", re.MULTILINE)
+    lines = re.findall(r"^\d+\.\s+(``.*?``)(?:\s{2,}.*)?$", speed.engine.python.__doc__ or "", re.MULTILINE)
     written = tuple(tuple(re.findall(r"``(\w+)``", line)) for line in lines)
     assert written == watched.ORDER
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 PROBE = """
-import sys, speed.wire.message
+import sys, speed.message.view, speed.message.writing
 print(sorted({"google.protobuf", "json"} & set(sys.modules)))
 """
 

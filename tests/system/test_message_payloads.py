@@ -14,7 +14,8 @@ from google.protobuf import any_pb2, duration_pb2, timestamp_pb2
 import speed
 from speed import KeyStore, MessageSecurity, PublishOptions, generate_key
 from speed.message.protect import Protection, protect_message
-from speed.wire.message import MessageView, encode_message
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 
 Make = Callable[..., speed.Node]
 HEAD: dict[str, Any] = {

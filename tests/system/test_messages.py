@@ -57,7 +57,7 @@ def test_an_expired_message_reaches_no_handler_and_its_sender_is_told(
     handled: list[Any] = []
     billing.on_message(lambda message: handled.append(message.payload))
     an_hour_ago = time.time_ns() // 1_000_000 - 3_600_000
-    monkeypatch.setattr("speed.runtime.outgoing_metadata.unix_ms", lambda: an_hour_ago)
+    monkeypatch.setattr("speed.engine.message.unix_ms", lambda: an_hour_ago)
     with pytest.raises(speed.ExecutionFailedError, match="expired"):
         analytics.send("billing", "late", ack=True, ttl_seconds=60)
     analytics.send("billing", "timeless", ack=True)

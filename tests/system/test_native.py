@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.native import why_unusable
+from speed.engine import why_unusable
 from speed.segment import Limits
 
 Make = Callable[..., speed.Node]

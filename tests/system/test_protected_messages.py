@@ -17,6 +17,8 @@ import pytest
 
 import speed
 from speed import KeyStore, MessageSecurity, PublishOptions, SchemaRegistry, generate_key
+from speed.message import message_pb2
+from speed.message.audit import AuditLog, TokenKey, TokenVerifier
 from speed.message.errors import (
     BatchError,
     ClearanceError,
@@ -26,11 +28,9 @@ from speed.message.errors import (
     TokenError,
 )
 from speed.message.protect import Protection, protect_message
-from speed.trust.audit import AuditLog
-from speed.trust.tokens import TokenKey, TokenVerifier
+from speed.message.view import MessageView
+from speed.message.writing import with_security
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message import MessageView, message_pb2
-from speed.wire.message.splice import with_security
 from tests.unit.message.keys import BASE
 
 Make = Callable[..., speed.Node]
@@ -357,7 +357,7 @@ def test_a_batch_for_others_is_not_taken_for_a_batch_that_lies(node: Make) -> No
 @pytest.mark.parametrize("count", [0, 3, 65_537, 0xFFFF_FFFF])
 def test_a_batch_that_lies_about_its_number_is_refused(node: Make, count: int) -> None:
     """M-30."""
-    from speed.message.batch import decode_batch, encode_batch
+    from speed.message.compression import decode_batch, encode_batch
 
     data = bytes(encode_batch([1, 2]).data)
     with pytest.raises(BatchError):

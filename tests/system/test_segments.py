@@ -15,7 +15,7 @@ import pytest
 
 import speed
 from speed.journal import Journal
-from speed.journal.recorder import Recorded, Recorder
+from speed.journal.recording import Recorded, Recorder
 from speed.journal.writer import JournalWriter
 from speed.segment import Splitter
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_PAYLOAD_BYTES

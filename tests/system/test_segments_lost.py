@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.runtime.futures import Waiter
+from speed.engine.futures import Waiter
 from speed.segment import Limits, Segment, Splitter, write_segment
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES

@@ -14,12 +14,11 @@ import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
-from speed.fs.probe import filesystem_of
-from speed.fs.slot_reader import SlotReader, SlotState
-from speed.fs.slot_writer import SLOTTED_BYTES
+from speed.fs.root import filesystem_of
+from speed.fs.slots import SLOTTED_BYTES, SlotReader, SlotState
+from speed.message.writing import encode_message
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_SLOTS, SLOT_PIECE_BYTES
-from speed.wire.message import encode_message
 from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
@@ -190,7 +189,7 @@ def test_a_payload_that_fails_half_way_is_told_and_nothing_else_waits_for_it(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch, pytest.raises(speed.StorageError):
-        patch.setattr("speed.fs.slot_writer.write_all_at", refuse)
+        patch.setattr("speed.fs.slots.write_all_at", refuse)
         pair.analytics.send("billing", LARGE, timeout=PATIENCE)
     pair.analytics.send("billing", b"next", timeout=PATIENCE)
     assert pair.payloads(1) == [b"next"]
@@ -199,7 +198,7 @@ def test_a_payload_that_fails_half_way_is_told_and_nothing_else_waits_for_it(
 
 KILLED = """
 import os, sys, speed
-from speed.wire.slot import SlotPieces
+from speed.wire.cursor import SlotPieces
 seal = SlotPieces.seal
 def dies(pieces, index, payload):
     if index == 1:
@@ -248,7 +247,7 @@ def test_a_payload_that_was_in_hand_comes_again_to_the_next_life(node: Make, roo
 def test_a_ring_that_comes_while_another_thread_waits_for_a_piece_is_not_lost(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speed.runtime.protocol.FULL_SCAN_SECONDS", 3600.0)
+    monkeypatch.setattr("speed.engine.python.reader.FULL_SCAN_SECONDS", 3600.0)
     written, looked = threading.Event(), threading.Event()
     real = SlotReader.read
 

@@ -16,9 +16,9 @@ import pytest
 import speed
 from speed import columns
 from speed.column_services import by_array, by_row
-from speed.native import why_unusable
+from speed.engine import why_unusable
 from speed.spark import Speed
-from speed.spark.executor import worker_node
+from speed.spark.nodes import worker_node
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 

@@ -10,13 +10,12 @@ import pytest
 
 from speed.errors import ConfigurationError
 from speed.message.keys import generate_key
+from speed.message.keystore import KeyStore, write_keys
 from speed.message.protect import Protection, protect_message
+from speed.message.security import MessageSecurity
+from speed.message.writing import encode_message
 from speed.spark import envelope
-from speed.trust.keystore import KeyStore
-from speed.trust.rotating import write_keys
-from speed.trust.security import MessageSecurity
-from speed.wire.content import encode_content
-from speed.wire.message import encode_message
+from speed.wire.value import encode_content
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 

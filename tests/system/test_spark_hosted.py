@@ -13,8 +13,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import speed
 from speed.errors import ConfigurationError, JournalExpiredError, JournalReplacedError
-from speed.spark.source.hosted import HostedPart, HostedReader, HostedStream
 from speed.spark.source.options import read_options
+from speed.spark.source.read import HostedPart, HostedReader, HostedStream
 from tests.system.test_spark_topics import CONFIG
 from tests.system.topics import TopicSite, started
 

@@ -13,8 +13,7 @@ import speed
 from speed.errors import UnknownNodeError
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.spark import CallSettings, NodeSettings
-from speed.spark.hosts import check_here
-from speed.spark.targets import LiveNodes
+from speed.spark.nodes import LiveNodes, check_here
 from speed.wire.seal import Keyring
 from tests.system.commands import PATIENCE
 from tests.system.spark_drivers import Driver, Site, driver_on, rows_are_right, until

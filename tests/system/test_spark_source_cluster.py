@@ -52,7 +52,7 @@ def test_executors_write_under_names_that_tell_them_apart(session: Any, root: st
 def test_executors_read_the_parts_of_a_journal(session: Any, root: str) -> None:
     from pyspark.sql.functions import udf
 
-    from speed.spark.executor import executor_id
+    from speed.spark.nodes import executor_id
 
     recorded = Recorded(root)
     for source in ("p", "q"):

@@ -16,11 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from speed.errors import ConfigurationError, JournalDamagedError, JournalExpiredError, JournalReplacedError
 from speed.journal import Journal
-from speed.journal.record import call_bytes
+from speed.journal.files import call_bytes
+from speed.spark.source.format import StreamReader, shares
 from speed.spark.source.options import read_options
-from speed.spark.source.parts import USUAL_PARTITIONS, LanePart, LaneParts, pack
-from speed.spark.source.read import BatchReader, JournalRows
-from speed.spark.source.stream import StreamReader, shares
+from speed.spark.source.read import USUAL_PARTITIONS, BatchReader, JournalRows, LanePart, LaneParts, pack
 from speed.wire.journal import Subject
 from tests.system.journals_for_spark import Recorded
 
@@ -461,8 +460,7 @@ def test_a_lane_that_was_removed_before_it_was_read_is_an_error_that_says_how_mu
 
 def compressed(recorded: Recorded, encoding: str, count: int, payload: bytes) -> None:
     from speed.message.compression import compress
-    from speed.wire.message import encode_message
-    from speed.wire.message.ids import MessageIds
+    from speed.message.writing import MessageIds, encode_message
 
     for message_id in MessageIds(encoding).take(0, count):
         message = encode_message(
@@ -508,8 +506,8 @@ def test_payloads_that_would_fill_the_memory_come_in_smaller_batches(recorded: R
 def test_a_payload_that_cannot_be_decompressed_is_named(
     recorded: Recorded, encoding: str, size: int, says: str
 ) -> None:
+    from speed.message.writing import encode_message, new_message_id
     from speed.spark.source.columns import PayloadError
-    from speed.wire.message import encode_message, new_message_id
 
     recorded.raw(
         Subject("topic", "t", "p"),
@@ -532,9 +530,8 @@ def test_a_payload_that_cannot_be_decompressed_is_named(
 
 
 def batch_of(recorded: Recorded, payloads: list[Any], encoding: str = "none", cut: int | None = None) -> None:
-    from speed.message.batch import encode_batch
-    from speed.message.compression import compress
-    from speed.wire.message import encode_message, new_message_id
+    from speed.message.compression import compress, encode_batch
+    from speed.message.writing import encode_message, new_message_id
 
     data = bytes(encode_batch(payloads).data[:cut])
     said = {} if encoding == "none" else {"content_encoding": encoding, "uncompressed_bytes": len(data)}

@@ -11,8 +11,8 @@ import pytest
 
 import speed
 from speed.message.compression import compress
-from speed.trust.schemas import SchemaRegistry
-from speed.wire.content import BATCH_TYPE
+from speed.message.schemas.registry import SchemaRegistry
+from speed.wire.value import BATCH_TYPE
 from tests.system.journals_for_spark import Recorded
 from tests.system.payload_schemas import AVRO_1, AVRO_2, avro_bytes, descriptor_set, message_class, registry_in
 from tests.system.topics import TopicSite, started, until

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import speed
-from speed.topic_host import GRACE_SECONDS
+from speed.node.consumer import GRACE_SECONDS
 from tests.system.topics import TopicSite, started, until
 
 pytestmark = pytest.mark.system

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.topic_host import TopicOffset
+from speed.node.consumer import TopicOffset
 from tests.vectors import case_name, load, value_of
 
 pytestmark = pytest.mark.system

@@ -10,8 +10,7 @@ import pytest
 
 import speed
 from speed.topics.catalogue import Catalogue
-from speed.topics.grants import Access, Grants
-from speed.topics.host import Host
+from speed.topics.host import Access, Grants, Host
 from speed.topics.subscription import SubscriptionError
 from speed.wire.limits import TOPIC_WAIT_SECONDS
 from speed.wire.value import pack

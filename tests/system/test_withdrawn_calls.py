@@ -225,11 +225,11 @@ def test_nobody_withdraws_the_calls_of_another(make: Make, server: Server) -> No
 def test_a_withdrawal_that_names_no_ids_is_refused(node: Make) -> None:
     billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
     parts: Any = analytics._engine._parts  # type: ignore[attr-defined]
-    from speed.wire import control
+    from speed.wire import spc
     from speed.wire.envelope import EnvelopeType
 
     for ids in ([], [1], "1.1", ["x"] * 65, None):
-        payload = control.encode({"op": "WITHDRAW", "requestIds": ids})
+        payload = spc.encode({"op": "WITHDRAW", "requestIds": ids})
         parts.links.granted("billing").send(EnvelopeType.DISCOVERY, 0, payload, 0.0)
     analytics.ping("billing", timeout=PATIENCE)
     assert billing.stats()["counters"]["rejected_bad_payload"] == 5
@@ -263,7 +263,7 @@ def test_a_call_behind_thousands_that_were_withdrawn_does_not_wait_for_them(node
 
 def test_withdrawn_calls_are_answered_a_few_at_a_time(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have their turn in between; all are answered in the end."""
-    monkeypatch.setattr("speed.runtime.serving.ANSWERED_AT_ONCE", 2)
+    monkeypatch.setattr("speed.engine.python.serving.ANSWERED_AT_ONCE", 2)
     billing = node("billing", engine="python", allow=["analytics"], workers=1)
     parts: Any = billing._engine._parts  # type: ignore[attr-defined]
     analytics = node("analytics", engine="python", allow=["billing"])

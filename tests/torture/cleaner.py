@@ -10,7 +10,7 @@ import select
 import shutil
 import sys
 
-from speed.cli.leftovers import find_leftovers, remove
+from speed.cli.gc import find_leftovers, remove_leftover
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -20,7 +20,7 @@ def clean(registry: Registry) -> None:
     """What ``speed gc`` does."""
     for leftover in find_leftovers(registry):
         if leftover.removable:
-            remove(registry, leftover)
+            remove_leftover(registry, leftover)
 
 
 def clean_carelessly(registry: Registry) -> None:

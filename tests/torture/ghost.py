@@ -6,12 +6,12 @@ import os
 import time
 from typing import Any
 
+from speed.message.writing import encode_message, new_message_id
+from speed.wire.cursor import SlotHead, SlotPieces
 from speed.wire.envelope import FLAG_SLOTTED, EnvelopeType
 from speed.wire.limits import KEY_BYTES
-from speed.wire.message import encode_message, new_message_id
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring, LinkSealer
-from speed.wire.slot import SlotHead, SlotPieces
 from speed.wire.spc import encode_request
 from tests.torture.lane_files import LaneFiles
 

@@ -17,8 +17,8 @@ import speed
 from speed.daemon.config import ConfigFileError, Mistake
 from speed.errors import ApplicationError, Execution, SpeedError, WireError
 from speed.spark.source.scan import MessageError
-from speed.topics.log import DamagedMessagesError
-from speed.wire.column_values import RowMisfit
+from speed.topics.storage import DamagedMessagesError
+from speed.wire.column import RowMisfit
 
 PARTS_THAT_RUN = ("__main__", "bench_server")
 EXAMPLES: dict[type[SpeedError], Callable[[], SpeedError]] = {

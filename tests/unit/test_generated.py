@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import speed.bridges.errors
+import speed.backends.backend
 import speed.message.errors
-import speed.pulsar.errors
+import speed.pulsar.frames
 from scripts.generating import cpp, java, python
 from scripts.generating.__main__ import ROOT, SPEC, changed, is_ours, outputs
 from scripts.generating.kinds import Kind, Tree
@@ -26,7 +26,7 @@ TREE = Tree.of(CODES)
 
 
 def named(kind: Kind) -> type[errors.SpeedError]:
-    own = {"Message": speed.message.errors, "Pulsar": speed.pulsar.errors, "Backend": speed.bridges.errors}
+    own = {"Message": speed.message.errors, "Pulsar": speed.pulsar.frames, "Backend": speed.backends.backend}
     module = next((one for top, one in own.items() if TREE.below(kind, top)), errors)
     found: type[errors.SpeedError] = getattr(module, python.name(kind))
     return found

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from speed.engine.python import batches
+from speed.engine.python.batches import Arrival, RefusedEvents
 from speed.errors import JournalFullError, JournalRefusedError, StorageError
-from speed.runtime import refused_events
-from speed.runtime.arrival import Arrival
-from speed.runtime.refused_events import RefusedEvents
 
 
 class Publisher:
@@ -40,7 +39,7 @@ class Publisher:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(refused_events, "monotonic", lambda: now[0])
+    monkeypatch.setattr(batches, "monotonic", lambda: now[0])
     return now
 
 

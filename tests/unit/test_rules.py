@@ -23,7 +23,7 @@ CITED = re.compile(r"(?<![\w.-])[A-Z]-\d+\b")
 PUBLIC = (
     "speed",
     "speed.aio",
-    "speed.aio_topic",
+    "speed.aio",
     "speed.spark",
     "speed.columns",
     "speed.column_services",

@@ -8,12 +8,13 @@ from typing import Any, Literal, Optional
 
 import pytest
 
+from speed.engine.message import Message
 from speed.errors import ConfigurationError, WireError
-from speed.message.batch import encode_batch
-from speed.runtime.message import Message
-from speed.typed import typed
-from speed.wire.content import BATCH_TYPE
-from speed.wire.message import MessageView, encode_message
+from speed.message.compression import encode_batch
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
+from speed.node.guard import typed
+from speed.wire.value import BATCH_TYPE
 from tests.unit.wire.messages import BASE
 
 

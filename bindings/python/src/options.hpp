@@ -1,4 +1,4 @@
-// Keyword arguments as options of the core. Their names are checked by speed.native; here their types are.
+// Keyword arguments as options of the core. Their names are checked by speed.engine.native; here their types are.
 #pragma once
 
 #include <nanobind/nanobind.h>

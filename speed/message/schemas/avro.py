@@ -9,8 +9,7 @@ from io import BytesIO
 from typing import Any
 
 from speed.message.errors import NotAvailableError, SchemaError
-from speed.message.schemas import MAX_DEPTH
-from speed.message.schemas.places import DEPRECATED, PII, Place, Reach, read_places
+from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, Place, Reach, read_places
 from speed.wire import lazily
 
 AVRO_TYPE = "application/avro"

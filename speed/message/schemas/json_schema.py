@@ -10,8 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from speed.message.errors import NotAvailableError, SchemaError
-from speed.message.schemas import MAX_DEPTH
-from speed.message.schemas.places import DEPRECATED, PII, Place, Reach, read_places
+from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, Place, Reach, read_places
 from speed.wire import lazily
 
 _TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})

@@ -12,8 +12,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from speed.message.errors import SchemaError
-from speed.message.schemas.places import DEPRECATED, PII, Place, Reach, read_places
-from speed.wire.content import PROTOBUF_TYPE
+from speed.message.schemas import DEPRECATED, PII, Place, Reach, read_places
+from speed.wire.value import PROTOBUF_TYPE
 
 _PII_MARK = "@pii"
 _GROUPS: tuple[frozenset[int], ...] = (

@@ -1,34 +1,146 @@
-"""Recorded messages as Arrow record batches, built column by column out of whole blocks."""
+"""Recorded messages, and those of durable topics, as Arrow record batches, built column by column."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as is_type
 
-from speed.errors import SpeedError, WireError
+from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.compression import decompress, is_read
 from speed.message.errors import CompressionError, SchemaError
+from speed.message.schemas.registry import SchemasAwayError
+from speed.message.view import DEFAULT_PRIORITY
 from speed.spark.declared import array_of
-from speed.spark.source.batches import UnfitBatchError, has_batches, unbatched
-from speed.spark.source.heads import Head
-from speed.spark.source.scan import Array, MessageError, MessageScan, Payloads, Scanned
-from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
+from speed.spark.source.scan import (
+    Array,
+    Head,
+    MessageError,
+    MessageScan,
+    Payloads,
+    Scanned,
+    UnfitBatchError,
+    has_batches,
+    unbatched,
+)
 from speed.spark.source.schemas import AVRO_TYPE, Schemas
-from speed.trust.schemas import SchemasAwayError
-from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, PROTOBUF_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
-from speed.wire.json_text import read_json
 from speed.wire.limits import MAX_JSON_DEPTH
-from speed.wire.value import unpack, unpack_unchecked_map
+from speed.wire.text import read_json
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Kept, decode
+from speed.wire.value import (
+    BYTES_TYPE,
+    CONTENT_TYPES,
+    JSON,
+    MSGPACK_TYPE,
+    PROTOBUF_TYPE,
+    TEXT_TYPE,
+    unpack,
+    unpack_unchecked_map,
+)
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from speed.journal import Block, LaneInfo
+    from speed.spark.source.options import ReadOptions
+
+
+# The columns that reading gives, and what is wrong with those that were asked for.
+
+PAYLOAD = "payload"
+MESSAGE_COLUMNS = {
+    "message_id": "string",
+    "kind": "string",
+    "topic": "string",
+    "inbox": "string",
+    "source": "string",
+    "published_at": "timestamp",
+    "recorded_at": "timestamp",
+    "priority": "int",
+    "ttl_seconds": "bigint",
+    "content_type": "string",
+    "content_encoding": "string",
+    "correlation_id": "string",
+    "causality_parent": "string",
+    "trace_id": "string",
+    "headers": "map<string,string>",
+    "lane": "string",
+    "offset": "bigint",
+    "redelivered": "boolean",
+    "batch_index": "int",
+}
+"""Of each message, beside its payload. ``kind`` is topic or inbox; ``headers`` are the labels of the message;
+``batch_index`` is the number of a payload in its batch, from 0, null of one that travelled alone."""
+
+CALL_COLUMNS = {
+    "answered_at": "timestamp",
+    "service": "string",
+    "caller": "string",
+    "microseconds": "bigint",
+    "outcome": "string",
+    "source": "string",
+    "lane": "string",
+    "offset": "bigint",
+}
+"""Of each answered call; never what was said."""
+
+TOPIC_COLUMNS = {
+    "topic": "string",
+    "offset": "bigint",
+    "recorded_at": "timestamp",
+    "kind": "string",
+    "key": "string",
+    "publisher": "string",
+    "producer": "string",
+    "sequence": "bigint",
+    "properties": "map<string,string>",
+    "due_at": "timestamp",
+    "attempts": "int",
+    "content_type": "string",
+    "lane": "string",
+}
+"""Of each message of a durable topic. ``kind`` is message, tombstone or dead letter; only these have ``attempts``."""
+
+
+def default_schema(options: ReadOptions) -> str:
+    """What comes if the program asks for no schema, as DDL, which Spark parses."""
+    if options.calls:
+        return _ddl(CALL_COLUMNS)
+    kind = f"struct<{options.payload_schema}>" if options.payload_schema else options.payload
+    return _ddl({**_known(options), PAYLOAD: kind})
+
+
+def _known(options: ReadOptions) -> dict[str, str]:
+    if options.calls:
+        return CALL_COLUMNS
+    return TOPIC_COLUMNS if options.durable else MESSAGE_COLUMNS
+
+
+def check_schema(schema: StructType, options: ReadOptions) -> None:
+    """Raises ConfigurationError for a schema that was asked for and cannot come."""
+    known = _known(options)
+    for field in schema:
+        expected, asked = known.get(field.name), field.dataType.simpleString()
+        if expected is not None and asked != expected:
+            raise ConfigurationError(f"column {field.name!r} is asked for as {asked}: it is {expected}")
+        if expected is None and options.calls:
+            raise ConfigurationError(f"the call log has no column {field.name!r}; it has {', '.join(CALL_COLUMNS)}")
+        if expected is None and not field.nullable:
+            raise ConfigurationError(f"column {field.name!r} is NOT NULL: a payload may lack it")
+    if options.payload_schema and PAYLOAD not in schema.names:
+        raise ConfigurationError("a schema and payloadSchema are both given: name the payload's columns in one of them")
+
+
+def _ddl(columns: dict[str, str]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
 
 _JSON_TYPE = CONTENT_TYPES[JSON]
 UNKNOWN = Schemas()
@@ -370,3 +482,97 @@ def _why(error: BaseException) -> str:
     ):
         return str(error)
     return "it, or a field of it, is of another type"
+
+
+_KINDS = {MESSAGE: "message", TOMBSTONE: "tombstone", DEAD_LETTER: "dead letter"}
+_TYPES = (MSGPACK_TYPE, TEXT_TYPE, BYTES_TYPE)
+_TEXTS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
+_BYTES = frozenset([0xC4, 0xC5, 0xC6])
+"""First bytes of texts and bytes in msgpack."""
+
+_COLUMNS: dict[str, Callable[[Kept], Any]] = {
+    "kind": lambda kept: _KINDS[kept.head.type],
+    "key": lambda kept: kept.about.get("key"),
+    "publisher": lambda kept: kept.about.get("publisher"),
+    "producer": lambda kept: kept.about.get("producer"),
+    "sequence": lambda kept: kept.head.sequence or None,
+    "properties": lambda kept: list(kept.about.get("properties", {}).items()),
+    "attempts": lambda kept: kept.head.attempts,
+}
+
+
+class TopicBatches(RecordBatches):
+    """Of the messages of one durable topic."""
+
+    columns = TOPIC_COLUMNS
+
+    def _read(self, records: Records) -> tuple[dict[str, pa.Array], Payloads]:
+        messages = self._messages(records)
+        values = [_plain(kept.payload) for kept in messages]
+        kinds: Any = np.fromiter((number for number, _ in values), np.int32, len(values))
+        data = pa.array([data for _, data in values], pa.binary())
+        payloads = self._with_schemas(messages, Payloads(_HEADS, kinds, data, np.arange(len(values))))
+        return {name: self._column(name, records, messages, kinds) for name in self._metadata}, payloads
+
+    def _with_schemas(self, messages: Sequence[Kept], payloads: Payloads) -> Payloads:
+        """Bytes as what their messages' properties say that they are, or else what the schema file is of."""
+        kinds_of: dict[Head, int] = {head: number for number, head in enumerate(payloads.heads)}
+        kinds = payloads.kinds.copy()
+        for row in np.flatnonzero(kinds == _TYPES.index(BYTES_TYPE)).tolist():
+            head = _head_of_bytes(messages[row].about.get("properties", {}), self._schemas.content_type)
+            kinds[row] = kinds_of.setdefault(head, len(kinds_of))
+        return payloads._replace(heads=list(kinds_of), kinds=kinds)
+
+    def _messages(self, records: Records) -> list[Kept]:
+        ends = np.cumsum(records.sizes).tolist()
+        messages = []
+        for row, (start, end) in enumerate(pairwise([0, *ends])):
+            try:
+                messages.append(decode(records.messages[start:end]))
+            except WireError as error:
+                raise WireError(error.reason, f"{self._place(records, row)}: {error}") from None
+        return messages
+
+    def _column(self, name: str, records: Records, messages: Sequence[Kept], kinds: Any) -> pa.Array:
+        found = self._of_place(name, records)
+        if found is not None and name not in _COLUMNS:
+            return found
+        kind = self._schema.field(name).type
+        if name == "topic":
+            return pa.repeat(pa.scalar(self._lane.subject, kind), len(messages))
+        if name == "due_at":
+            due: Any = np.array([kept.head.due_ms for kept in messages], np.int64)
+            return pa.array(due, mask=due == 0).cast(pa.timestamp("ms", kind.tz)).cast(kind)
+        if name == "content_type":
+            return pa.array(_TYPES, kind).take(pa.array(kinds))
+        return pa.array([_COLUMNS[name](kept) for kept in messages], kind)
+
+
+def _plain(payload: bytes) -> tuple[int, bytes | None]:
+    """Which type a payload has, and its bytes: texts and bytes as they are, all else packed; None of a tombstone.
+
+    One that cannot be read is told where it does not fit a column.
+    """
+    if not payload:
+        return 0, None
+    try:
+        if payload[0] in _TEXTS:
+            return 1, unpack(payload).encode()
+        if payload[0] in _BYTES:
+            return 2, unpack(payload)
+    except WireError:
+        pass
+    return 0, payload
+
+
+def _head_of_bytes(properties: Mapping[str, str], content_type: str) -> Head:
+    said = properties.get("content_type", "") or content_type or BYTES_TYPE
+    name, version, hash_ = (properties.get(f"schema_{part}", "") for part in ("name", "version", "hash"))
+    return _head(said)._replace(schema_name=name, schema_version=version, schema_hash=hash_)
+
+
+def _head(content_type: str) -> Head:
+    return Head("", content_type, "none", 0, DEFAULT_PRIORITY, None, None, None, None, (), False, "")
+
+
+_HEADS = tuple(map(_head, _TYPES))

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import default_key, default_root
-from speed.spark.settings import NodeSettings
-from speed.topic_host import HOST
+from speed.node.consumer import HOST
+from speed.spark.nodes import NodeSettings
 from speed.wire import names
 
 PAYLOADS = ("binary", "string")

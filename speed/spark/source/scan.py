@@ -1,4 +1,6 @@
-"""Many messages read at once, as arrays.
+"""Many messages read at once, as arrays: what they have in common is read once.
+
+What M-4 and M-5 refuse was refused when they came; it is not looked for again.
 
 A message whose bytes are those of a head that is known, but for id, time and payload, is not parsed: comparing, and
 finding where the parts lie, is done for all messages of a batch together. Any other is parsed by itself.
@@ -6,16 +8,92 @@ finding where the parts lie, is done for all messages of a batch together. Any o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from speed.errors import WireError
-from speed.spark.source.heads import VALUE_TAG, Head, parse_message
+from speed.message.compression import decompress, is_read, split_batch
+from speed.message.errors import BatchError, CompressionError
+from speed.message.reader import Shape, shape_of
+from speed.message.view import DEFAULT_PRIORITY, LABELS, parse_records, text_map
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message.shape import Shape, shape_of
+from speed.wire.text import are_trace_ids
+from speed.wire.value import BATCH_TYPE, PROTOBUF, content_encoding_text, content_type_text
+
+# What a message says, read once for many: most differ from those before in id, time and payload only.
+
+VALUE_TAG = 0x12
+"""What stands between the two lengths of a payload."""
+
+
+class Head(NamedTuple):
+    """What a message says beside id, time and payload."""
+
+    topic: str
+    content_type: str
+    content_encoding: str
+    uncompressed_bytes: int
+    priority: int
+    ttl_seconds: int | None
+    correlation_id: str | None
+    causality_parent: str | None
+    trace_id: str | None
+    labels: tuple[tuple[str, str], ...]
+    is_encrypted: bool
+    type_url: str
+    schema_name: str = ""
+    schema_version: str = ""
+    schema_hash: str = ""
+
+    def is_common(self) -> bool:
+        """Whether other messages are likely to say the same."""
+        return (self.correlation_id, self.causality_parent, self.trace_id) == (None, None, None) and not self.type_url
+
+
+class Parsed(NamedTuple):
+    """One message; the payload as it travelled."""
+
+    head: Head
+    message_id: bytes
+    published_at_ms: int
+    payload: bytes
+
+
+def parse_message(message: bytes) -> Parsed:
+    """One message. WireError(BAD_MESSAGE) for bytes that are no message, or one that lacks a part."""
+    envelope = parse_records(message)
+    metadata = envelope.metadata
+    if not metadata.message_id or metadata.published_at_ms <= 0 or not envelope.HasField("payload"):
+        raise WireError("BAD_MESSAGE", "metadata or payload: is required")
+    return Parsed(
+        _head(message, envelope), metadata.message_id.encode(), metadata.published_at_ms, envelope.payload.value
+    )
+
+
+def _head(message: bytes, envelope: Any) -> Head:
+    metadata, trace, schema = envelope.metadata, envelope.observability, envelope.schema
+    has = metadata.HasField
+    return Head(
+        topic=metadata.topic,
+        content_type=content_type_text(metadata.content_type, metadata.content_type_custom),
+        content_encoding=content_encoding_text(metadata.content_encoding, metadata.content_encoding_custom),
+        uncompressed_bytes=metadata.uncompressed_bytes,
+        priority=metadata.priority or DEFAULT_PRIORITY,
+        ttl_seconds=metadata.ttl_seconds or None,
+        correlation_id=metadata.correlation_id if has("correlation_id") else None,
+        causality_parent=metadata.causality_parent if has("causality_parent") else None,
+        trace_id=trace.trace_id if are_trace_ids(trace.trace_id, trace.span_id) else None,
+        labels=tuple(text_map(message, LABELS).items()) if envelope.HasField("observability") else (),
+        is_encrypted=envelope.HasField("security") and envelope.security.HasField("encryption"),
+        type_url=envelope.payload.type_url if metadata.content_type == PROTOBUF else "",
+        schema_name=schema.schema_name,
+        schema_version=schema.schema_version,
+        schema_hash=schema.schema_hash,
+    )
+
 
 Array = np.ndarray[Any, Any]
 
@@ -242,3 +320,66 @@ def _slices(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
     places: Array = np.empty(len(starts), np.int64)
     places[order] = np.arange(0, 2 * len(starts), 2)
     return every.take(pa.array(places))
+
+
+class UnfitBatchError(ValueError):
+    """The batch of message ``row`` is none."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(why)
+        self.row = row
+
+
+def has_batches(payloads: Payloads) -> bool:
+    """Whether one of them is a batch that is read here."""
+    return any(map(_is_batch, payloads.heads))
+
+
+def unbatched(payloads: Payloads, *, skip_unfit: bool) -> tuple[Payloads, list[int | None]]:
+    """A payload for each one of the batches, in their place, and the number of each in its batch.
+
+    Raises UnfitBatchError; with ``skip_unfit`` such a batch stays as it is.
+    """
+    kinds_of: dict[Head, int] = {head: number for number, head in enumerate(payloads.heads)}
+    kinds, values, places, numbers = list[int](), list[bytes](), list[int](), list[int | None]()
+    for row, (kind, payload) in enumerate(zip(payloads.kinds.tolist(), payloads.values.to_pylist(), strict=True)):
+        for number, head, value in _parts(payloads.heads[kind], payload, row, skip_unfit):
+            kinds.append(kinds_of.setdefault(head, len(kinds_of)))
+            values.append(value)
+            places.append(row)
+            numbers.append(number)
+    array: Array = np.array(kinds, np.int32)
+    where: Array = np.array(places, np.int64)
+    return Payloads(list(kinds_of), array, pa.array(values, pa.binary()), where), numbers
+
+
+def _parts(head: Head, payload: bytes, row: int, skip_unfit: bool) -> Iterator[tuple[int | None, Head, bytes]]:
+    if not _is_batch(head):
+        yield None, head, payload
+        return
+    try:
+        parts = list(split_batch(memoryview(_plain(head, payload))))
+    except (BatchError, CompressionError) as error:
+        if not skip_unfit:
+            raise UnfitBatchError(row, str(error)) from None
+        yield None, head, payload
+        return
+    for number, (kind, type_url, part) in enumerate(parts):
+        said: dict[str, Any] = {
+            "content_type": kind,
+            "type_url": type_url,
+            "content_encoding": "none",
+            "uncompressed_bytes": 0,
+        }
+        yield number, head._replace(**said), bytes(part)
+
+
+def _plain(head: Head, payload: bytes) -> bytes | bytearray:
+    if head.content_encoding == "none":
+        return payload
+    return decompress(head.content_encoding, payload, head.uncompressed_bytes)
+
+
+def _is_batch(head: Head) -> bool:
+    is_plain = head.content_encoding == "none" or is_read(head.content_encoding)
+    return head.content_type == BATCH_TYPE and is_plain and not head.is_encrypted

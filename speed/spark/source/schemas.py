@@ -1,4 +1,4 @@
-"""Columns of Avro and protobuf payloads: by the schema that their message names, and the one that the query reads by.
+"""Columns of Avro and protobuf payloads: by the schema that their message names, and the one that the query read.
 
 An Avro payload is read by the schema it was written by; a schema file then says, by Avro's rules, what its reader
 sees. A protobuf payload tells its fields by their numbers: any version of its schema reads it.
@@ -8,23 +8,79 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import pyarrow.types as is_type
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
 from speed.message.schemas import Schema, parse_schema, schema_hash
 from speed.message.schemas.avro import AvroSchema
 from speed.message.schemas.protobuf import ProtobufSchema, message_names
-from speed.spark.source.protobuf_fields import fields_of
-from speed.trust.schemas import SchemaRegistry, read_schema_file
-from speed.wire.content import AVRO, CONTENT_TYPES, PROTOBUF_TYPE
+from speed.message.schemas.registry import SchemaRegistry, read_schema_file
+from speed.wire.value import AVRO, CONTENT_TYPES, PROTOBUF_TYPE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from speed.spark.source.heads import Head
     from speed.spark.source.options import ReadOptions
+    from speed.spark.source.scan import Head
+
+
+# Fields of protobuf messages as the columns that are asked for.
+
+_MICROSECONDS = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MOMENT, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
+
+
+def fields_of(message: Any, kind: pa.DataType) -> Any:
+    """A message as a value for a type: of a struct the fields that are wanted.
+
+    A field that is not set is null if its schema tells that from a default, else its default. Moments, durations and
+    wrapped values (``google.protobuf.StringValue``) are plain values, unless structs are asked for; moments and
+    durations are microseconds where integers are. OverflowError for a moment beyond the years 1 to 9999.
+    """
+    if is_type.is_struct(kind):
+        return {field.name: _field(message, field.name, field.type) for field in kind}
+    name = message.DESCRIPTOR.full_name
+    if name in (_MOMENT, _DURATION):
+        return _time(message, name == _MOMENT, kind)
+    is_wrapped = name.startswith("google.protobuf.") and name.endswith("Value") and len(message.DESCRIPTOR.fields) == 1
+    return message.value if is_wrapped else message
+
+
+def _time(message: Any, is_moment: bool, kind: pa.DataType) -> Any:
+    microseconds = message.seconds * _MICROSECONDS + message.nanos // 1000
+    if is_type.is_integer(kind):
+        return microseconds
+    passed = timedelta(microseconds=microseconds)
+    return _EPOCH + passed if is_moment else passed
+
+
+def _field(message: Any, name: str, kind: pa.DataType) -> Any:
+    field = message.DESCRIPTOR.fields_by_name.get(name)
+    if field is None or (field.has_presence and not message.HasField(name)):
+        return None
+    value = getattr(message, name)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        inner = field.message_type.fields_by_name["value"]
+        return {key: _one(inner, value[key], kind.item_type if is_type.is_map(kind) else kind) for key in value}
+    if hasattr(value, "append") or hasattr(value, "add"):
+        return [_one(field, one, kind.value_type if is_type.is_list(kind) else kind) for one in value]
+    return _one(field, value, kind)
+
+
+def _one(field: Any, value: Any, kind: pa.DataType) -> Any:
+    if field.message_type is not None:
+        return fields_of(value, kind)
+    if field.enum_type is not None and is_type.is_string(kind):
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value
+
 
 AVRO_TYPE = CONTENT_TYPES[AVRO]
 _TYPE_OF = {"avro": AVRO_TYPE, "protobuf": PROTOBUF_TYPE}

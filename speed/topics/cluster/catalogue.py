@@ -13,8 +13,7 @@ from hashlib import sha256
 from speed.core.log import logger
 from speed.errors import InvalidNameError
 from speed.journal.reseal import Resealed
-from speed.topics.cluster.admin import ConflictError, NotThereError
-from speed.topics.cluster.broker import Broker, Cluster
+from speed.topics.cluster.broker import Broker, Cluster, ConflictError, NotThereError
 from speed.topics.cluster.topic import ClusterTopic, Settings
 from speed.topics.subscription import SubscriptionError, wrong
 from speed.wire import names

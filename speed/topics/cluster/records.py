@@ -1,4 +1,4 @@
-"""A message of a durable topic as one of Pulsar: payload and key as they are, all else as properties. Pure (D-22).
+"""A message of a durable topic as one of Pulsar, and back; their offsets. Pure (D-21, D-22).
 
 So a program that uses Pulsar's own client reads what a node published, and a node what such a program did.
 """
@@ -6,12 +6,58 @@ So a program that uses Pulsar's own client reads what a node published, and a no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.errors import WireError
+from speed.topics.backend import Stored
 from speed.topics.subscription import SubscriptionError
 from speed.wire.topic import DEAD_LETTER, MAX_ATTEMPTS, MESSAGE, TOMBSTONE, Head, decode, encode, key_hash
 from speed.wire.value import pack, unpack
+
+if TYPE_CHECKING:
+    import pulsar
+
+
+# Offsets of messages that lie in Pulsar: the parts of a message's id, made one number. Pure (D-21).
+
+LEDGER_BITS, ENTRY_BITS, BATCH_BITS = 31, 24, 8
+
+
+class Place(NamedTuple):
+    """Where a message lies, in the order of its topic. ``batch`` is -1 of one that is alone in its entry."""
+
+    ledger: int
+    entry: int
+    batch: int = -1
+
+    @property
+    def offset(self) -> int:
+        """63 bits. Raises SubscriptionError UNSUPPORTED if a part needs more than its share."""
+        ledger, entry, batch = self.ledger, max(self.entry, 0), max(self.batch, 0)
+        if ledger >> LEDGER_BITS or entry >> ENTRY_BITS or batch >> BATCH_BITS:
+            text = f"the message {ledger}:{entry}:{batch} of Pulsar has no offset: its numbers are too large; "
+            todo = f"batches of other producers may hold {1 << BATCH_BITS} messages, and ledgers {1 << ENTRY_BITS}"
+            raise SubscriptionError("UNSUPPORTED", text + todo)
+        return (ledger << ENTRY_BITS | entry) << BATCH_BITS | batch
+
+    @classmethod
+    def of(cls, offset: int) -> Place:
+        """The first place that an offset may mean."""
+        entry = offset >> BATCH_BITS
+        batch = offset & (1 << BATCH_BITS) - 1
+        return cls(entry >> ENTRY_BITS, entry & (1 << ENTRY_BITS) - 1, batch or -1)
+
+    @classmethod
+    def read(cls, text: str) -> Place:
+        """Of ``ledger:entry``, as Pulsar's statistics write it. ValueError for anything else."""
+        ledger, entry = text.split(":")[:2]
+        return cls(int(ledger), int(entry))
+
+    @property
+    def behind(self) -> Place:
+        """The entry that comes next, if its ledger goes on."""
+        return Place(self.ledger, self.entry + 1)
+
 
 OWN = "speed."
 """How the names of the host's own properties begin."""
@@ -93,3 +139,22 @@ def _is_value(payload: bytes) -> bool:
     except WireError:
         return False
     return True
+
+
+class Received(NamedTuple):
+    """A message, and where it lies."""
+
+    place: Place
+    stored: Stored
+
+
+def received(message: pulsar.Message) -> Received:
+    """Raises SubscriptionError UNSUPPORTED for one that has no offset."""
+    id_ = message.message_id()
+    place = Place(id_.ledger_id(), id_.entry_id(), id_.batch_index())
+    payload = None if message.has_null_value() else message.data()
+    try:
+        key, properties = message.partition_key(), message.properties()
+    except UnicodeDecodeError:  # of another program: it comes without what is no text
+        key, properties = "", {}
+    return Received(place, Stored(place.offset, message.publish_timestamp(), record(payload, key, properties)))

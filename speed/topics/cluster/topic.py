@@ -7,17 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from speed.topics.backend import Start
-from speed.topics.cluster.admin import ConflictError, NotThereError
-from speed.topics.cluster.broker import Broker
-from speed.topics.cluster.dealing import Dealing
-from speed.topics.cluster.feed import TYPES, Feed
-from speed.topics.cluster.places import Place
-from speed.topics.cluster.publisher import Publisher
-from speed.topics.cluster.reading import Readings
-from speed.topics.cluster.records import outgoing
-from speed.topics.group import Group, Message, Stored, new_epoch, steady_ms
-from speed.topics.producers import Producer, Recorded
+from speed.topics.backend import Group, Message, Producer, Recorded, Start, Stored, new_epoch, steady_ms
+from speed.topics.cluster.broker import Broker, ConflictError, NotThereError
+from speed.topics.cluster.feed import TYPES, Dealing, Feed
+from speed.topics.cluster.publisher import Publisher, Readings
+from speed.topics.cluster.records import Place, outgoing
 from speed.topics.subscription import Subscription, SubscriptionError, Terms, wrong
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from speed.cli.key_holders import holders
+from speed.cli.keys import holders
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 

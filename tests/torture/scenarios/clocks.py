@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from speed.core.lease import OwnLease, Verdict, judge
+from speed.core.access import OwnLease, Verdict, judge
 from tests.torture.scenario import Report, Scenario
 
 HOUR_MS = 3_600_000

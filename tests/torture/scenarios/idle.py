@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 
 from speed.fs.keyfile import load_key_file
-from speed.wire.control import encode_ack
 from speed.wire.envelope import EnvelopeType
+from speed.wire.spc import encode_ack
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN, ROOT
 from tests.interop.pool import Agents

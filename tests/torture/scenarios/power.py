@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from speed.fs.keyfile import write_key_file
-from speed.fs.probe import filesystem_of
+from speed.fs.root import filesystem_of
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import make_root

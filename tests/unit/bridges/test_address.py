@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import speed.messages
-from speed.bridges import open_backend
-from speed.bridges.address import Address, parse_address
-from speed.bridges.tls import is_untrusted, tls_context
+from speed.backends import open_backend
+from speed.backends.address import Address, is_untrusted, parse_address, tls_context
 from speed.errors import ConfigurationError
 
 SECRET = "hunter2%2Fx"
@@ -148,7 +147,7 @@ def test_a_library_that_is_missing_is_named_with_its_extra(backend: str, monkeyp
     def absent(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr("speed.bridges.import_module", absent)
+    monkeypatch.setattr("speed.backends.import_module", absent)
     address = Address(backend, (("h", 1),), "", False, {})
     with pytest.raises(ConfigurationError, match=rf"speed-ipc\[{backend}\]"):
         open_backend(address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speed.bridges.breaker import (
+from speed.bridges.bridge import (
     CARRYING,
     FIRST_PAUSE_SECONDS,
     MOST_PAUSE_SECONDS,

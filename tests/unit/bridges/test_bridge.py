@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from speed.bridges.backend import Outgoing
-from speed.bridges.breaker import CARRYING, TRYING, WAITING
-from speed.bridges.bridge import MOST, Bridge, Load
-from speed.bridges.errors import BackendAwayError, BackendFullError, BackendRefusedError
-from speed.bridges.route import MAX_HOPS, Filter
+from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
+from speed.bridges import MAX_HOPS, Filter
+from speed.bridges.bridge import CARRYING, MOST, TRYING, WAITING, Bridge, Load
 from speed.errors import JournalError, PayloadTooLargeError, WireError
-from speed.wire.message import encode_message
+from speed.message.writing import encode_message
 
 PATIENCE = 20.0
 HEAD = {"namespace": "n", "message_id": "m", "published_at_ms": 1_718_000_000_000}

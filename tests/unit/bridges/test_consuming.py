@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from speed.bridges.backend import EVERY, Delivered, Namespaces
+from speed.backends.backend import EVERY, Delivered, Namespaces
+from speed.backends.subscription import Refused, Subscription
 from speed.message.protect import Protection, protect_message
-from speed.message_subscription import Refused, Subscription
-from speed.wire.message import encode_message
+from speed.message.writing import encode_message
 from tests.unit.wire.messages import BASE
 
 TOPIC = BASE["topic"]

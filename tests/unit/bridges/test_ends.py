@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from speed.bridges.address import parse_address
-from speed.bridges.backend import Delivered, Outgoing, Place, TakesAll
+from speed.backends.address import parse_address
+from speed.backends.backend import BackendAwayError, Delivered, Outgoing, Place, TakesAll
+from speed.bridges import Route, read_hops
 from speed.bridges.bridge import BATCH_BYTES, Load
 from speed.bridges.ends import BackendHops, BackendSink, BackendSource
-from speed.bridges.errors import BackendAwayError
-from speed.bridges.route import Route, read_hops
-from speed.wire.message import encode_message
-from speed.wire.message.splice import has_token, with_security
+from speed.message.writing import encode_message, has_token, with_security
 
 ADDRESS = parse_address("kafka://me:s3cret@127.0.0.1:9092")
 HERE = BackendHops(ADDRESS)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.bridges import migrating
-from speed.bridges.backend import Delivered, Outgoing
-from speed.bridges.errors import BackendAwayError
-from speed.bridges.migrating import Judge, Migration, State, message_id_of
+from speed.backends import migrating
+from speed.backends.backend import BackendAwayError, Delivered, Outgoing
+from speed.backends.migrating import Judge, Migration, State, message_id_of
 from speed.errors import ConfigurationError
 from speed.message.old_forms import FORMS
-from speed.wire.message import MessageView, encode_message
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 
 HEAD: dict[str, Any] = {"topic": "a.b", "namespace": "n", "message_id": "m-1", "published_at_ms": 1}
 WHAT = {"from": "redis://h:1", "to": "kafka://h:2", "topics": "*", "group": "g"}

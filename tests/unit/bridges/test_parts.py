@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.bridges.backend import Outgoing, too_large
-from speed.bridges.errors import BackendAwayError, BackendError
-from speed.bridges.loop import Loop
-from speed.bridges.marks import Marks
-from speed.bridges.rows import RowWriter, bytes_of
+from speed.backends.backend import BackendAwayError, BackendError, Loop, Outgoing, too_large
+from speed.backends.kafka_records import Marks
+from speed.backends.records import RowWriter, bytes_of
 from speed.errors import PayloadTooLargeError, WireError
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.splice import has_token, with_security
+from speed.message.view import MessageView
+from speed.message.writing import encode_message, has_token, with_security
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad90"
 HEAD = {"topic": "orders", "namespace": "n", "message_id": ID, "published_at_ms": 1_718_000_000_000}

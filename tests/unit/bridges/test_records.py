@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.bridges.records import Messages, record_of
+from speed.bridges.topic_ends import Messages, record_of
 from speed.errors import WireError
 from speed.message.errors import NotAvailableError
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.splice import with_security, with_signature
+from speed.message.view import MessageView
+from speed.message.writing import encode_message, with_security, with_signature
 from speed.wire.topic import MESSAGE, TOMBSTONE, Head, Kept, encode
 from speed.wire.value import pack, unpack
 

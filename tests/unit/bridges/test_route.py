@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from speed.bridges.route import MAX_HOPS, Filter, Route, hop_of, hop_of_lane, read_hops, write_hops
-from speed.bridges.settings import EVENTS, TOPICS, BridgeSettings
+from speed.bridges import (
+    EVENTS,
+    MAX_HOPS,
+    TOPICS,
+    BridgeSettings,
+    Filter,
+    Route,
+    hop_of,
+    hop_of_lane,
+    read_hops,
+    write_hops,
+)
 from speed.errors import ConfigurationError, InvalidNameError
-from speed.wire.message import encode_message
+from speed.message.writing import encode_message
 
 HEAD = {"topic": "orders", "namespace": "n", "message_id": "m", "published_at_ms": 1_718_000_000_000}
 

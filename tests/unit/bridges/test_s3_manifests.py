@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from speed.bridges.backend import Outgoing
-from speed.bridges.s3_manifests import Named, before, item_of, manifest_of, manifest_of_item, objects_of
+from speed.backends.aws import Named, before, item_of, manifest_of, manifest_of_item, objects_of
+from speed.backends.backend import Outgoing
 
 KEY = "events/2026/01/31/orders/0190.bin"
 MANIFEST = "manifests/2026/01/31/orders/0190.json"

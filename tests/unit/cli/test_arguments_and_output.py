@@ -15,9 +15,8 @@ from speed.cli.app import COMMANDS
 from speed.cli.app import speed as speed_command
 from speed.cli.bench import spread
 from speed.cli.keys import rotated
-from speed.cli.options import span
-from speed.cli.output import answer_of, as_json, bytes_text, print_value, seconds_text, show_what_can_be_shown
-from speed.cli.talk import parse_arguments
+from speed.cli.options import answer_of, as_json, bytes_text, print_value, seconds_text, show_what_can_be_shown, span
+from speed.cli.topic import parse_arguments
 from speed.errors import KeyFileError, SpeedError, WireError, exit_status
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from speed.cli.envelope import envelope_command
+from speed.cli.messages import envelope_command
+from speed.message import message_pb2
 from speed.message.keys import generate_key
 from speed.message.protect import Protection, protect_message
-from speed.wire.content import PROTOBUF, Content
-from speed.wire.message import message_pb2
-from speed.wire.message.splice import with_security
+from speed.message.writing import with_security
+from speed.wire.value import PROTOBUF, Content
 from tests.unit.message.keys import BASE
 
 pb: Any = message_pb2
@@ -72,7 +72,7 @@ def test_an_encrypted_payload_is_named_with_who_can_read_it() -> None:
 def test_schemas_mask_what_is_personal_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "Order").mkdir()
     (tmp_path / "Order" / "v1.json").write_text(json.dumps({"properties": {"card": {"x-pii": True}}}))
-    from speed.trust.schemas import SchemaRegistry
+    from speed.message.schemas.registry import SchemaRegistry
 
     fields = SchemaRegistry(tmp_path).get("Order", "v1").fields
     assert inspected(envelope(schema=fields), "--schemas", str(tmp_path))["payload"] == {"id": 1, "card": "***"}
@@ -116,7 +116,7 @@ def test_people_are_told_what_an_old_message_lacks() -> None:
 
 
 def test_a_file_beyond_all_bounds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speed.cli.envelope._MAX_BYTES", 10)
+    monkeypatch.setattr("speed.cli.messages._MAX_BYTES", 10)
     found = run("check", b"12345678901")
     assert found.exit_code == 2
     assert "split it" in found.stderr

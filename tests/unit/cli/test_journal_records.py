@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speed.cli.journal_records import Reading, Wanted
+from speed.cli.journal import Reading, Wanted
 from speed.errors import JournalExpiredError
 from speed.journal import LaneInfo
 

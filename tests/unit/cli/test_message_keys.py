@@ -10,9 +10,9 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from speed.cli.message_keys import message_key_command
-from speed.cli.shown import registry_of, shown_payload
-from speed.trust.providers import provider_of
+from speed.cli.messages import message_key_command
+from speed.cli.options import registry_of, shown_payload
+from speed.message.providers import provider_of
 from tests.unit.message.keys import key, protected
 
 
@@ -73,7 +73,7 @@ def test_personal_data_is_masked_and_encrypted_payloads_are_named(tmp_path: Path
     schemas = registry_of(str(tmp_path))
     assert schemas is not None
     from speed.message.protect import Protection, protect_message
-    from speed.wire.message import MessageView
+    from speed.message.view import MessageView
     from tests.unit.message.keys import BASE
 
     described = schemas.get("Order", "v1").describe(value)

@@ -12,12 +12,11 @@ from click.testing import CliRunner
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from speed.cli.output import as_json
-from speed.cli.shown import registry_of, shown_payload
+from speed.cli.options import as_json, registry_of, shown_payload
 from speed.message.protect import Protection, protect_message
-from speed.trust.schemas import RegisteredSchema, SchemaRegistry
-from speed.wire.content import AVRO, CUSTOM, JSON, PROTOBUF, TYPE_URL_PREFIX, Content
-from speed.wire.message import MessageView
+from speed.message.schemas.registry import RegisteredSchema, SchemaRegistry
+from speed.message.view import MessageView
+from speed.wire.value import AVRO, CUSTOM, JSON, PROTOBUF, TYPE_URL_PREFIX, Content
 from tests.unit.message.keys import BASE
 
 SECRET = "4111-1111"
@@ -229,7 +228,7 @@ def test_a_schema_that_contains_itself_is_masked_at_any_depth(tmp_path: Path) ->
 
 
 def test_listen_goes_on_behind_what_it_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from speed.cli import talk
+    from speed.cli import topic
 
     first = view_of(protobuf(b"\x0a\xffgarbage", "shop.Unknown"), None, False)
     messages = iter([first, view_of("second", None, False)])
@@ -241,7 +240,7 @@ def test_listen_goes_on_behind_what_it_cannot_show(tmp_path: Path, monkeypatch: 
             self.metadata, self.topic, self.message_id = view, view.topic, view.message_id
 
     def print_all() -> None:
-        talk._print_all(lambda: Arrived(next(messages)), _Json(), 2, None)  # type: ignore[arg-type,return-value]
+        topic._print_all(lambda: Arrived(next(messages)), _Json(), 2, None)  # type: ignore[arg-type,return-value]
 
     class _Json:
         as_json = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.awake import Awake
+from speed.core.lane import Awake
 
 
 def test_whoever_was_used_longest_ago_rests_first() -> None:

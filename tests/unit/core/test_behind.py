@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from speed.core.behind import Behind
+from speed.engine.python.segments import Behind
 from speed.wire.limits import MAX_BEHIND
 
 

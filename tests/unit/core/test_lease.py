@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from speed.core.lease import LeaseState, OwnLease, Verdict, check_lease, judge
+from speed.core.access import LeaseState, OwnLease, Verdict, check_lease, judge
 from speed.errors import ConfigurationError, LeaseLostError
 from tests.thorough import examples
 from tests.vectors import case_name, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.link import LinkReceiver, SequenceVerdict
+from speed.core.lane import LinkReceiver, SequenceVerdict
 from speed.wire.envelope import make_sequence
 
 

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from speed.core.outcomes import Unread, call_error, execution_of, node_left, not_begun, perhaps_run_before, raised
-from speed.core.replies import checked_answer
-from speed.core.verdicts import Verdict
+from speed.core.calls import (
+    Unread,
+    Verdict,
+    call_error,
+    checked_answer,
+    execution_of,
+    node_left,
+    not_begun,
+    perhaps_run_before,
+    raised,
+)
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from speed.core.pending import Asked, PendingCalls
+from speed.core.calls import Asked, PendingCalls
 from speed.wire.limits import MAX_KEPT_REQUEST_BYTES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.progress import Position, Progress
+from speed.core.lane import Position, Progress
 from speed.wire.cursor import Unfinished
 from speed.wire.envelope import make_sequence
 from speed.wire.limits import MAX_IN_HAND, MAX_UNFINISHED_BYTES

@@ -10,8 +10,7 @@ import pytest
 
 from speed.column_services import by_row
 from speed.core.services import Request, Response, run
-from speed.wire.column import Column
-from speed.wire.column_values import from_values
+from speed.wire.column import Column, from_values
 from tests.vectors import case_name, load, value_of
 
 ROWS = load("rows")

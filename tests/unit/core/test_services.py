@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 import numpy
 import pytest
 
-from speed.core.codes import own_code, travelling
+from speed.core.calls import own_code, travelling
 from speed.core.hints import compile_hint
 from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, run
 from speed.errors import (
@@ -28,8 +28,7 @@ from speed.errors import (
     ServiceExistsError,
     ServiceNotFoundError,
 )
-from speed.wire.column import Column
-from speed.wire.column_values import from_values
+from speed.wire.column import Column, from_values
 
 
 def request(service: str = "f", caller: str = "analytics", **arguments: Any) -> Request:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from speed.core.trust import Step, Who, judge_root, judge_step
+from speed.fs.open import Step, Who, judge_root, judge_step
 from tests.vectors import case_name, load
 
 VECTORS = load("trust")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from speed.core.view import Changed, Joined, Left, RegistryView
+from speed.core.access import Changed, Joined, Left, RegistryView
 from speed.wire.entry import Entry, decode_entry
 from speed.wire.seal import Keyring
 from tests.vectors import load

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from speed.core.forms import as_views
+from speed.core.hints import as_views
 from speed.core.services import FunctionService
 
 

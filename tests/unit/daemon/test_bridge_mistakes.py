@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.bridges.settings import BridgeSettings
+from speed.bridges import BridgeSettings
 from speed.daemon.config import Mistake
 from speed.daemon.config_check import check_text
 

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from speed.bridges import Filter
 from speed.bridges.bridge import Bridge
-from speed.bridges.route import Filter
-from speed.daemon.bridging import close_all
+from speed.bridges.running import close_all
 from tests.unit.bridges.test_bridge import MemorySink, MemorySource
 
 

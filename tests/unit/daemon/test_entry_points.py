@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.daemon.entry_point import EntryPointError, find_problem, load_service
+from speed.daemon.host import EntryPointError, find_problem, load_service
 
 
 class Echo:

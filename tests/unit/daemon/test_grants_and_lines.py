@@ -6,9 +6,8 @@ import socket
 from pathlib import Path
 
 from speed.core.access import AccessPolicy
-from speed.daemon.grants import change_grants
-from speed.daemon.lines import MAX_LINE_CHARACTERS, LineSplitter
-from speed.daemon.notify import ServiceNotifier
+from speed.daemon.app import ServiceNotifier
+from speed.daemon.host import MAX_LINE_CHARACTERS, LineSplitter, change_grants
 
 
 def policy_after(old: list[str], new: list[str]) -> AccessPolicy:

@@ -10,7 +10,7 @@ from speed.daemon.config_check import check_text
 from speed.daemon.surroundings_check import sound_config
 from speed.errors import ConfigurationError
 from speed.fs.keyfile import write_key_file
-from speed.hosts.settings import HostGrantSettings, HostSettings, HostsSettings
+from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 
 FILE = Path("/etc/speed/speedd.toml")
 GOOD = """\

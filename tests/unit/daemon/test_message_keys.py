@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from speed.daemon.config_check import check_text
-from speed.daemon.message_keys import LOOK_SECONDS, MessageKeyRotation
+from speed.daemon.hosting import LOOK_SECONDS, MessageKeyRotation
 from speed.message.declared import declared
 from speed.message.keys import generate_key
-from speed.trust.providers import provider_of
+from speed.message.providers import provider_of
 
 
 class Log:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from speed.daemon.resealing import MOST_TOLD, Resealing
+from speed.daemon.hosting import MOST_TOLD, Resealing
 from speed.errors import StorageError
-from speed.fs.key_source import KeySource
-from speed.fs.keyfile import write_key_file
+from speed.fs.keyfile import KeySource, write_key_file
 from speed.journal.reseal import Resealed
 
 ONE, OTHER = bytes(32), bytes([1]) * 32

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from speed.daemon.states import RESTARTS, TRANSITIONS, Action, Backoff, Event, State, step
+from speed.daemon.supervisor import RESTARTS, TRANSITIONS, Action, Backoff, Event, State, step
 
 
 def life(restart: str, *events: Event) -> tuple[State, list[Action]]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.gateway.addresses import Address, TopicNames
-from speed.gateway.refusal import RefusedError
+from speed.gateway.requests import Address, TopicNames
+from speed.gateway.settings import RefusedError
 
 NAMES = TopicNames("public/default")
 

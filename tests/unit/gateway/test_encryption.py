@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from speed.gateway import encryption
 from speed.gateway.encryption import ByClient, ByGateway, Context, Key, kept, new_context, opened, read_keys, written
-from speed.gateway.refusal import RefusedError
+from speed.gateway.settings import RefusedError
 from speed.message.errors import CompressionError, EncryptionError
-from speed.pulsar import compression
-from speed.pulsar.crypto import DataKey, Decryptor, load_private
+from speed.pulsar import payloads
+from speed.pulsar.payloads import DataKey, Decryptor, load_private
 
 BY_JAVA = json.loads((Path(__file__).parents[1] / "pulsar/java.json").read_text())
 KEYS = {"anna": Key("eA==", {"v": "1"}), "bert": Key("eQ==", {})}
@@ -96,7 +96,7 @@ def test_what_pulsars_java_client_encrypted_opens_unless_it_is_a_batch(vector: d
 
 
 def test_a_message_is_uncompressed_behind_its_decryption_within_a_bound() -> None:
-    data, context = sealed(compression.compress("ZLIB", b"tell me " * 100))
+    data, context = sealed(payloads.compress("ZLIB", b"tell me " * 100))
     packed = msgspec.structs.replace(context, compression_type="ZLIB", uncompressed_message_size=800)
     assert opened(packed, data, DECRYPTOR) == b"tell me " * 100
     with pytest.raises(CompressionError):

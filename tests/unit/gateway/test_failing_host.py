@@ -19,13 +19,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from speed.errors import ConfigurationError
-from speed.gateway import held_keys
-from speed.gateway.message_ids import MessageId
+from speed.gateway import encryption
+from speed.gateway.connection import Topics
+from speed.gateway.frames import MessageId
 from speed.gateway.server import Gateway
 from speed.gateway.settings import GatewaySettings
-from speed.gateway.topics import Topics
+from speed.message.keystore import KeyStore
 from speed.topics.subscription import SubscriptionError
-from speed.trust.keystore import KeyStore
 from speed.wire.topic import Head, encode
 from speed.wire.value import pack
 from tests.pulsar.keys import make_key
@@ -139,8 +139,8 @@ def test_a_producer_whose_next_data_key_cannot_be_had_is_told_to_try_again(
 ) -> None:
     make_key(tmp_path, "app")
     file = tmp_path / "app.private.pem"
-    monkeypatch.setattr(held_keys, "DATA_KEY_MESSAGES", 2)
-    monkeypatch.setattr(held_keys, "KeyStore", partial(KeyStore, max_age_seconds=0))
+    monkeypatch.setattr(encryption, "DATA_KEY_MESSAGES", 2)
+    monkeypatch.setattr(encryption, "KeyStore", partial(KeyStore, max_age_seconds=0))
     settings = replace(SETTINGS, keys={"app": f"pem://{file}"})
     with (
         closing(Gateway(settings, (), host, "gateway", lambda: True)) as gateway,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from speed.gateway import encryption, frames
 from speed.gateway.encryption import ByClient, Context, Key
-from speed.gateway.frames import PublishRefusedError, message_of, read_command, read_publication
-from speed.gateway.message_ids import MessageId
+from speed.gateway.frames import MessageId, PublishRefusedError, message_of, read_command, read_publication
 from speed.wire.topic import Head, encode
 from speed.wire.value import pack, unpack
 

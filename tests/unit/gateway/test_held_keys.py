@@ -13,13 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from speed.errors import ConfigurationError
-from speed.gateway import held_keys
-from speed.gateway.encryption import ByGateway, Context
-from speed.gateway.held_keys import HeldKeys, HeldSealer, Sealer
-from speed.gateway.pem import read_pem
+from speed.gateway import encryption
+from speed.gateway.encryption import ByGateway, Context, HeldKeys, HeldSealer, Sealer, read_pem
 from speed.message.errors import EncryptionError, KeyRefusedError, KeyUnavailableError, NoRecipientKeyError
 from speed.message.keys import MessageKey, generate_key
-from speed.trust.providers import FileProvider
+from speed.message.providers import FileProvider
 
 T = TypeVar("T")
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -150,7 +148,7 @@ def test_a_key_that_is_away_counts_more_than_one_that_does_not_open(tmp_path: Pa
 
 
 def test_a_data_key_is_renewed_when_it_is_used_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_keys, "DATA_KEY_MESSAGES", 2)
+    monkeypatch.setattr(encryption, "DATA_KEY_MESSAGES", 2)
     held = HeldKeys({"app": f"pem://{file(tmp_path / 'a.pem', PEM)}"})
 
     async def three() -> list[Any]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from speed.gateway.counters import Counters
-from speed.gateway.limits import Clients, Pace
-from speed.gateway.message_ids import MessageId
-from speed.gateway.refusal import RefusedError, refused
-from speed.gateway.window import Window
+from speed.gateway.consumer import Window
+from speed.gateway.frames import MessageId
+from speed.gateway.settings import Clients, Counters, Pace, RefusedError, refused
 from speed.topics.subscription import SubscriptionError
 
 

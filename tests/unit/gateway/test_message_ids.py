@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.gateway import message_ids
-from speed.gateway.message_ids import REPEATED, MessageId, ledger_of, read
+from speed.gateway import frames
+from speed.gateway.frames import REPEATED, MessageId, ledger_of, read
 
 
 def test_an_id_is_written_as_pulsar_writes_it() -> None:
@@ -58,4 +58,4 @@ def test_the_ledger_is_half_of_the_lane_and_never_that_of_a_repetition() -> None
     assert ledger_of("f" * 32) == (1 << 63) - 1
     assert ledger_of("0" * 15 + "2" + "f" * 16) == 1
     assert REPEATED.ledger > ledger_of("f" * 32)
-    assert message_ids.read(REPEATED.text()) == REPEATED
+    assert frames.read(REPEATED.text()) == REPEATED

@@ -13,12 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from speed.gateway import frames
-from speed.gateway.counters import Counters
-from speed.gateway.encryption import PROPERTY, ByGateway, Context, written
+from speed.gateway.consumer import Fate, Opener
+from speed.gateway.encryption import PROPERTY, ByGateway, Context, HeldKeys, written
 from speed.gateway.frames import Delivery
-from speed.gateway.held_keys import HeldKeys
-from speed.gateway.opener import Fate, Opener
-from speed.pulsar.crypto import DataKey
+from speed.gateway.settings import Counters
+from speed.pulsar.payloads import DataKey
 from speed.wire.topic import Head, encode
 from speed.wire.value import pack
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.gateway.message_ids import MessageId
-from speed.gateway.parameters import ProducerParameters, consumer_parameters, producer_parameters, reader_parameters
-from speed.gateway.refusal import RefusedError
+from speed.gateway.frames import MessageId
+from speed.gateway.requests import ProducerParameters, consumer_parameters, producer_parameters, reader_parameters
+from speed.gateway.settings import RefusedError
 
 KEYS = b64encode(json.dumps({"a": {"keyValue": "eA=="}}).encode()).decode()
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import speed
-from speed.across import Carried
 from speed.core.services import Request
 from speed.errors import (
     AccessDeniedError,
@@ -28,13 +27,12 @@ from speed.errors import (
     ServiceNotFoundError,
     UnknownNodeError,
 )
-from speed.hosts import acquaintance
-from speed.hosts.inward import Serving
-from speed.hosts.outward import details_of
-from speed.hosts.stand_ins import StandIns
+from speed.hosts import link
+from speed.hosts.services import Serving, StandIns, details_of
+from speed.node.remote import Carried
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
-from speed.wire.hosts import GATEWAY
+from speed.wire.names import GATEWAY
 from speed.wire.value import pack
 from tests.bridges.joined import eventually
 from tests.unit.hosts.two import WAIT_SECONDS, Two, held
@@ -124,7 +122,7 @@ def test_an_answer_that_cannot_be_sent_is_counted(two: Two, monkeypatch: pytest.
     eventually(lambda: bool(two.b.gateway._broker.trouble))
     go_on.set()
     eventually(lambda: two.b.counter("hosts_answers_undelivered") == 1)
-    monkeypatch.setattr(acquaintance, "AWAY_SECONDS", 0.5)
+    monkeypatch.setattr(link, "AWAY_SECONDS", 0.5)
     with pytest.raises(HostAwayError):
         future.result(WAIT_SECONDS)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from scripts.servers.nats import Nats
-from speed.bridges.address import parse_address
+from speed.backends.address import parse_address
 from speed.errors import Execution, HostAwayError
 from speed.hosts import nats
 from speed.hosts.nats import NatsConnection

@@ -7,10 +7,8 @@ import secrets
 import pytest
 
 from speed.errors import AccessDeniedError, WireError
-from speed.hosts.acquaintance import AWAY_SECONDS, Acquaintance
-from speed.hosts.grants import HostGrants
-from speed.hosts.seal import LIFE_BYTES, PairSeal
-from speed.hosts.settings import HostGrantSettings, HostsSettings
+from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
+from speed.hosts.link import AWAY_SECONDS, LIFE_BYTES, Acquaintance, PairSeal
 from speed.wire.envelope import EnvelopeType, counter_of, parse_header
 from speed.wire.limits import AAD_BYTES
 from speed.wire.seal import Keyring, hkdf

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from speed.errors import InvalidNameError, WireError
-from speed.hosts.seal import PairSeal
-from speed.wire import hosts
+from speed.hosts.link import PairSeal
+from speed.wire import names
 from speed.wire.envelope import EnvelopeType, counter_of, parse_header
 from speed.wire.seal import Keyring
 
@@ -27,32 +27,32 @@ def named(case: dict[str, Any]) -> str:
 def test_names_of_hosts(case: dict[str, Any]) -> None:
     """H-1."""
     if case["valid"]:
-        assert hosts.check_host_name(case["name"]) == case["name"]
+        assert names.check_host_name(case["name"]) == case["name"]
     else:
         with pytest.raises(InvalidNameError):
-            hosts.check_host_name(case["name"])
+            names.check_host_name(case["name"])
 
 
 @pytest.mark.parametrize("case", VECTORS["patterns"], ids=named)
 def test_patterns(case: dict[str, Any]) -> None:
     """H-1."""
     if case["valid"]:
-        assert hosts.check_remote_pattern(case["pattern"]) == case["pattern"]
+        assert names.check_remote_pattern(case["pattern"]) == case["pattern"]
     else:
         with pytest.raises(InvalidNameError):
-            hosts.check_remote_pattern(case["pattern"])
+            names.check_remote_pattern(case["pattern"])
 
 
 @pytest.mark.parametrize("case", VECTORS["covers"], ids=named)
 def test_what_a_pattern_covers(case: dict[str, Any]) -> None:
     """H-1."""
-    assert hosts.covers([case["pattern"]], case["node"], case["host"]) is case["covers"]
+    assert names.covers([case["pattern"]], case["node"], case["host"]) is case["covers"]
 
 
 @pytest.mark.parametrize("case", VECTORS["grants"], ids=named)
 def test_grants_as_a_root_knows_them(case: dict[str, Any]) -> None:
     """H-9."""
-    assert hosts.local_grant(case["grant"]) == case["local"]
+    assert names.local_grant(case["grant"]) == case["local"]
 
 
 @pytest.mark.parametrize("case", VECTORS["envelopes"], ids=lambda case: case["name"])
@@ -61,7 +61,7 @@ def test_envelopes_between_hosts(case: dict[str, Any]) -> None:
     envelope = bytes.fromhex(case["envelope"])
     header = parse_header(envelope)
     reader = PairSeal(RING, case["target"], case["source"])
-    assert (header.source, header.target) == (hosts.host_id(case["source"]), hosts.host_id(case["target"]))
+    assert (header.source, header.target) == (names.host_id(case["source"]), names.host_id(case["target"]))
 
     def opened() -> bytes:
         if "source_life" not in case:

@@ -19,9 +19,8 @@ from speed.errors import (
     UnknownNodeError,
     WireError,
 )
-from speed.hosts import acquaintance, inward
-from speed.hosts.acquaintance import Acquaintance
-from speed.hosts.seal import LIFE_BYTES
+from speed.hosts import link, services
+from speed.hosts.link import LIFE_BYTES, Acquaintance
 from speed.message.errors import NotAvailableError
 from speed.wire.envelope import EnvelopeType, parse_header
 from speed.wire.value import pack
@@ -120,7 +119,7 @@ def test_a_gateway_that_is_closed_withdraws_what_is_under_way(two: Two) -> None:
 
 def test_only_so_many_answers_are_remembered(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-7."""
-    monkeypatch.setattr(inward, "REMEMBERED", 2)
+    monkeypatch.setattr(services, "REMEMBERED", 2)
     for n in range(4):
         two.analytics.send("billing@hostb", n, timeout=WAIT_SECONDS)
     assert len(two.b.gateway._inward._delivered["hosta"]) == 2
@@ -169,7 +168,7 @@ def test_a_host_that_does_not_answer_any_more_ends_what_waits_for_it(two: Two, m
     future = two.analytics.submit("billing@hostb", "charge", {"amount": 1}, timeout=WAIT_SECONDS)
     eventually(lambda: two.a.link.under_way == 1)
     two.broker.change = lambda *_: []
-    monkeypatch.setattr(acquaintance, "AWAY_SECONDS", 0.5)
+    monkeypatch.setattr(link, "AWAY_SECONDS", 0.5)
     with pytest.raises(HostAwayError, match="any more"):
         future.result(WAIT_SECONDS)
     with pytest.raises(HostAwayError) as caught:

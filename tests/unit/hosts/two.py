@@ -11,7 +11,7 @@ from typing import Any
 
 import speed
 from speed.daemon.config_check import check_text
-from speed.daemon.joining import Joining
+from speed.daemon.hosting import Joining
 from speed.fs.keyfile import write_key_file
 from speed.hosts.gateway import HostGateway
 from speed.hosts.link import HostLink

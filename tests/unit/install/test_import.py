@@ -42,6 +42,6 @@ def test_a_native_node_starts_without_the_python_engine_and_without_asyncio() ->
 import sys, tempfile, speed
 root = speed.init_root(tempfile.mkdtemp() + "/root")
 with speed.Node("billing", root=root, engine="native"):
-    print([name for name in ("asyncio", "speed.runtime.inbound", "speed.fs.lane_reader") if name in sys.modules])
+    print([name for name in ("asyncio", "speed.engine.python.lanes", "speed.fs.lane_reader") if name in sys.modules])
 """
     assert python(program) == "[]"

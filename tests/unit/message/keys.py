@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any
 
 from speed.message.keys import MessageKey, generate_key, key_of_record
-from speed.message.opened import OpenedView, open_view
-from speed.message.protect import Protection, protect_message
-from speed.wire.message import MessageView
+from speed.message.protect import OpenedView, Protection, open_view, protect_message
+from speed.message.view import MessageView
 from tests.vectors import load
 
 BASE: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from speed.message.batch import encode_batch, encode_batches, split_batch
+from speed.message.compression import encode_batch, encode_batches, split_batch
 from speed.message.errors import BatchError
 from tests.vectors import case_name, load, value_of
 

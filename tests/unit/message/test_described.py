@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from speed.core.hints import is_type
-from speed.message.opened import OpenedView
-from speed.message.options import PublishOptions
-from speed.message.sensitivity import is_restricted
-from speed.wire.message import MessageView, encode_message
+from speed.message.algorithms import is_restricted
+from speed.message.protect import OpenedView
+from speed.message.security import PublishOptions
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 
 IDS = {"message_id": "m", "namespace": "default", "topic": "message", "published_at_ms": 1}
 

@@ -6,13 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.message.batch import decode_batch, encode_batch
+from speed.message.compression import decode_batch, encode_batch
 from speed.message.errors import MessageError
 from speed.message.keys import generate_key, key_of_record
-from speed.message.opened import open_view
-from speed.message.protect import Protection, protect_message
-from speed.message.signature import TrustedKeys, verify
-from speed.wire.message import MessageView
+from speed.message.protect import Protection, TrustedKeys, open_view, protect_message, verify
+from speed.message.view import MessageView
 from tests.thorough import examples
 from tests.unit.message.keys import BASE, key
 

@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 from speed.errors import UnserialisableError, WireError
 from speed.message.old_forms import (
     OldMessage,
+    Place,
     is_envelope,
     of_kafka,
     of_nats,
     of_postgresql,
     of_redis,
+    old_form,
+    old_message_id,
     payload_bytes,
     recognise,
+    take_over,
 )
-from speed.message.taken_over import Place, old_form, old_message_id, take_over
-from speed.wire.message import MessageView, encode_message, new_message_id
+from speed.message.view import MessageView
+from speed.message.writing import encode_message, new_message_id
 from tests.vectors import case_name, load
 
 VECTORS = load("old_forms")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
-from speed.message.algorithms import ALGORITHMS, algorithm_of, check_signature_algorithm
+from speed.message import message_pb2
+from speed.message.algorithms import ALGORITHMS, algorithm_of, check_clearance, check_signature_algorithm, fips_report
 from speed.message.errors import (
     ClearanceError,
     CompressionError,
@@ -22,13 +23,10 @@ from speed.message.errors import (
     UnsignedError,
     WeakAlgorithmError,
 )
-from speed.message.fips import fips_report
 from speed.message.keys import MessageKey, generate_key, key_of_record
-from speed.message.protect import Protection, protect_message
-from speed.message.sensitivity import check_clearance
-from speed.message.signature import TrustedKeys, verify
-from speed.wire.message import MessageView, message_pb2
-from speed.wire.message.splice import has_token, with_security, without_token
+from speed.message.protect import Protection, TrustedKeys, protect_message, verify
+from speed.message.view import MessageView
+from speed.message.writing import has_token, with_security, without_token
 from tests.unit.message.keys import BASE, key, opened, protected
 
 pb: Any = message_pb2

@@ -13,10 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from speed.errors import ConfigurationError
-from speed.message import kem, primitives
-from speed.message.algorithms import IV_BYTES, MAX_BATCH_PAYLOADS, MAX_RECIPIENTS, algorithm_of
-from speed.message.batch import decode_batch, encode_batch, encode_batches
-from speed.message.compression import compress, decompress
+from speed.message import encryption
+from speed.message import keys as primitives
+from speed.message.algorithms import (
+    IV_BYTES,
+    MAX_BATCH_PAYLOADS,
+    MAX_RECIPIENTS,
+    algorithm_of,
+    check_clearance,
+    check_fips_mode,
+)
+from speed.message.compression import compress, decode_batch, decompress, encode_batch, encode_batches
 from speed.message.encryption import Described, encrypt
 from speed.message.errors import (
     BatchError,
@@ -27,13 +34,11 @@ from speed.message.errors import (
     UnknownAlgorithmError,
     UnsignedError,
 )
-from speed.message.fips import check_fips_mode
 from speed.message.keys import MessageKey, generate_key
-from speed.message.sensitivity import check_clearance
-from speed.message.signature import TrustedKeys, sign, verify
-from speed.wire.content import BATCH_TYPE
+from speed.message.message_pb2 import MessageEnvelope, SchemaContext
+from speed.message.protect import TrustedKeys, sign, verify
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message.message_pb2 import MessageEnvelope, SchemaContext
+from speed.wire.value import BATCH_TYPE
 from tests.unit.message.keys import key, opened, protected
 
 AES, RSA, OTHER_RSA = "aes-256-gcm", "rsa-oaep-3072", "rsa-oaep-4096"
@@ -174,9 +179,9 @@ def test_rsa_itself_is_for_one_recipient_with_such_a_key() -> None:
 
 def test_a_data_key_of_another_length_does_not_open() -> None:
     """M-21: RSA carries any bytes."""
-    short = key(RSA).loaded_public.encrypt(bytes(16), kem.oaep())
+    short = key(RSA).loaded_public.encrypt(bytes(16), encryption.oaep())
     with pytest.raises(EncryptionError, match="does not open"):
-        kem.unwrap(key(RSA), kem.Wrapped(short, bytes(48)), bytes(12), bytes(32))
+        encryption.unwrap(key(RSA), encryption.Wrapped(short, bytes(48)), bytes(12), bytes(32))
 
 
 def test_a_shared_secret_of_zeros_is_refused_whatever_the_library_says() -> None:
@@ -187,7 +192,7 @@ def test_a_shared_secret_of_zeros_is_refused_whatever_the_library_says() -> None
             return bytes(32)
 
     with pytest.raises(ValueError, match=r"^$"):
-        kem._x25519_exchange(Careless(), None)
+        encryption._x25519_exchange(Careless(), None)
 
 
 def elliptic() -> Any:
@@ -277,7 +282,7 @@ def test_a_library_without_these_algorithms_is_named(monkeypatch: pytest.MonkeyP
         primitives.mlkem_class("ml-kem-768", "PrivateKey")
     monkeypatch.delattr(hpke.KEM, "MLKEM768_X25519")
     with pytest.raises(NotAvailableError, match="cryptography 48"):
-        kem.hpke_suite.__wrapped__()
+        encryption.hpke_suite.__wrapped__()
 
 
 def test_an_openssl_without_them_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

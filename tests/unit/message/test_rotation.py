@@ -8,7 +8,7 @@ import pytest
 
 from speed.message.errors import KeyRefusedError
 from speed.message.keys import MAX_SET_KEYS, generate_key
-from speed.message.rotation import is_due, rotated
+from speed.message.keystore import is_due, rotated
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000

@@ -11,14 +11,23 @@ import pytest
 from click.testing import CliRunner
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from speed.cli.schema import schema_command
+from speed.cli.messages import schema_command
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
-from speed.message.schemas import Schema, incompatibilities, parse_schema, schema_hash
+from speed.message.schemas import (
+    DEPRECATED,
+    PII,
+    Schema,
+    incompatibilities,
+    is_marked,
+    marked_names,
+    parse_schema,
+    schema_hash,
+)
 from speed.message.schemas.avro import AvroSchema
-from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_names
-from speed.trust.schemas import SchemaRegistry
-from speed.wire.message import MessageView, encode_message
+from speed.message.schemas.registry import SchemaRegistry
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from tests.unit.message.keys import BASE
 
 HERE = Path(__file__).parent / "schemas"

@@ -11,10 +11,9 @@ import pytest
 from speed.message import algorithms, errors
 from speed.message.errors import KeyRefusedError, MessageError
 from speed.message.keys import MessageKey, key_of_record
-from speed.message.opened import open_view
-from speed.message.signature import TrustedKeys, signing_input, verify
-from speed.wire.message import MessageView
-from speed.wire.message.splice import signed_parts
+from speed.message.protect import TrustedKeys, open_view, signing_input, verify
+from speed.message.view import MessageView
+from speed.message.writing import signed_parts
 from tests.vectors import DIRECTORY, case_name, load
 
 SIGNATURES, ENCRYPTION = load("signatures"), load("encryption")

@@ -12,10 +12,10 @@ import pytest
 from cryptography.exceptions import InvalidTag
 
 from speed.message.algorithms import WRAPPED_KEY_BYTES, algorithm_of
+from speed.message.encryption import Wrapped, cipher, oaep, unwrap, wrap, wrapping_key
 from speed.message.errors import EncryptionError, KeyRefusedError
-from speed.message.kem import Wrapped, cipher, oaep, unwrap, wrap, wrapping_key
 from speed.message.keys import MessageKey
-from speed.message.signature import holds
+from speed.message.protect import holds
 from speed.wire.seal import hkdf
 
 HERE = Path(__file__).parent / "wycheproof"

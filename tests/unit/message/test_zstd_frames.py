@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.message.compression import compress, decompress
-from speed.message.zstd_frame import is_one_frame
+from speed.message.compression import compress, decompress, is_one_frame
 from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_ZSTD_WINDOW_BYTES
 
 TEXTS = st.builds(

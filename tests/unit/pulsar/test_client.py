@@ -21,7 +21,7 @@ from speed.pulsar import (
     UnreadableError,
     connect,
 )
-from speed.pulsar.crypto import DataKey
+from speed.pulsar.payloads import DataKey
 from tests.unit.pulsar.scripted import PATIENCE, deaf, scripted
 
 TOPIC = "public/default/orders"

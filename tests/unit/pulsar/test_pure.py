@@ -17,18 +17,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from speed.errors import ConfigurationError, PayloadTooLargeError
 from speed.message.errors import BatchError, CompressionError, EncryptionError, KeyRefusedError, NoRecipientKeyError
 from speed.message.keys import generate_key
-from speed.pulsar import PulsarError, PulsarRefusedError, batch, compression, connect, crypto, ecies, frames
-from speed.pulsar.opening import opened
+from speed.pulsar import PulsarError, PulsarRefusedError, connect, frames, payloads
+from speed.pulsar.payloads import opened
 
 VECTORS: dict[str, Any] = json.loads(Path(__file__).with_name("java.json").read_text())
-KEYS = {name: crypto.load_private(name, pem) for name, pem in VECTORS["keys"].items()}
+KEYS = {name: payloads.load_private(name, pem) for name, pem in VECTORS["keys"].items()}
 MOST = 1 << 20
 
 
 @pytest.mark.parametrize("vector", VECTORS["deliveries"], ids=lambda one: one["about"])
 def test_what_the_java_client_published_is_opened(vector: dict[str, Any]) -> None:
     deliveries = [frames.delivery(one) for one in vector["frames"]]
-    messages = [one for each in deliveries for one in opened(each, crypto.Decryptor(KEYS), MOST)]
+    messages = [one for each in deliveries for one in opened(each, payloads.Decryptor(KEYS), MOST)]
     assert [one.payload for one in messages] == [b"message %d of Java, of Java, of Java" % at for at in range(3)]
     assert [(one.key, one.event_time_ms) for one in messages] == [(f"key {at}", 1000 + at) for at in range(3)]
     assert [one.properties for one in messages] == [{"number": str(at)} for at in range(3)]
@@ -41,103 +41,103 @@ def test_a_payload_with_one_bit_changed_is_not_opened(vector: dict[str, Any]) ->
     altered[0] ^= 1
     delivery = frames.delivery({**told, "payload": b64encode(altered).decode()})
     with pytest.raises(EncryptionError):
-        opened(delivery, crypto.Decryptor(KEYS), MOST)
+        opened(delivery, payloads.Decryptor(KEYS), MOST)
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()], ids=lambda one: one.name)
 def test_a_data_key_comes_back_from_each_curve_and_from_no_other_key(curve: ec.EllipticCurve) -> None:
     private, other = ec.generate_private_key(curve), ec.generate_private_key(curve)
-    wrapped = ecies.wrap(private.public_key(), b"k" * 32)
-    assert ecies.unwrap(private, wrapped) == b"k" * 32
+    wrapped = payloads.wrap(private.public_key(), b"k" * 32)
+    assert payloads.unwrap(private, wrapped) == b"k" * 32
     for key, value in (
         (other, wrapped),
         (private, wrapped[:-1] + bytes([wrapped[-1] ^ 1])),
         (private, b"\4" + wrapped),
     ):
         with pytest.raises(EncryptionError):
-            ecies.unwrap(key, value)
+            payloads.unwrap(key, value)
     with pytest.raises(EncryptionError, match="too short"):
-        ecies.unwrap(private, wrapped[:20])
+        payloads.unwrap(private, wrapped[:20])
 
 
 def test_each_of_several_recipients_reads_and_nobody_else() -> None:
-    sealed_with = crypto.DataKey({name: KEYS[name].public_key() for name in ("rsa", "ec")})
+    sealed_with = payloads.DataKey({name: KEYS[name].public_key() for name in ("rsa", "ec")})
     sealed, iv = sealed_with.encrypt(b"hello")
     for name in ("rsa", "ec"):
-        decryptor = crypto.Decryptor({name: KEYS[name]})
+        decryptor = payloads.Decryptor({name: KEYS[name]})
         assert decryptor.decrypt(sealed, sealed_with.wrapped, iv) == b"hello"
         assert decryptor.decrypt(sealed, sealed_with.wrapped, iv) == b"hello"  # the data key is remembered
     with pytest.raises(NoRecipientKeyError):
-        crypto.Decryptor({"other": KEYS["other"]}).decrypt(sealed, sealed_with.wrapped, iv)
+        payloads.Decryptor({"other": KEYS["other"]}).decrypt(sealed, sealed_with.wrapped, iv)
     with pytest.raises(EncryptionError):
-        crypto.Decryptor({"rsa": KEYS["other"]}).decrypt(sealed, sealed_with.wrapped, iv)
+        payloads.Decryptor({"rsa": KEYS["other"]}).decrypt(sealed, sealed_with.wrapped, iv)
     with pytest.raises(EncryptionError):
-        crypto.Decryptor({"rsa": KEYS["rsa"]}).decrypt(sealed, sealed_with.wrapped, iv[1:])
+        payloads.Decryptor({"rsa": KEYS["rsa"]}).decrypt(sealed, sealed_with.wrapped, iv[1:])
 
 
 def test_remembered_data_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crypto, "MAX_OPENED_KEYS", 2)
-    decryptor = crypto.Decryptor({"ec": KEYS["ec"]})
+    monkeypatch.setattr(payloads, "MAX_OPENED_KEYS", 2)
+    decryptor = payloads.Decryptor({"ec": KEYS["ec"]})
     for _ in range(4):
-        key = crypto.DataKey({"ec": KEYS["ec"].public_key()})
+        key = payloads.DataKey({"ec": KEYS["ec"].public_key()})
         sealed, iv = key.encrypt(b"hello")
         assert decryptor.decrypt(sealed, key.wrapped, iv) == b"hello"
     assert len(decryptor._opened) == 2
 
 
 def test_a_wrapped_key_of_another_length_is_refused() -> None:
-    wrapped = {"ec": ecies.wrap(KEYS["ec"].public_key(), b"short")}
+    wrapped = {"ec": payloads.wrap(KEYS["ec"].public_key(), b"short")}
     with pytest.raises(EncryptionError):
-        crypto.Decryptor({"ec": KEYS["ec"]}).decrypt(bytes(16), wrapped, bytes(12))
+        payloads.Decryptor({"ec": KEYS["ec"]}).decrypt(bytes(16), wrapped, bytes(12))
 
 
 def test_a_key_that_cannot_be_used_is_refused() -> None:
     short = rsa.generate_private_key(65537, 1024).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     edwards = ed25519.Ed25519PrivateKey.generate().public_key()
     for load, key in (
-        (crypto.load_private, short),
-        (crypto.load_private, "no key"),
-        (crypto.load_public, edwards.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)),
+        (payloads.load_private, short),
+        (payloads.load_private, "no key"),
+        (payloads.load_public, edwards.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)),
     ):
         with pytest.raises(KeyRefusedError, match="'app'"):
             load("app", key)
     for recipients in ({}, dict.fromkeys(map(str, range(65)))):
         with pytest.raises(KeyRefusedError, match="recipients"):
-            crypto.DataKey(recipients)
+            payloads.DataKey(recipients)
 
 
 def test_a_key_of_a_provider_is_used() -> None:
     key = generate_key("app", "rsa-oaep-3072")
-    sealed_with = crypto.DataKey({"app": crypto.load_public("app", key.public_part())})
+    sealed_with = payloads.DataKey({"app": payloads.load_public("app", key.public_part())})
     sealed, iv = sealed_with.encrypt(b"hello")
-    decryptor = crypto.Decryptor({"app": crypto.load_private("app", key)})
+    decryptor = payloads.Decryptor({"app": payloads.load_private("app", key)})
     assert decryptor.decrypt(sealed, sealed_with.wrapped, iv) == b"hello"
 
 
-@pytest.mark.parametrize("kind", sorted(compression.KINDS))
+@pytest.mark.parametrize("kind", sorted(payloads.KINDS))
 def test_a_payload_comes_back_from_each_compression(kind: str) -> None:
-    packed = compression.compress(kind, b"tell me " * 100)
-    assert compression.uncompress(kind, packed, 800, 800) == b"tell me " * 100
+    packed = payloads.compress(kind, b"tell me " * 100)
+    assert payloads.uncompress(kind, packed, 800, 800) == b"tell me " * 100
     with pytest.raises(CompressionError):
-        compression.uncompress(kind, packed, 800, 799)
+        payloads.uncompress(kind, packed, 800, 799)
 
 
-@pytest.mark.parametrize("kind", sorted(compression.KINDS - {"NONE"}))
+@pytest.mark.parametrize("kind", sorted(payloads.KINDS - {"NONE"}))
 def test_a_payload_of_another_size_than_it_says_is_refused(kind: str) -> None:
-    packed = compression.compress(kind, b"tell me " * 100)
+    packed = payloads.compress(kind, b"tell me " * 100)
     for size in (799, 801):
         with pytest.raises(CompressionError):
-            compression.uncompress(kind, packed, size, MOST)
+            payloads.uncompress(kind, packed, size, MOST)
     with pytest.raises(CompressionError):
-        compression.uncompress(kind, b"\xff" * 20, 800, MOST)
-    assert compression.uncompress(kind, b"", 0, MOST) == b""
+        payloads.uncompress(kind, b"\xff" * 20, 800, MOST)
+    assert payloads.uncompress(kind, b"", 0, MOST) == b""
 
 
 def test_an_unknown_compression_is_refused() -> None:
     with pytest.raises(CompressionError):
-        compression.uncompress("RAR", b"", 1, MOST)
+        payloads.uncompress("RAR", b"", 1, MOST)
     with pytest.raises(ConfigurationError):
-        compression.check_kind("RAR")
+        payloads.check_kind("RAR")
 
 
 def single(head: bytes, payload: bytes = b"") -> bytes:
@@ -147,14 +147,14 @@ def single(head: bytes, payload: bytes = b"") -> bytes:
 def test_a_batch_is_split() -> None:
     data = single(b"\x12\x01k\x18\x02\x28\x07\x0a\x06\x0a\x01a\x12\x01b", b"hi")
     data += single(b"\x12\x04a2V5\x30\x01\x18\x00\x48\x01") + single(b"\x18\x01\x20\x01", b"x")
-    first, second = batch.split(data, 3)
+    first, second = payloads.split(data, 3)
     assert (first.key, first.payload, first.event_time_ms, first.properties) == ("k", b"hi", 7, {"a": "b"})
     assert (second.key, second.payload) == ("key", None)
 
 
 def test_what_is_not_known_in_the_head_of_a_message_is_passed_over() -> None:
     ordering_key, property_with_more = b"\x42\x01o", b"\x0a\x08\x0a\x01a\x12\x01b\x18\x05"
-    (one,) = batch.split(single(ordering_key + property_with_more + b"\x18\x02", b"hi"), 1)
+    (one,) = payloads.split(single(ordering_key + property_with_more + b"\x18\x02", b"hi"), 1)
     assert (one.key, one.properties, one.payload) == (None, {"a": "b"}, b"hi")
 
 
@@ -163,7 +163,7 @@ def test_what_is_not_known_in_the_head_of_a_message_is_passed_over() -> None:
     [
         (b"", 0),
         (b"", 1),
-        (b"", batch.MAX_MESSAGES + 1),
+        (b"", payloads.MAX_MESSAGES + 1),
         (b"\x00\x00", 1),
         (b"\xff\xff\xff\xff\x18", 1),
         (single(b"\x18\x05", b"x"), 1),
@@ -174,7 +174,7 @@ def test_what_is_not_known_in_the_head_of_a_message_is_passed_over() -> None:
 )
 def test_a_batch_that_lies_is_refused(data: bytes, count: int) -> None:
     with pytest.raises(BatchError):
-        batch.split(data, count)
+        payloads.split(data, count)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from speed.runtime.group_flush import GroupFlush
+from speed.engine.python.outgoing import GroupFlush
 
 
 class Device:

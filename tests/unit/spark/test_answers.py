@@ -11,7 +11,7 @@ import pytest
 
 from speed import columns
 from speed.errors import ExecutionFailedError
-from speed.spark.answers import promised_arrays
+from speed.spark.calls import promised_arrays
 
 
 def arrays(answer: Any, *fields: pa.Field, rows: int | None = 2, named: bool = True) -> list[list[Any]]:

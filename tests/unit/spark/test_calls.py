@@ -13,11 +13,9 @@ import pytest
 from speed import columns
 from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError
 from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings
-from speed.spark.answers import promised_arrays
-from speed.spark.calls import BatchCalls, halved
-from speed.spark.executor import worker_name
-from speed.spark.metrics import Counts, Reports
-from speed.spark.schema import check_names
+from speed.spark.calls import BatchCalls, Counts, Reports, halved, promised_arrays
+from speed.spark.nodes import worker_name
+from speed.spark.session import check_names
 
 
 def batch(rows: int, size: int) -> pa.RecordBatch:

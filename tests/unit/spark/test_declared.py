@@ -15,7 +15,7 @@ from speed import columns
 from speed.errors import ConfigurationError
 from speed.spark.declared import MisfitError, array_of, cast, rows_of
 from speed.spark.source.rows import check_value
-from speed.wire.json_text import WrittenFloat, read_json
+from speed.wire.text import WrittenFloat, read_json
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 

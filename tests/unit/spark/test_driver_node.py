@@ -7,7 +7,7 @@ import os
 import pytest
 
 from speed.errors import ConfigurationError
-from speed.spark import driver as spark
+from speed.spark import nodes as spark
 
 
 class Context:

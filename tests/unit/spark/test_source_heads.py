@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
-from speed.spark.source.heads import parse_message
-from speed.wire.message import encode_message
+from speed.message.writing import encode_message
+from speed.spark.source.scan import parse_message
 from tests.unit.wire.messages import BASE, ID, PAYLOAD, TIME, TOPIC, TRACE, message_of, with_field
 
 

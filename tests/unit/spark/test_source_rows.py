@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from speed.errors import SpeedError
+from speed.message.view import MessageView
+from speed.message.writing import MessageIds
 from speed.spark.source.rows import RowEncoder
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message import MessageView
-from speed.wire.message.ids import MessageIds
 
 WORK = ("stream", "4c1f", "17", "3")
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.spark.source.heads import Head, parse_message
-from speed.spark.source.scan import MessageError, MessageScan, Scanned
-from speed.wire.message import MessageView, encode_message
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
+from speed.spark.source.scan import Head, MessageError, MessageScan, Scanned, parse_message
 from speed.wire.records import varint
 from tests.thorough import examples
 

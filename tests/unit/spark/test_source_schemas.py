@@ -13,14 +13,13 @@ import pytest
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
 from speed.message.schemas import schema_hash
+from speed.message.schemas.registry import SchemaRegistry, SchemasAwayError
+from speed.message.writing import encode_message
 from speed.spark.declared import MisfitError, array_of
 from speed.spark.source.columns import MessageBatches
-from speed.spark.source.heads import Head, parse_message
 from speed.spark.source.options import read_options
-from speed.spark.source.scan import Payloads
+from speed.spark.source.scan import Head, Payloads, parse_message
 from speed.spark.source.schemas import Schemas, schemas_of
-from speed.trust.schemas import SchemaRegistry, SchemasAwayError
-from speed.wire.message import encode_message
 from tests.system.payload_schemas import AVRO_1, AVRO_2, avro, avro_bytes, descriptor_set, message_class, registry_in
 
 pa = pytest.importorskip("pyarrow")

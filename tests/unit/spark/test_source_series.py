@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
-from speed.spark.source.series import MessageSeries
-from speed.wire.content import encode_content
-from speed.wire.message import encode_message
-from speed.wire.message.ids import MessageIds
+from speed.message.writing import MessageIds, encode_message
+from speed.spark.source.rows import MessageSeries
+from speed.wire.value import encode_content
 from tests.vectors import load
 
 ID = "018f0000-0000-7000-8000-000000000001"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from speed.topics.cluster.dealing import REMEMBERED, Dealing
-from speed.topics.cluster.places import Place
-from speed.topics.cluster.records import outgoing, record
+from speed.topics.cluster.feed import REMEMBERED, Dealing
+from speed.topics.cluster.records import Place, outgoing, record
 from speed.topics.subscription import SubscriptionError, Taken, Terms
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, decode, encode, key_hash
 from speed.wire.value import pack

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from speed.errors import ConfigurationError, StorageError
-from speed.topics.cluster.admin import Admin, ConflictError, NotThereError
-from speed.topics.cluster.broker import Cluster
+from speed.topics.cluster.broker import Admin, Cluster, ConflictError, NotThereError
 from speed.topics.subscription import SubscriptionError
 
 

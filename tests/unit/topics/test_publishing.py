@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from speed.core.topic_messages import BATCH_MESSAGES, due_ms, outgoing
 from speed.errors import AccessDeniedError, ConfigurationError, StorageError, UnserialisableError
-from speed.topic import Topic
+from speed.node.topic import Topic
+from speed.wire.topic import BATCH_MESSAGES, due_ms, outgoing
 
 DENIED = AccessDeniedError("not yet")
 

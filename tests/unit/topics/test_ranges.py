@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.topics.ranges import Ranges
+from speed.topics.subscription import Ranges
 
 RUNS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=30)
 

@@ -14,14 +14,13 @@ import jwt
 import pytest
 
 from speed.errors import ConfigurationError, StorageError, WireError
+from speed.message import message_pb2
+from speed.message.audit import AuditLog, TokenKey, TokenVerifier, check_no_token
 from speed.message.errors import TokenError
-from speed.message.protect import Protection, protect_message
-from speed.message.signature import TrustedKeys, verify
-from speed.trust.audit import AuditLog
-from speed.trust.schemas import SchemaRegistry
-from speed.trust.tokens import TokenKey, TokenVerifier, check_no_token
-from speed.wire.message import MessageView, message_pb2
-from speed.wire.message.splice import with_security
+from speed.message.protect import Protection, TrustedKeys, protect_message, verify
+from speed.message.schemas.registry import SchemaRegistry
+from speed.message.view import MessageView
+from speed.message.writing import with_security
 from tests.unit.message.keys import BASE, key
 
 SECRET = bytes(range(32))

@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 
 from speed.errors import ConfigurationError
-from speed.message.declared import EncryptionSettings, declared
+from speed.message.declared import (
+    MAX_FILE_BYTES,
+    EncryptionSettings,
+    check_keys,
+    check_sources,
+    declared,
+    read_declared,
+    security_of,
+)
 from speed.message.errors import KeyUnavailableError
 from speed.message.keys import MessageKey, generate_key
-from speed.message.options import PublishOptions
-from speed.trust.declared import MAX_FILE_BYTES, check_keys, check_sources, read_declared, security_of
-from speed.trust.rotating import rotate_file
-from speed.trust.security import Guard
-from speed.wire.message import MessageView
+from speed.message.keystore import rotate_file
+from speed.message.security import Guard, PublishOptions
+from speed.message.view import MessageView
 from tests.unit.message.keys import BASE
 
 DAY_MS = 86_400_000

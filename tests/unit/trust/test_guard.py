@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from speed.errors import StorageError, WireError
+from speed.message import message_pb2
+from speed.message.audit import AuditLog
 from speed.message.errors import AlgorithmError, KeyUnavailableError, MessageError, UnsignedError, UntrustedError
 from speed.message.keys import MessageKey, generate_key
-from speed.message.options import PublishOptions
+from speed.message.keystore import KeyStore
 from speed.message.protect import Protection, protect_message
-from speed.trust.audit import AuditLog
-from speed.trust.keystore import KeyStore
-from speed.trust.schemas import SchemaRegistry
-from speed.trust.security import Guard, MessageSecurity
-from speed.wire.message import MessageView, message_pb2
-from speed.wire.message.splice import with_security
+from speed.message.schemas.registry import SchemaRegistry
+from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.view import MessageView
+from speed.message.writing import with_security
 from tests.unit.message.keys import BASE
 from tests.vectors import case_name, load
 

@@ -11,10 +11,17 @@ import pytest
 
 from speed.message.errors import KeyExhaustedError, KeyRefusedError, KeyUnavailableError, WeakAlgorithmError
 from speed.message.keys import MAX_SET_KEYS, MessageKey, generate_key
-from speed.message.rotation import is_due, rotated
-from speed.trust.keyset import GRACE_SECONDS, MAX_AGE_SECONDS, MAX_HANGING, RETRY_SECONDS, SEARCHES
-from speed.trust.keystore import KeyStore
-from speed.trust.providers import keys_of
+from speed.message.keystore import (
+    GRACE_SECONDS,
+    MAX_AGE_SECONDS,
+    MAX_HANGING,
+    RETRY_SECONDS,
+    SEARCHES,
+    KeyStore,
+    is_due,
+    rotated,
+)
+from speed.message.providers import keys_of
 
 DAY_MS = 86_400_000
 FIRST = generate_key("orders.1", "aes-256-gcm")

@@ -16,7 +16,7 @@ import pytest
 from speed.errors import ConfigurationError
 from speed.message.errors import KeyRefusedError, KeyUnavailableError
 from speed.message.keys import generate_key
-from speed.trust.providers import provider_of
+from speed.message.providers import provider_of
 from tests.unit.trust.test_remote_schemas import certificate
 
 KEY = generate_key("orders.1", "aes-256-gcm")

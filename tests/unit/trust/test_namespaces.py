@@ -11,13 +11,11 @@ from google.protobuf import descriptor_pb2
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
-from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
-from speed.trust.namespaces import NamespaceSchemas
-from speed.trust.schemas import SchemaRegistry
-from speed.trust.security import Guard, MessageSecurity
-from speed.wire.content import PROTOBUF, Content
-from speed.wire.message import MessageView
+from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry
+from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.view import MessageView
+from speed.wire.value import PROTOBUF, Content
 from tests.unit.message.keys import BASE
 
 NAMESPACE, TOPIC = BASE["namespace"], BASE["topic"]

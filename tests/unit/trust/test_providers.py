@@ -13,8 +13,7 @@ import pytest
 from speed.errors import ConfigurationError
 from speed.message.errors import KeyRefusedError, KeyUnavailableError
 from speed.message.keys import MessageKey, generate_key
-from speed.trust.awskms import KmsProvider
-from speed.trust.providers import provider_of
+from speed.message.providers import KmsProvider, provider_of
 from tests.unit.trust.vault_server import TOKEN, Vault, running_vault
 
 KEY = generate_key("orders.1", "x-wing")

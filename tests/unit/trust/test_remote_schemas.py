@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from speed.message.errors import SchemaError
-from speed.trust.schemas import SchemaRegistry
+from speed.message.schemas.registry import SchemaRegistry
 
 SCHEMA = json.dumps({"type": "object", "required": ["id"]}).encode()
 asked: list[str] = []

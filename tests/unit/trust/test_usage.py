@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from speed.cli.schema import schema_command
+from speed.cli.messages import schema_command
 from speed.errors import StorageError
-from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
-from speed.trust.schemas import SchemaRegistry
-from speed.trust.security import Guard, MessageSecurity
-from speed.trust.usage import MAX_ROWS, OTHERS, SchemaUsage, Use, read_usage
-from speed.wire.message import MessageView
+from speed.message.schemas.registry import MAX_ROWS, OTHERS, SchemaRegistry, SchemaUsage, Use, read_usage
+from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.view import MessageView
 from tests.unit.message.keys import BASE
 
 ORDER = {"id": 1, "card": "4111", "region": "eu"}
@@ -113,7 +111,7 @@ def test_a_row_of_something_else_than_texts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_endless_size_or_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speed.trust.usage.MAX_FILE_BYTES", 4)
+    monkeypatch.setattr("speed.message.schemas.registry.MAX_FILE_BYTES", 4)
     (tmp_path / "uses.json").write_text('{"uses": []}')
     with pytest.raises(StorageError):
         read_usage(str(tmp_path / "uses.json"))

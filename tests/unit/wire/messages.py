@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from speed.wire.message import message_pb2
+from speed.message import message_pb2
 from speed.wire.records import varint
 
 pb: Any = message_pb2

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from speed.errors import UnserialisableError, WireError
 from speed.wire import column
-from speed.wire.column import KINDS, Column
-from speed.wire.column_values import from_values, is_present, to_values
+from speed.wire.column import KINDS, Column, from_values, is_present, to_values
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 

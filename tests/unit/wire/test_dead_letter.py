@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
-from speed.wire.dead_letter import CHUNK_BYTES, DeadLetter, read_letter, write_letter
+from speed.fs.dead_letters import CHUNK_BYTES, DeadLetter, read_letter, write_letter
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring
 from tests.vectors import case_name, load

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.wire.harmless import harmless, harmless_json, harmless_lines
+from speed.wire.text import harmless, harmless_json, harmless_lines
 from tests.vectors import case_name, load
 
 VECTORS = load("harmless")

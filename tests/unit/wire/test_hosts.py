@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from speed.errors import InvalidNameError
-from speed.wire.hosts import (
+from speed.wire.names import (
     check_host_name,
     check_remote_pattern,
     covers,
     host_id,
     local_grant,
     local_grants,
+    node_id,
     split_remote,
     stand_in,
 )
-from speed.wire.names import node_id
 
 
 @pytest.mark.parametrize("name", ["a", "hosta", "Host-1_b", "x" * 32])

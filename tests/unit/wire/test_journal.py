@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.journal.record import Block
-from speed.journal.volume import End, Volume
+from speed.journal.files import Block, End, Volume
 from speed.wire import names
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.wire.json_text import read_json
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from speed.wire.limits import MAX_JSON_DEPTH
-from speed.wire.message import MessageView, encode_message
+from speed.wire.text import read_json
 from tests.unit.wire.messages import BASE, VECTORS
 from tests.vectors import case_name
 

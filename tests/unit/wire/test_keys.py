@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import KeyFileError
-from speed.wire.keyfile import format_key_file, parse_key_file, rotate
 from speed.wire.names import node_id
-from speed.wire.seal import Keyring, Keys, hkdf, key_id_of, link_key
+from speed.wire.seal import Keyring, Keys, format_key_file, hkdf, key_id_of, link_key, parse_key_file, rotate
 from tests.vectors import case_name, load
 
 VECTORS = load("keys")

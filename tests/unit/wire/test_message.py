@@ -9,11 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.wire.message import (
-    MessageView,
-    encode_message,
-    new_message_id,
-)
+from speed.message.view import MessageView
+from speed.message.writing import encode_message, new_message_id
 from speed.wire.records import plain_records, walk
 from tests.unit.wire.messages import BASE, TRACE, VECTORS, pb, with_field
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.wire.message import MessageView, encode_message, new_message_id
-from speed.wire.message.ids import MessageIds
-from speed.wire.traceparent import parse_traceparent
+from speed.message.view import MessageView
+from speed.message.writing import MessageIds, encode_message, new_message_id
+from speed.wire.text import parse_traceparent
 from tests.unit.wire.messages import BASE, VECTORS
 
 

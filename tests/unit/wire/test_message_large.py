@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from speed.engine.large_payload import Front, LargeMessageView, large_front
 from speed.errors import WireError
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from speed.wire import names
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.large import Front, LargeMessageView, large_front
 from speed.wire.records import varint
 from tests.unit.wire.messages import BASE, pb, with_field
 

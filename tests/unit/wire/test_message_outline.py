@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.wire.message.outline import outline
+from speed.message.reader import outline
 
 ABSENT = "no security, no observability, no schema, no extensions, no payload"
 

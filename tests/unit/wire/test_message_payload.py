@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from speed.errors import UnserialisableError, WireError
-from speed.wire.content import decode_content
-from speed.wire.message import MessageView, encode_message
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
+from speed.wire.value import decode_content
 from tests.unit.wire.messages import BASE, pb, with_field
 
 

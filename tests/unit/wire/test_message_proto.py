@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
-from speed.wire.message import message_pb2
+from speed.message import message_pb2
 
 pb: Any = message_pb2
 PROTO = Path(__file__).parents[3] / "registry_spec" / "proto" / "message.proto"

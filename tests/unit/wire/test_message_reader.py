@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.reader import MOST_KINDS, MessageReader
+from speed.message.reader import MOST_KINDS, MessageReader
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from tests.unit.wire.messages import BASE, TRACE, pb
 
 READ = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from speed.wire.message import MessageView, encode_message
-from speed.wire.message.shape import shape_of
+from speed.message.reader import shape_of
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from speed.wire.records import varint
 from tests.unit.wire.messages import BASE, ID, PAYLOAD, TIME, TOPIC, message_of, with_field
 

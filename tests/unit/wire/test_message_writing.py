@@ -8,7 +8,8 @@ import pytest
 
 from scripts.vectors.messages import BASE, pb, writer_fields
 from speed.errors import WireError
-from speed.wire.message import MessageView, encode_message
+from speed.message.view import MessageView
+from speed.message.writing import encode_message
 from tests.vectors import case_name, load, value_of
 
 VECTORS = load("messages")

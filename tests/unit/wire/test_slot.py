@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scripts.vectors.slots import pattern
-from speed.core.slots import choose_slot
+from speed.core.lane import choose_slot
 from speed.errors import WireError
-from speed.wire.slot import SlotHead, SlotPieces
+from speed.wire.cursor import SlotHead, SlotPieces
 from tests.vectors import case_name, load
 
 VECTORS = load("slots")

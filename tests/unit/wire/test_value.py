@@ -14,15 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import UnserialisableError, WireError
-from speed.wire import control, spc
-from speed.wire.column import Column
-from speed.wire.column_values import from_values
+from speed.wire import spc
+from speed.wire.column import Column, from_values
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 
 VALUES, PAYLOADS = load("values"), load("payloads")
-DECODERS = {"request": spc.decode_request, "response": spc.decode_response, "control": control.decode}
+DECODERS = {"request": spc.decode_request, "response": spc.decode_response, "control": spc.decode}
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 instants = st.datetimes(timezones=st.just(timezone.utc)).map(lambda instant: instant.replace(fold=0))
@@ -242,7 +241,7 @@ def test_an_error_is_sent_even_if_its_details_cannot_be() -> None:
 def test_any_map_is_a_payload_or_one_named_error(fields: dict[str, Any]) -> None:
     """S-1, S-2, S-11."""
     data = msgpack.packb(fields, datetime=True)
-    for decode in (*DECODERS.values(), control.decode_ack):
+    for decode in (*DECODERS.values(), spc.decode_ack):
         try:
             decode(data)
         except WireError as error:
@@ -251,10 +250,10 @@ def test_any_map_is_a_payload_or_one_named_error(fields: dict[str, Any]) -> None
 
 def test_an_ack_names_a_sequence() -> None:
     """S-11."""
-    assert control.decode_ack(control.encode_ack(2**63 + 1)) == (2**63 + 1, False)
-    assert control.decode_ack(control.encode_ack(7, waiting=True)) == (7, True)
+    assert spc.decode_ack(spc.encode_ack(2**63 + 1)) == (2**63 + 1, False)
+    assert spc.decode_ack(spc.encode_ack(7, waiting=True)) == (7, True)
     with pytest.raises(WireError):
-        control.decode_ack(pack({"requestId": "1"}))
+        spc.decode_ack(pack({"requestId": "1"}))
 
 
 def test_what_stands_beside_a_column_is_named_when_it_cannot_travel() -> None:
@@ -293,22 +292,22 @@ def test_a_value_of_too_many_items_is_neither_written_nor_read(value: Any, monke
 
 def test_a_control_payload_above_the_limit_is_refused_unread() -> None:
     """S-11."""
-    large = control.encode({"requestId": "1", "padding": "p" * 65536})
+    large = spc.encode({"requestId": "1", "padding": "p" * 65536})
     with pytest.raises(WireError, match="the limit is 65536"):
-        control.decode(large)
-    assert control.decode(large, 1 << 20)["requestId"] == "1"
+        spc.decode(large)
+    assert spc.decode(large, 1 << 20)["requestId"] == "1"
 
 
 @pytest.mark.parametrize("ids", [None, "1", [], ["1"] * 65, [1], [""], ["i" * 65]])
 def test_a_withdrawal_of_what_is_no_list_of_ids_is_refused(ids: Any) -> None:
     """S-16."""
     with pytest.raises(WireError, match="requestIds"):
-        control.request_ids({"op": "WITHDRAW", "requestIds": ids})
+        spc.request_ids({"op": "WITHDRAW", "requestIds": ids})
 
 
 def test_a_withdrawal_names_its_calls() -> None:
     """S-16."""
-    assert control.request_ids({"op": "WITHDRAW", "requestIds": ["1", "2"]}) == ["1", "2"]
+    assert spc.request_ids({"op": "WITHDRAW", "requestIds": ["1", "2"]}) == ["1", "2"]
 
 
 def test_what_a_service_sees_as_id_is_unique_among_callers() -> None:

@@ -1,0 +1,338 @@
+"""The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10).
+
+A request is entered into ``PendingCalls`` before it is written, so no answer can come too early. It ends
+exactly once: by the answer, by its deadline, because the other node left, or because this node stops.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Hashable
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import Any
+
+from speed.core.calls import Asked, PendingCall, PendingCalls, call_error, not_begun
+from speed.core.log import logger
+from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
+from speed.engine.python.context import Context, unix_ms
+from speed.engine.python.links import Links
+from speed.engine.python.outgoing import OutgoingLink
+from speed.engine.python.settling import Settling, Withdrawals
+from speed.engine.tracing import current_trace
+from speed.engine.workers import WorkerPool
+from speed.errors import (
+    CallTimeoutError,
+    Execution,
+    JournalFullError,
+    JournalRefusedError,
+    NodeReplacedError,
+    NodeStartingError,
+    NotAcknowledgedError,
+    SegmentsLostError,
+    SpeedError,
+    WireError,
+)
+from speed.fs.identity import boot_ms
+from speed.wire import spc
+from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
+from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
+from speed.wire.text import harmless
+
+log = logger("speed.segments")
+messages = logger("speed.messages")
+
+_REPLACED = NodeReplacedError.code.encode()
+_CODE_BYTES = 160
+"""The code of an answer lies within so many bytes, whatever its id."""
+_UNRECORDED = frozenset({JournalFullError.code, JournalRefusedError.code})
+
+
+class Calls:
+    """Starts requests and completes them. Thread-safe."""
+
+    def __init__(self, context: Context, links: Links, pool: WorkerPool, withdrawals: Withdrawals) -> None:
+        self._context = context
+        self._pool = pool
+        self._links = links
+        self._withdrawals = withdrawals
+        self._process = os.getpid()
+        self._pending: PendingCalls = context.pending
+        self._untold: deque[Callable[[], None]] = deque()
+        """The callbacks of calls that ended, until a worker runs them."""
+        self._over = False
+        self.settling: Settling
+        """What ends, or sends again, calls whose server was replaced; set once both are made."""
+        self.replaced: Callable[[str], None] = lambda _: None
+        """Told of a node that answers for a successor of the one that was called."""
+        self._numbers = count(1)
+        self._prefix = f"{context.generation:x}."
+
+    # --- what the program starts ---
+
+    def call(
+        self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
+    ) -> Any:
+        """Call and wait. One that the exception of a signal handler ends is withdrawn."""
+        waiter = Waiter(Execution.MAY_HAVE_RUN)
+        request_id = self._next_id()
+        try:
+            self._start(request_id, target, service, arguments, timeout_seconds, waiter.complete, traceparent)
+            return waiter.result()
+        except SpeedError:
+            raise
+        except BaseException:
+            self._withdrawals.withdraw(target, request_id)
+            raise
+
+    def submit(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout_seconds: float,
+        traceparent: str | None,
+        views: bool,
+        carried: Carried | None = None,
+    ) -> CallFuture:
+        """Call, and wait later; ``views``: bytes of the result become memoryviews."""
+        request_id = self._next_id()
+        future = CallFuture(self._tell, self._process, target, service)
+        future.views, future.carried = views, carried
+        future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
+        try:
+            self._start(request_id, target, service, arguments, timeout_seconds, future.complete, traceparent)
+            return future
+        except SpeedError:
+            raise
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _start(
+        self,
+        request_id: str,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout_seconds: float,
+        completion: Completion,
+        traceparent: str | None,
+    ) -> None:
+        """Send one SPC request; ``completion`` runs once, unless this raises a SpeedError: then nothing began."""
+        try:
+            link = self._links.granted(target, starting=True)
+            entry = link.entry
+            assert entry is not None
+            milliseconds = int(timeout_seconds * 1000)
+            payload = spc.encode_request(
+                request_id,
+                service,
+                arguments,
+                self._context.name,
+                entry.generation,
+                max(0, unix_ms() + milliseconds),
+                traceparent or current_trace(),
+                (self._context.boot_id, max(0, boot_ms() + milliseconds)),
+            )
+            deadline = monotonic() + timeout_seconds
+            call = self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
+            call.asked = asked = Asked(entry, deadline)
+            is_kept = self._pending.keep(asked, payload)
+            if entry.status != "starting":
+                self._send_request(link, request_id, payload, asked)
+            elif is_kept:
+                self.settling.wait_until_online(call, asked)
+            else:
+                raise NodeStartingError(f"{target!r} is starting, and too many large calls wait already: call it later")
+        except SpeedError as error:
+            self._pending.forget(target, request_id)
+            not_begun(error)
+            raise
+
+    def send_again(self, call: PendingCall, asked: Asked) -> None:
+        """Write a request that no earlier generation of its target begins to the one that is there now (S-21)."""
+        kept = asked.payload
+        if kept is None:
+            return  # it has ended
+        link = self._links.granted(call.target)
+        assert link.entry is not None
+        asked.is_written, asked.entry = False, link.entry
+        payload = spc.encode_again(kept, link.entry.generation, repeated=asked.may_have_run)
+        self._send_request(link, str(call.key), payload, asked)
+        asked.is_settled = False
+        if asked.is_withdrawn:
+            self._withdrawals.withdraw(call.target, str(call.key))
+
+    def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, asked: Asked) -> None:
+        """An ERROR under any of the sequences of a request in segments ends the call (G-19)."""
+        deadline = asked.until
+        if link.splitter is None and len(payload) <= MAX_PAYLOAD_BYTES:
+            asked.sequences, asked.parts = (link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline),), 1
+            asked.is_written = True
+            return
+        sequences: list[int] = []
+
+        def lost(outcome: Outcome) -> None:
+            if not isinstance(outcome, NotAcknowledgedError):
+                self._pending.complete(link.target, request_id, outcome)
+
+        def track(sequence: int) -> None:
+            sequences.append(sequence)
+            self._pending.add(sequence, deadline + CALL_GRACE_SECONDS, link.target, lost).is_part = True
+
+        parts = 0 if link.splitter is None else link.splitter.shape(len(payload)).data_count
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            link.send_cut(EnvelopeType.SPC_REQUEST, 0, payload, max(0.0, deadline - monotonic()), track)
+        else:
+            link.send_tracked(EnvelopeType.SPC_REQUEST, 0, payload, deadline, track)
+        asked.sequences, asked.parts = sequences, parts or len(sequences)
+        asked.is_written = True
+
+    def ask(self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float) -> Any:
+        """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
+        waiter = Waiter()
+        self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete)
+        return waiter.result()
+
+    def begin_to_ask(
+        self,
+        target: str,
+        type_: int,
+        body: dict[str, Any],
+        deadline: float,
+        completion: Completion,
+        *,
+        urgent: bool = False,
+    ) -> None:
+        """Send such a question; ``urgent`` waits for no room. ``completion`` runs once, unless this raises."""
+        link = self._links.granted(target, 0.0 if urgent else deadline)
+        request_id = self._next_id()
+        self._track(request_id, deadline, target, completion)
+        try:
+            link.send(type_, 0, spc.encode({**body, "requestId": request_id}), deadline, urgent=urgent)
+        except BaseException:
+            self._pending.forget(target, request_id)
+            raise
+
+    def send_acknowledged(self, target: str, type_: int, payload: bytes, timeout_seconds: float) -> bool:
+        """Send a message and wait until it is acknowledged; whether it waits there for the program to take it."""
+        deadline = monotonic() + timeout_seconds
+        link = self._links.granted(target, deadline)
+        tracked: list[int] = []
+        waiter = Waiter()
+        completion = waiter.complete if link.splitter is None else OneAnswer(waiter.complete)
+
+        def track(sequence: int) -> None:
+            tracked.append(sequence)
+            self._track(sequence, deadline, target, completion)
+
+        try:
+            link.send_tracked(type_, FLAG_ACK_REQUESTED, payload, deadline, track)
+        except BaseException:
+            for sequence in tracked:
+                self._pending.forget(target, sequence)
+            raise
+        return bool(waiter.result())
+
+    def _next_id(self) -> str:
+        return f"{self._prefix}{next(self._numbers):x}"
+
+    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> PendingCall:
+        call = self._pending.add(key, deadline, target, completion)
+        self._context.alarm.wake_by(deadline)
+        return call
+
+    # --- callbacks ---
+
+    def _tell(self, run_callbacks: Callable[[], None]) -> None:
+        self._untold.append(run_callbacks)
+        if self._over:
+            self.tell_rest()
+        else:
+            self._pool.submit(self._tell_next)
+
+    def _tell_next(self) -> None:
+        try:
+            run_callbacks = self._untold.popleft()
+        except IndexError:
+            return
+        run_callbacks()
+
+    def tell_rest(self) -> None:
+        """The workers have ended: run the callbacks that they did not."""
+        self._over = True
+        while self._untold:
+            self._tell_next()
+
+    # --- what the other side says ---
+
+    def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
+        """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
+        if not self._pending.complete(source, key, outcome):
+            self._unexpected(outcome)
+
+    def _unexpected(self, outcome: Outcome) -> None:
+        if isinstance(outcome, SegmentsLostError):
+            self._context.stats.count("payloads_reported_lost")
+            text = "payloads sent in segments were not delivered, the last one: %s"
+            self._context.said.warn(log, "payloads lost", text, outcome)
+        else:
+            self._context.stats.count("answers_unexpected")
+
+    def answered(self, source: str, payload: bytes) -> None:
+        """An SPC_RESPONSE completes the call it belongs to; only its id is read here."""
+        request_id = spc.readable_request_id(payload)
+        if request_id is None:
+            raise WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes")
+        if _REPLACED in payload[:_CODE_BYTES] and self._is_replaced(source, payload):
+            return
+        self._complete(request_id, source, Answer(source, payload, self._context.stats.count))
+
+    def _is_replaced(self, source: str, payload: bytes) -> bool:
+        """Whether an answer says that its request was for another generation: a reason to look, and no end (S-21)."""
+        try:
+            response = spc.decode_response(payload)
+        except WireError:
+            return False
+        if response.error_code != NodeReplacedError.code or not self._pending.waits_for(source, response.request_id):
+            return False
+        self.replaced(source)
+        return True
+
+    def replied(self, source: str, request_id: str, result: Any) -> None:
+        """The reply to a HEARTBEAT or DISCOVERY question."""
+        self._complete(request_id, source, result)
+
+    def acknowledged(self, source: str, sequence: int, waiting: bool) -> None:
+        """An ACK completes the message it names; ``waiting``: nothing takes it there yet."""
+        self._complete(sequence, source, waiting)
+
+    def refused(self, source: str, body: dict[str, Any]) -> None:
+        """An ERROR envelope ends the request or message that it names."""
+        key = body.get("requestId") or body.get("sequence")
+        code, text = str(body.get("errorCode")), str(body.get("errorMessage", ""))
+        error = call_error(source, code, text, {})
+        if self._pending.complete(source, key, error):
+            return
+        if code in _UNRECORDED:
+            self._context.stats.count("events_reported_refused")
+            kind = f"refused {code} {source}"
+            self._context.said.warn(messages, kind, "%s does not record events: %s: %s", source, code, harmless(text))
+        else:
+            self._unexpected(error)
+
+    def expire(self, now: float) -> None:
+        """Fail what is over its deadline."""
+        for call in self._pending.expire(now):
+            call.completion(self.settling.overdue(call) or _overdue(call))
+
+
+def _overdue(call: PendingCall) -> SpeedError:
+    """What the deadline of a call, question or acknowledgement means for its caller."""
+    if isinstance(call.key, int):
+        return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
+    advice = "" if call.asked is None else ": it may have run, look before you repeat it"
+    return CallTimeoutError(f"{call.target!r} did not answer in time{advice}", {"phase": "unanswered"})

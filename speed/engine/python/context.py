@@ -1,0 +1,205 @@
+"""What all parts of one running node share: identity, registry, counters, what wakes it and whether it ends."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from time import time
+from typing import Any
+
+from speed.core.access import AccessPolicy
+from speed.core.calls import PendingCalls
+from speed.engine import threads
+from speed.engine.tracing import Said
+from speed.errors import SpeedError, fresh
+from speed.fs.bell import Bell
+from speed.fs.keyfile import KeySource
+from speed.fs.registration import Registration
+from speed.fs.registry import Registry
+from speed.wire.limits import MAX_DELIVERIES
+from speed.wire.seal import Keyring
+
+# Counters of one node, as `speed stats` and DISCOVERY STATS report them (rule S-14).
+
+
+@dataclass(slots=True)
+class ServiceStats:
+    """What one service did since it was registered; times in seconds."""
+
+    requests: int = 0
+    errors: int = 0
+    last_error: str = ""
+    processing_seconds: float = 0.0
+
+    def as_map(self) -> dict[str, Any]:
+        average = self.processing_seconds / self.requests if self.requests else 0.0
+        return {
+            "numRequests": self.requests,
+            "numErrors": self.errors,
+            "lastError": self.last_error,
+            "processingSeconds": self.processing_seconds,
+            "averageSeconds": average,
+        }
+
+
+class Stats:
+    """Thread-safe counters; a name that was never counted reads as zero."""
+
+    def __init__(self) -> None:
+        self.lock = threads.lock("stats")
+        self._counts: dict[str, int] = {}
+        self._services: dict[str, ServiceStats] = {}
+
+    def count(self, name: str, amount: int = 1) -> None:
+        with self.lock:
+            self._counts[name] = self._counts.get(name, 0) + amount
+
+    def served(self, service: str, seconds: float, error: str = "") -> None:
+        """Record one request that began and was answered; ``error`` is its code, empty on success."""
+        with self.lock:
+            stats = self._services.get(service) or self._services.setdefault(service, ServiceStats())
+            stats.requests += 1
+            stats.processing_seconds += seconds
+            if error:
+                stats.errors += 1
+                stats.last_error = error
+
+    def value(self, name: str) -> int:
+        with self.lock:
+            return self._counts.get(name, 0)
+
+    def snapshot(self) -> dict[str, Any]:
+        with self.lock:
+            return {
+                "counters": dict(sorted(self._counts.items())),
+                "services": {name: stats.as_map() for name, stats in sorted(self._services.items())},
+            }
+
+
+# Whether a node ends, and why it cannot be used any more.
+
+
+class Ending:
+    """Begins once for each node. Thread-safe: the reason is there before anybody is told to stop."""
+
+    __slots__ = ("reason", "stopping")
+
+    def __init__(self) -> None:
+        self.reason: SpeedError | None = None
+        self.stopping = threading.Event()
+        """Wakes who sleeps between two pieces of work."""
+
+    def begin(self, reason: SpeedError) -> None:
+        """From now on public methods raise ``reason``, and all threads stop."""
+        self.reason = reason
+        self.stopping.set()
+
+    def check(self) -> None:
+        """Raise the reason, if there is one: an exception of its own for who asks."""
+        if self.reason is not None:
+            raise fresh(self.reason)
+
+
+# What wakes the thread that reads: a deadline that comes earlier than its sleep ends, or a bell that nobody hears.
+
+SILENT_SECONDS = (0.001, 0.3)
+"""First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
+
+
+class Alarm:
+    """Shared by the thread that reads, which sleeps until ``due``, and all others, which wake it. Thread-safe.
+
+    Without a bell there is nothing to ring: the thread polls.
+    """
+
+    def __init__(self, bell: Bell | None, own_id: bytes) -> None:
+        self._bell = bell
+        self._own_id = own_id
+        self.due = 0.0
+        """Until when the thread sleeps, in monotonic seconds; only the thread sets it."""
+        self.silent: dict[str, tuple[float, float]] = {}
+        """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
+
+    def wake(self) -> None:
+        """End the present sleep."""
+        if self._bell is not None:
+            self._bell.wake(self._own_id)
+
+    def wake_by(self, deadline: float) -> None:
+        """Have the thread awake at ``deadline`` (monotonic seconds), if its present sleep could outlast it."""
+        if deadline < self.due:
+            self.wake()
+
+    def unheard(self, name: str) -> None:
+        """A ring found no reader: if the process of ``name`` is gone, who waits for it is told at once."""
+        if name not in self.silent:
+            self.silent[name] = (0.0, SILENT_SECONDS[0])
+            self.wake()
+
+
+FILES_EACH = 3
+"""What a lane holds open to be read, and a link to be written: directory and file, and cursor or bell."""
+MIN_AWAKE = 4
+
+
+def unix_ms() -> int:
+    """The wall clock in Unix milliseconds, as envelopes carry it."""
+    return int(time() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Identity, registry access and counters of a node; made once, then only read."""
+
+    name: str
+    id: bytes
+    root: str
+    namespace: str
+    accept_namespaces: frozenset[str]
+    """Whose messages are handed out; ``*`` for all (M-34)."""
+    keys: KeySource
+    generation: int
+    durable: bool
+    polling: bool
+    window_bytes: int
+    registry: Registry
+    registration: Registration
+    policy: AccessPolicy
+    pending: PendingCalls
+    alarm: Alarm
+    boot_id: str = ""
+    on_error: str = "dead-letter"
+    max_deliveries: int = MAX_DELIVERIES
+    max_open_files: int = 512
+    """Of lanes and links together (L-26)."""
+    stats: Stats = field(default_factory=Stats)
+    said: Said = field(default_factory=Said)
+    ending: Ending = field(default_factory=Ending)
+
+    @property
+    def keyring(self) -> Keyring:
+        return self.keys.keyring
+
+    @property
+    def most_lanes(self) -> int:
+        """Inbound lanes that may hold files open: two thirds of the files are for them."""
+        return max(MIN_AWAKE, 2 * self.max_open_files // 3 // FILES_EACH)
+
+    @property
+    def most_links(self) -> int:
+        """Links that may."""
+        return max(MIN_AWAKE, self.max_open_files // 3 // FILES_EACH)
+
+    @property
+    def failure(self) -> SpeedError | None:
+        """Why the node cannot be used any longer: it lost its lease, or was closed."""
+        return self.ending.reason
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when all threads are to end."""
+        return self.ending.stopping
+
+    def check_open(self) -> None:
+        """Raise why the node cannot be used any longer."""
+        self.ending.check()

@@ -1,0 +1,1 @@
+"""The public ``Node``: ``speed.Node`` and what it hands out."""

@@ -1,0 +1,200 @@
+"""The verbs of a node for nodes of other hosts: ``billing@hostb`` is asked through the gateway of this root.
+
+What the other host says comes back as what ``Node`` returns and raises for a node of its own root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import speed.errors
+from speed.core.calls import checked_answer, execution_of, own_code
+from speed.engine.message import is_large
+from speed.errors import (
+    CALL_ERRORS,
+    ApplicationError,
+    CallError,
+    CallTimeoutError,
+    DeliveryError,
+    Execution,
+    InternalError,
+    InvalidNameError,
+    NotAcknowledgedError,
+    SpeedError,
+    UnknownNodeError,
+    fresh,
+)
+from speed.message.errors import NotAvailableError
+from speed.wire.names import GATEWAY, split_remote
+from speed.wire.text import harmless
+
+if TYPE_CHECKING:
+    from speed.engine import Engine
+    from speed.node.protection import Protected
+
+
+BATCH_MESSAGES, BATCH_BYTES = 64, 64 << 10
+"""Of ``send_all``, in one question to the gateway; a large message goes alone."""
+_KINDS: dict[str, type[SpeedError]] = {
+    kind.code: kind
+    for kind in vars(speed.errors).values()
+    if isinstance(kind, type) and issubclass(kind, DeliveryError)
+} | {InvalidNameError.code: InvalidNameError}
+"""What is no error of a call, by code: those of speed.errors alone, and of them the one that is named in codes.json."""
+
+
+class Carried:
+    """What the gateway answers to a call, as its caller gets it."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, target: str, service: str) -> None:
+        self.asked = target, service
+
+    def __call__(self, answer: Any) -> Any:
+        """The result, or the SpeedError that ended the call."""
+        if type(answer) is dict and answer.get("status") == "SUCCESS":
+            return answer.get("result")
+        if type(answer) is not dict or answer.get("status") != "ERROR":
+            return InternalError(f"the node {GATEWAY!r} answers what no gateway does: stop it, and start speedd")
+        code, text, details = str(answer.get("errorCode")), str(answer.get("errorMessage")), answer.get("details")
+        return _error(self.asked[0], code, text, details if type(details) is dict else {})
+
+    def failed(self, error: SpeedError) -> SpeedError:
+        """An error of the way to the gateway."""
+        error = fresh(error)
+        error.node, error.service = self.asked
+        if isinstance(error, UnknownNodeError):
+            error.args = (f"no speedd of this root joins hosts: add [hosts] to its configuration ({error})",)
+        return error
+
+
+def _error(target: str, code: str, text: str, details: dict[str, Any]) -> SpeedError:
+    text = f"{target}: {harmless(text).removeprefix(target.partition('@')[0] + ': ')}"
+    own = own_code(code)
+    if own is not None or code in CALL_ERRORS or code not in _KINDS:
+        kind = CALL_ERRORS.get(code, InternalError)
+        call_error: CallError = ApplicationError(own, text, details) if own is not None else kind(text, details)
+        call_error.execution = _told(details) or execution_of(code, details)
+        return call_error
+    error = _KINDS[code](text)
+    error.execution = _told(details)
+    return error
+
+
+def _told(details: dict[str, Any]) -> Execution | None:
+    """Whether something ran, where the other host says so itself."""
+    told = details.get("execution")
+    return Execution(told) if told in [one.value for one in Execution] else None
+
+
+def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for message in messages:
+        if part and (len(part) == BATCH_MESSAGES or size + len(message) > BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += len(message)
+    if part:
+        yield part
+
+
+class Across:
+    """The verbs of an engine that can name a node of another host. Thread-safe."""
+
+    def __init__(self, engine: Engine, protected: Callable[[], Protected]) -> None:
+        """``protected`` makes what writes messages."""
+        self._engine, self._protected = engine, protected
+
+    # --- calls ---
+
+    def call(
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
+    ) -> Any:
+        split_remote(target)
+        asked = {"node": target, "service": service, "arguments": arguments}
+        return self._ask(Carried(target, service), "call", asked, timeout, traceparent, views)
+
+    def submit(
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
+    ) -> Future[Any]:
+        split_remote(target)
+        carried = Carried(target, service)
+        asked = {"node": target, "service": service, "arguments": arguments}
+        try:
+            return self._engine.submit(GATEWAY, "call", asked, timeout, traceparent, views, carried)
+        except SpeedError as error:
+            raise carried.failed(error) from None
+
+    def ping(self, target: str, timeout: float) -> float:
+        """The round trip between the other host and its node is not the whole way: that is measured here."""
+        began = monotonic()
+        self._about(target, "ping", timeout)
+        return monotonic() - began
+
+    def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
+        told = self._about(target, operation.lower(), timeout)
+        return checked_answer(operation, {"services": told} if operation == "SERVICES" else told, target)
+
+    def _about(self, target: str, operation: str, timeout: float) -> Any:
+        split_remote(target)
+        return self._ask(Carried(target, operation), operation, {"node": target}, timeout)
+
+    def _ask(
+        self,
+        carried: Carried,
+        operation: str,
+        asked: dict[str, Any],
+        timeout: float,
+        traceparent: str | None = None,
+        views: bool = False,
+    ) -> Any:
+        try:
+            answer = carried(self._engine.call(GATEWAY, operation, asked, timeout, traceparent, views))
+        except SpeedError as error:
+            raise carried.failed(error) from None
+        if isinstance(answer, SpeedError):
+            raise answer
+        return answer
+
+    # --- messages ---
+
+    def send(
+        self,
+        target: str,
+        payload: Any,
+        ack: bool,
+        timeout: float,
+        options: dict[str, Any],
+        progress: Any,
+        unordered: bool,
+    ) -> str:
+        """``progress`` and ``unordered`` are about payloads in segments, which do not cross."""
+        if is_large(payload):
+            raise NotAvailableError("what no envelope holds does not cross hosts: send it in parts")
+        message_id, data = self._protected().encode(payload, None, options)
+        self.forward(target, (data,), False, ack, timeout)
+        return message_id
+
+    def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
+        ends, protected = monotonic() + timeout, self._protected()
+        for part in _parts(protected.encode(payload, None, options)[1] for payload in payloads):
+            self.forward(target, part, False, False, max(0.0, ends - monotonic()))
+
+    def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
+        split_remote(target)
+        if event:
+            raise NotAvailableError("events do not cross to a node of another host: publish them on a bridge")
+        asked = {"node": target, "messages": [bytes(one) for one in messages], "ack": ack}
+        try:
+            self._ask(Carried(target, "send"), "send", asked, timeout)
+        except CallTimeoutError as error:
+            raise NotAcknowledgedError(f"{target}: {error}") from None
+
+    def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
+        raise NotAvailableError("payloads in segments do not cross hosts")
