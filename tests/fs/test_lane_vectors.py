@@ -16,8 +16,7 @@ from speed.fs.lane_reader import LaneReader
 from speed.fs.root import prepare_root
 from speed.fs.slots import Received, SlotWriter
 from speed.wire import names
-from speed.wire.cursor import decode_cursor
-from speed.wire.slot import SlotPieces
+from speed.wire.cursor import SlotPieces, decode_cursor
 from tests.fs.lanes import LANE_KEY, Lane
 from tests.vectors import case_name, load
 

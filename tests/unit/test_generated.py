@@ -18,7 +18,7 @@ from scripts.generating import cpp, java, python
 from scripts.generating.__main__ import ROOT, SPEC, changed, is_ours, outputs
 from scripts.generating.kinds import Kind, Tree
 from speed import Node, errors
-from speed.runtime.options import SPIN_SECONDS
+from speed.engine.options import SPIN_SECONDS
 from speed.wire import limits
 
 CODES: dict[str, Any] = json.loads((SPEC / "codes.json").read_text())

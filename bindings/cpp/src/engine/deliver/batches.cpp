@@ -173,7 +173,7 @@ void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& re
     if (refusal != refused.end()) {
       refuse(message, refusal->second, wants_answer);
     } else if (wants_answer) {
-      replies_.acknowledge(message, false);
+      replies_.acknowledge(message.source(), message.sequence, false);
     }
     if (!message.finished.exchange(true)) lanes[message.lane].push_back(message.sequence);
   }

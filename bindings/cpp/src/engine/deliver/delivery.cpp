@@ -35,6 +35,7 @@ struct Delivery::Delivered : Job {
   std::weak_ptr<Delivered> self;
   Arrival arrival;      // null until it is made
   Make make;            // for one that is put together when it is its turn
+  bool is_answered = false;  // its sender was told that it waits, before it is put together
   double arrived_at = fs::monotonic_seconds();
   unsigned begun = 0;   // how often, in this life and before; 0: not looked at yet
   unsigned tries = 0;   // that failed in this life
@@ -172,12 +173,14 @@ void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unor
   {
     const std::lock_guard guard(lock_);
     is_claimed = is_claimed || takes(false, {});
+    work->is_answered = !is_claimed && (header.flags & wire::flag_ack_requested) != 0;
     if (!put(work, is_claimed)) return;
     if (batches_ != nullptr && is_claimed) ++before_batches_;
   }
   if (is_claimed) {
     workers_.notice();
   } else {
+    if (work->is_answered) replies_.acknowledge(work->sender, header.sequence, true);
     arrived_.notify_one();
   }
 }
@@ -333,7 +336,9 @@ void Delivery::run(const DeliveredPtr& work) {
 bool Delivery::make(const DeliveredPtr& work) {
   if (work->make == nullptr) return true;
   work->arrival = std::exchange(work->make, nullptr)();
-  return work->arrival != nullptr;
+  if (work->arrival == nullptr) return false;
+  if (work->is_answered) work->arrival->wants_answer = false;
+  return true;
 }
 
 // An event that was put together and that nothing takes yet is looked at again for a while.
@@ -436,7 +441,7 @@ bool Delivery::retry(const DeliveredPtr& work) {
 }
 
 void Delivery::acknowledge(Message::State& message, bool waiting) {
-  if (message.wants_answer.exchange(false)) replies_.acknowledge(message, waiting);
+  if (message.wants_answer.exchange(false)) replies_.acknowledge(message.source(), message.sequence, waiting);
 }
 
 void Delivery::refuse(Message::State& message, std::string_view code, const std::string& text) {

@@ -68,7 +68,7 @@ struct MessageAccess {
 
 // To a sender that wants an answer.
 struct Replies {
-  std::function<void(const Message::State&, bool waiting)> acknowledge;
+  std::function<void(const std::string& source, std::uint64_t sequence, bool waiting)> acknowledge;
   std::function<void(const Message::State&, std::string_view code, const std::string& text)> refuse;
 };
 

@@ -35,8 +35,8 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
                          [this](const auto& source, std::uint64_t sequence, const auto& why) {
                            refuse(source, sequence, "SEGMENTS_LOST", why);
                          }})) {
-  const auto acknowledge = [this](const Message::State& message, bool waiting) {
-    reply(message.source(), message.sequence, EnvelopeType::ack, wire::encode_ack(message.sequence, waiting));
+  const auto acknowledge = [this](const std::string& source, std::uint64_t sequence, bool waiting) {
+    reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence, waiting));
   };
   const auto refusing = [this](const Message::State& message, std::string_view code, const std::string& text) {
     refuse(message.source(), message.sequence, code, text);
