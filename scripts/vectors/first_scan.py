@@ -30,8 +30,8 @@ def first_scan() -> dict[str, Any]:
     )
     return {
         "about": "L-21. A lane of `source` is `there` when a node makes its first scan, or comes after it. So many "
-        "`seconds` after that scan the node has granted `allow`, then denied `deny`, and perhaps `wrote` to that sender "
-        "since it started. `opened`: whether it opens the lane then.",
+        "`seconds` after that scan the node has granted `allow`, then denied `deny`, and perhaps `wrote` to that "
+        "sender since it started. `opened`: whether it opens the lane then.",
         "cases": [
             {
                 "name": name,
