@@ -17,6 +17,7 @@ from scripts.vectors.declared import declared
 from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
+from scripts.vectors.first_scan import first_scan
 from scripts.vectors.floors import floors
 from scripts.vectors.harmless import harmless
 from scripts.vectors.hosts import hosts
@@ -53,6 +54,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         settled,
         slots,
         sending,
+        first_scan,
         floors,
         values,
         columns,

@@ -6,17 +6,22 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scripts.vectors.lanes import seen
+from speed.core.access import AccessPolicy
+from speed.engine.python.context import Stats
+from speed.engine.python.lanes import InboundLanes
 from speed.errors import LeaseLostError
 from speed.fs.lane_reader import LaneReader
 from speed.fs.root import prepare_root
 from speed.fs.slots import Received, SlotWriter
 from speed.wire import names
 from speed.wire.cursor import SlotPieces, decode_cursor
+from speed.wire.seal import Keyring
 from tests.fs.lanes import LANE_KEY, Lane
 from tests.vectors import case_name, load
 
@@ -113,3 +118,26 @@ def test_a_sender_uses_the_slots_again_that_the_receiver_is_done_with(tmp_path: 
     sizes = {number: SlotPieces(bytes(32), 1 << (8 + number)).slot_bytes for number, *_ in case["slots"]}
     slots.commit(decode_cursor(bytes.fromhex(case["cursor"]), (LANE_KEY,)))
     assert slots.held == sum(size for number, size in sizes.items() if number not in case["free"])
+
+
+@pytest.mark.parametrize("case", load("first_scan")["cases"], ids=case_name)
+def test_a_lane_that_was_there_waits_for_a_grant(lane: Lane, case: dict[str, Any]) -> None:
+    """L-21."""
+    policy, source = AccessPolicy(case["allow"]), case["source"]
+    policy.deny(*case["deny"])
+    context: Any = SimpleNamespace(
+        keyring=Keyring((bytes(32),)), most_lanes=8, stats=Stats(), id=names.node_id("billing")
+    )
+    lanes = InboundLanes(
+        context, lane.inbox, lambda name: policy.publishes(name) or case["wrote"], lambda _: None, lambda _: None
+    )
+    path = Path(names.lane_dir(lane.root, "billing", source))
+    began = 1000.0
+    if case["there"]:
+        path.mkdir(mode=0o700)
+    lanes.learn(began)
+    path.mkdir(mode=0o700, exist_ok=True)
+    lanes.learn(began)
+    opened = lanes.of(names.node_id(source), began + case["seconds"])
+    assert (opened is not None) is case["opened"]
+    lanes.abandon()
