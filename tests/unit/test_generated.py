@@ -64,7 +64,7 @@ def test_all_three_languages_have_the_limits_and_the_errors() -> None:
     written = {str(path.relative_to(ROOT)) for path in outputs()}
     assert {"speed/wire/limits.py", "bindings/cpp/src/wire/limits.hpp"} < written
     assert {"speed/errors.py", "bindings/cpp/include/speed/error.hpp"} < written
-    assert {f"{java.SOURCES}/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
+    assert {f"{java.SOURCES}/internal/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
 
 
 def test_every_number_of_the_contract_is_here() -> None:

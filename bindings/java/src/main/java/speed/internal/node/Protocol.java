@@ -301,10 +301,14 @@ final class Protocol {
         }
     }
 
-    /** Commits and releases all lanes and the bell; nobody holds the role any more. */
+    /** Commits and releases all lanes; nobody holds the role any more. */
     void close() {
         lanes.close();
         inbox.close();
+    }
+
+    /** Releases the bell, which is heard as long as the entry is there. */
+    void releaseBell() {
         if (bell != null) {
             waker.close();
             bell.close();

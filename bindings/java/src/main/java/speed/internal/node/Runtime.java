@@ -261,6 +261,7 @@ public final class Runtime {
         } else {
             context.registration.remove();
         }
+        protocol.releaseBell();
         sayLeft();
         parts.links().shut();
         if (context.options.ephemeral()) {
@@ -278,6 +279,7 @@ public final class Runtime {
     /** The name is lost: ends at once and writes nothing more. */
     private void abort(Supplier<SpeedException> reason) {
         end(reason);
+        protocol.releaseBell();
         parts.links().shut();
         context.registration.abandon();
     }

@@ -9,16 +9,21 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import speed.Node;
 import speed.errors.RootException;
 import speed.internal.fs.Bell.Ringer;
 import speed.internal.fs.Bell.Waker;
+import speed.internal.wire.Names;
 import speed.internal.wire.NodeId;
+import speed.tool.BenchRoot;
 
 /** L-8, L-9: a bell and those that ring it, with a real FIFO. */
 @Timeout(60)
@@ -147,5 +152,25 @@ class BellTest {
         assertFalse(new Ringer(link.toString(), SENDER).ring());
         assertFalse(new Ringer(home.resolve("missing").toString(), SENDER).ring());
         assertEquals("precious", Files.readString(file));
+    }
+
+    /** who sees the entry may ring. */
+    @Test
+    void aNodeThatLeavesHoldsItsBellUntilItsEntryIsRemoved() throws Exception {
+        try (BenchRoot root = new BenchRoot(null)) {
+            Node node = Node.builder("billing").root(root.path()).key(root.path().resolve("speed.key")).open();
+            Path entry = root.path().resolve("speed_registry/billing.node");
+            Ringer ringer = new Ringer(Names.bellPath(root.path().toString(), "billing"), SENDER);
+            List<Boolean> heard = new ArrayList<>();
+            FailingCall.during("renameat", 0, () -> {
+                if (Files.exists(entry)) {
+                    heard.add(ringer.ring());
+                }
+                return false;
+            }, node::close);
+            ringer.close();
+            assertFalse(Files.exists(entry));
+            assertEquals(Set.of(true), Set.copyOf(heard));
+        }
     }
 }
