@@ -33,8 +33,8 @@ from speed.backends.backend import (
 )
 from speed.backends.migrating import Judge
 from speed.backends.subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
-from speed.core.hints import number, text, texts
-from speed.engine.options import check_namespace, in_seconds
+from speed.core.hints import in_seconds, number, text, texts
+from speed.engine.options import check_namespace
 from speed.engine.tracing import with_trace
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
 from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS, old_form

@@ -22,8 +22,7 @@ from speed.core.lane import (
 from speed.errors import LeaseLostError, WireError
 from speed.fs.claim import forgotten_up_to
 from speed.fs.dead_letters import Quarantine
-from speed.fs.lane_ahead import LaneAhead, LaneFile
-from speed.fs.lane_files import LaneFiles
+from speed.fs.lane_files import LaneAhead, LaneFile, LaneFiles
 from speed.fs.open import UntrustedFileError
 from speed.fs.slots import CHUNK_BYTES, EnvelopeReader, Received, SlotReader, SlotState, read_at
 from speed.wire import names

@@ -177,6 +177,7 @@ class Delivery:
 
     def on_message(self, handler: Handler) -> None:
         """Handle messages by ``handler``; those that already wait are handled first."""
+        self._context.check_open()
 
         def register() -> None:
             if self._handler is not None or self._batches is not None:
@@ -226,12 +227,13 @@ class Delivery:
 
     # --- fetching ---
 
-    def receive(self, timeout_seconds: float | None) -> Message | None:
+    def receive(self, timeout: float | None) -> Message | None:
         """The next message, or None after the timeout; finishes the one that this thread was given before."""
+        self._context.check_open()
         before = self._in_hand.pop(threading.get_ident(), None)
         if before is not None:
             before.done()
-        fetched = self.fetch(timeout_seconds)
+        fetched = self.fetch(timeout)
         if fetched is None:
             return None
         message, _ = fetched
@@ -239,10 +241,11 @@ class Delivery:
         return message
 
     def fetch(
-        self, timeout_seconds: float | None, is_abandoned: Callable[[], bool] = lambda: False
+        self, timeout: float | None, is_abandoned: Callable[[], bool] = lambda: False
     ) -> tuple[Message, Work] | None:
         """The next message, to be finished by its ``done``, and what ``put_back`` takes; None after the timeout."""
-        deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
+        self._context.check_open()
+        deadline = None if timeout is None else monotonic() + timeout
 
         def is_over() -> bool:
             self._context.check_open()
@@ -270,10 +273,10 @@ class Delivery:
         message.deliveries = arrival.deliveries
         return message
 
-    def put_back(self, work: Work) -> None:
+    def put_back(self, token: Work) -> None:
         """A fetch was cancelled: the message is fetched by the next one."""
-        work.item.message.when_done(None)
-        self._pool.put_back(work, self.takes)
+        token.item.message.when_done(None)
+        self._pool.put_back(token, self.takes)
 
     def wake_receivers(self) -> None:
         self._pool.wake_receivers()

@@ -9,8 +9,8 @@ from typing import Any
 
 from speed.core.access import granted
 from speed.engine.futures import OneAnswer, Waiter
-from speed.engine.message import FRONT_ROOM, Published, Sent, described, publish_to
-from speed.engine.options import WRITE_MESSAGES
+from speed.engine.message import FRONT_ROOM, Published, Sent, described, is_large, publish_to
+from speed.engine.options import WRITE_MESSAGES, SendRequest
 from speed.engine.python.calls import Calls
 from speed.engine.python.context import Context
 from speed.engine.python.links import Links
@@ -119,17 +119,14 @@ class Outbox:
         self._links = links
         self._calls = calls
 
-    def send(
-        self,
-        target: str,
-        payload: Any,
-        acknowledged: bool,
-        timeout_seconds: float,
-        options: Any,
-        unordered: bool = False,
-    ) -> Sent:
-        """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
-        message_id, encoded = self._encode(payload, options)
+    def send(self, request: SendRequest) -> Sent:
+        """Send one message, in segments where it is large, and wait for an acknowledgement that was asked for."""
+        self._context.check_open()
+        return self._send_file(request) if is_large(request.payload) else self._send(request)
+
+    def _send(self, request: SendRequest) -> Sent:
+        target, payload, acknowledged, timeout_seconds, metadata, _, unordered = request
+        message_id, encoded = self._encode(payload, metadata)
         waiting = False
         if len(encoded) > MAX_PAYLOAD_BYTES or (unordered and self._links.is_cut(target)):
             waiting = self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
@@ -140,27 +137,19 @@ class Outbox:
             self._links.granted(target, deadline).send(EnvelopeType.MESSAGE, 0, encoded, deadline)
         return Sent(message_id, waiting=waiting)
 
-    def send_large(
-        self,
-        target: str,
-        payload: Any,
-        acknowledged: bool,
-        timeout_seconds: float,
-        options: Any,
-        progress: Progress | None,
-        unordered: bool = False,
-    ) -> Sent:
-        """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
+    def _send_file(self, request: SendRequest) -> Sent:
+        """A file or large bytes, in segments if need be."""
         from speed.engine.large_payload import Behind, large_front, source_of
 
+        target, payload, acknowledged, timeout_seconds, metadata, progress, unordered = request
         source = source_of(payload)
         if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it
             whole = bytes(source.read(0, source.size))
-            sent = self.send(target, whole, acknowledged, timeout_seconds, options, unordered)
+            sent = self._send(request._replace(payload=whole))
             if progress is not None:
                 progress(source.size, source.size)
             return sent
-        message_id, metadata = self._metadata(options)
+        message_id, metadata = self._metadata(metadata)
         source = Behind(large_front(source.size, **metadata), source)
         waiting = self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
         return Sent(message_id, waiting=waiting)
@@ -187,19 +176,19 @@ class Outbox:
 
         return LargeSender(self._context, self._links)
 
-    def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
+    def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
         """Send messages in order, some in one write."""
+        self._context.check_open()
         encoded = (self._encode(payload, options)[1] for payload in payloads)
-        self._send_batches(target, EnvelopeType.MESSAGE, encoded, monotonic() + timeout_seconds)
+        self._send_batches(target, EnvelopeType.MESSAGE, encoded, monotonic() + timeout)
 
-    def forward(
-        self, target: str, messages: Sequence[bytes], event: bool, acknowledged: bool, timeout_seconds: float
-    ) -> None:
-        """Send messages that are encoded already; with ``acknowledged`` wait until the last one is."""
+    def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
+        """Send messages that are encoded already; with ``ack`` wait until the last one is acknowledged."""
+        self._context.check_open()
         type_ = EnvelopeType.EVENT if event else EnvelopeType.MESSAGE
-        deadline = monotonic() + timeout_seconds
-        self._send_batches(target, type_, messages[:-1] if acknowledged else messages, deadline)
-        if acknowledged and messages:
+        deadline = monotonic() + timeout
+        self._send_batches(target, type_, messages[:-1] if ack else messages, deadline)
+        if ack and messages:
             left = max(0.0, deadline - monotonic())
             self._calls.send_acknowledged(target, type_, messages[-1], left)
 
@@ -218,8 +207,9 @@ class Outbox:
         if batch:
             self._links.granted(target, deadline).send_all(type_, 0, batch, deadline)
 
-    def publish(self, topic: str, payload: Any, timeout_seconds: float, on_full: str, options: Any) -> Published:
+    def publish(self, topic: str, payload: Any, timeout: float, on_full: str, options: dict[str, Any]) -> Published:
         """Send an event to all who subscribe to it and allow this node."""
+        self._context.check_open()
         names.check_topic(topic)
         _, encoded = self._encode(payload, {**options, "topic": topic})
 
@@ -230,7 +220,7 @@ class Outbox:
                 self._links.granted(name).send(EnvelopeType.EVENT, 0, encoded, deadline)
 
         entries, me = self._context.registry.live_entries(), self._context.name
-        published = publish_to(entries, topic, me, send, timeout_seconds, waits=on_full == "wait")
+        published = publish_to(entries, topic, me, send, timeout, waits=on_full == "wait")
         if published.failed:
             self._context.stats.count("events_undelivered", len(published.failed))
         return published

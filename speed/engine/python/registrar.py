@@ -155,14 +155,17 @@ class Registrar:
             self._thread.join(timeout_seconds)
 
     def on_join(self, handler: Callable[[Entry], object]) -> None:
+        self._context.check_open()
         self._join_handlers = (*self._join_handlers, handler)
         self._ensure_watch()
 
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
+        self._context.check_open()
         self._leave_handlers = (*self._leave_handlers, handler)
         self._ensure_watch()
 
     def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._context.check_open()
         self._lost_handlers = (*self._lost_handlers, handler)
 
     def tell_lost(self, error: SpeedError) -> None:
