@@ -21,7 +21,6 @@ PUBLIC = {
     "Java": ("bindings/java/src/main/java/speed", ".java"),
     "contract": ("registry_spec", ".md"),
 }
-NUMBER = re.compile(r"\d+")
 
 
 def rows(heading: str) -> list[dict[str, str]]:
@@ -71,13 +70,11 @@ def is_in_python(name: str) -> bool:
 
 
 THINGS = rows("Things")
-OPTIONS = rows("Options of a node")
 VERBS = rows("Options of a verb")
 
 
 def test_the_page_has_its_tables() -> None:
     assert len(THINGS) > 30
-    assert len(OPTIONS) > 20
     assert len(VERBS) > 8
 
 
@@ -87,7 +84,7 @@ def test_each_python_name_of_a_thing_is_public() -> None:
 
 @pytest.mark.parametrize("kind", PUBLIC)
 def test_each_other_name_is_there(kind: str) -> None:
-    table = [*THINGS, *OPTIONS, *VERBS]
+    table = [*THINGS, *VERBS]
     assert [name for row in table for name in named(row.get(kind)) if not has(kind, name)] == []
 
 
@@ -96,12 +93,7 @@ def test_each_command_is_there() -> None:
     assert sorted(name for name in told if name.removeprefix("speed ") not in COMMANDS) == []
 
 
-def test_each_option_of_a_node_is_on_the_page() -> None:
-    told = {name for row in OPTIONS for name in named(row["Python"])}
-    assert told == set(inspect.signature(speed.Node).parameters) - {"name"}
-
-
-@pytest.mark.parametrize("row", [*OPTIONS, *VERBS], ids=lambda row: row["what"])
+@pytest.mark.parametrize("row", VERBS, ids=lambda row: row["what"])
 def test_each_default_that_is_a_value_is_that_of_python(row: dict[str, str]) -> None:
     name, value = named(row["Python"])[0], row["default"]
     default = option(name).default
@@ -111,15 +103,3 @@ def test_each_default_that_is_a_value_is_that_of_python(row: dict[str, str]) -> 
         assert default in (False, "process", "auto")
     elif value == "none":
         assert default == ()
-
-
-@pytest.mark.parametrize(
-    "row", [row for row in OPTIONS if re.fullmatch(r"`\d+`", row["default"])], ids=lambda row: row["what"]
-)
-def test_each_number_is_the_default_of_cpp(row: dict[str, str]) -> None:
-    (name,) = named(row["C++"])
-    found = re.search(rf"\b{name}\s*(?:=\s*|\{{)([^;}}]+)[;}}]", text_of("C++").partition("struct NodeOptions")[2])
-    assert found is not None
-    factors = [int(number) for number in NUMBER.findall(found[1])]
-    value = factors[0] << factors[1] if "<<" in found[1] else factors[0]
-    assert value == int(row["default"].strip("`"))
