@@ -166,7 +166,7 @@ _MAX_KINDS = 1024
 """Of kinds some name a node; what is beyond shares one."""
 
 
-class Said:
+class LogLimiter:
     """When each kind of line was written last. Thread-safe; nothing is logged under its lock."""
 
     def __init__(self) -> None:

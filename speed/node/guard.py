@@ -13,7 +13,7 @@ from speed.core.hints import Hint, compile_hint, describe
 from speed.core.log import logger
 from speed.engine import Engine
 from speed.engine.message import Message
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -162,7 +162,7 @@ class Opening:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._said = Said()
+        self._said = LogLimiter()
         self._held: dict[int, Message] = {}
         """What a thread received and cannot be judged now."""
 

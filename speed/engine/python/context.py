@@ -10,7 +10,7 @@ from typing import Any
 from speed.core.access import AccessPolicy
 from speed.core.calls import PendingCalls
 from speed.engine import threads
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.errors import SpeedError, fresh
 from speed.fs.bell import Bell
 from speed.fs.keyfile import KeySource
@@ -79,7 +79,7 @@ class Stats:
 # Whether a node ends, and why it cannot be used any more.
 
 
-class Ending:
+class Shutdown:
     """Begins once for each node. Thread-safe: the reason is there before anybody is told to stop."""
 
     __slots__ = ("reason", "stopping")
@@ -106,7 +106,7 @@ SILENT_SECONDS = (0.001, 0.3)
 """First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
 
 
-class Alarm:
+class Waker:
     """Shared by the thread that reads, which sleeps until ``due``, and all others, which wake it. Thread-safe.
 
     Without a bell there is nothing to ring: the thread polls.
@@ -166,15 +166,15 @@ class Context:
     registration: Registration
     policy: AccessPolicy
     pending: PendingCalls
-    alarm: Alarm
+    alarm: Waker
     boot_id: str = ""
     on_error: str = "dead-letter"
     max_deliveries: int = MAX_DELIVERIES
     max_open_files: int = 512
     """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)
-    said: Said = field(default_factory=Said)
-    ending: Ending = field(default_factory=Ending)
+    said: LogLimiter = field(default_factory=LogLimiter)
+    ending: Shutdown = field(default_factory=Shutdown)
 
     @property
     def keyring(self) -> Keyring:

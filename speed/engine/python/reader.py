@@ -30,7 +30,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.lane_files import LaneReplacedError
 from speed.fs.open import above_standard
 from speed.fs.registry import Registry
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.message.reader import outline
 from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FULL_SCAN_SECONDS
@@ -59,7 +59,7 @@ def _epoll() -> select.epoll:
 class _Described:
     """What a message that cannot be read looks like and who wrote it, as text; made only where a line is written."""
 
-    def __init__(self, registry: Registry, source: str, envelope: Received) -> None:
+    def __init__(self, registry: Registry, source: str, envelope: OpenedEnvelope) -> None:
         self._registry, self._source, self._envelope = registry, source, envelope
 
     def __str__(self) -> str:
@@ -344,7 +344,7 @@ class Protocol:
         else:
             self._context.said.failed(log, f"reading the lane of {lane.source}", error)
 
-    def _deliver(self, lane: InboundLane, envelope: Received) -> None:
+    def _deliver(self, lane: InboundLane, envelope: OpenedEnvelope) -> None:
         try:
             self._dispatch.dispatch(lane, envelope)
         except WireError as error:

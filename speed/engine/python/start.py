@@ -16,7 +16,7 @@ from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.options import Options
 from speed.engine.python.calls import Calls
-from speed.engine.python.context import Alarm, Context
+from speed.engine.python.context import Context, Waker
 from speed.engine.python.delivery import Delivery
 from speed.engine.python.dispatch import Dispatch, Introspection
 from speed.engine.python.links import Answers, Links
@@ -342,7 +342,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registration=registration,
         policy=policy,
         pending=PendingCalls(threads.lock("pending")),
-        alarm=Alarm(bell, names.node_id(options.name)),
+        alarm=Waker(bell, names.node_id(options.name)),
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
