@@ -16,9 +16,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "unknown"
 AREAS = {
-    # The sanitizers.
+    # The address sanitizer, with all tests.
     "cpp": (
         *(f"bindings/cpp/{part}" for part in ("src/", "include/", "tests/", "cmake/", "CMakeLists")),
+        "scripts/cpp",
+    ),
+    # The thread sanitizer, with the tests of what threads share.
+    "threads": (
+        *(f"bindings/cpp/{part}" for part in ("src/fs/", "src/runtime/", "tests/", "cmake/", "CMakeLists")),
         "scripts/cpp",
     ),
     # The fuzzer: what takes bytes of others.

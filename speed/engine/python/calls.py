@@ -314,14 +314,12 @@ class Calls:
     def expire(self, now: float) -> None:
         """Fail what is over its deadline."""
         for call in self._pending.expire(now):
-            call.completion(_overdue(call))
+            call.completion(self.settling.overdue(call) or _overdue(call))
 
 
 def _overdue(call: PendingCall) -> SpeedError:
     """What the deadline of a call, question or acknowledgement means for its caller."""
     if isinstance(call.key, int):
         return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
-    return CallTimeoutError(
-        f"{call.target!r} did not answer in time; it may still run there: look before you repeat it",
-        {"phase": "unanswered"},
-    )
+    advice = "" if call.asked is None else ": it may have run, look before you repeat it"
+    return CallTimeoutError(f"{call.target!r} did not answer in time{advice}", {"phase": "unanswered"})

@@ -149,6 +149,13 @@ class Settling:
                 due.append(SettledCall(call, call.asked, None))
         self._add(target, due)
 
+    def overdue(self, call: PendingCall) -> SpeedError | None:
+        """How a call ended whose deadline passed before its server was found gone; None if that is there."""
+        asked = call.asked
+        if asked is None or asked.is_settled or not asked.is_written or not self._has_ended(asked.entry):
+            return None
+        return node_left(call.target, self._verdict(Settled(call, asked, None), {}) or Verdict.MAY_HAVE_RUN)
+
     def wait_until_online(self, call: PendingCall, asked: Asked) -> None:
         """Have a call sent once its target serves; nothing of it was written."""
         asked.is_settled = True
