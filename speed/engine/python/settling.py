@@ -154,7 +154,7 @@ class Settling:
         asked = call.asked
         if asked is None or asked.is_settled or not asked.is_written or not self._has_ended(asked.entry):
             return None
-        return node_left(call.target, self._verdict(Settled(call, asked, None), {}) or Verdict.MAY_HAVE_RUN)
+        return node_left(call.target, self._verdict(SettledCall(call, asked, None), {}) or RequestVerdict.MAY_HAVE_RUN)
 
     def wait_until_online(self, call: PendingCall, asked: Asked) -> None:
         """Have a call sent once its target serves; nothing of it was written."""
