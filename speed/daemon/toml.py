@@ -158,7 +158,7 @@ MAX_SHOWN = 200
 """Characters of a wrong value that a mistake shows."""
 
 Convert = Callable[[Any], Any]
-"""Makes a setting from a TOML value; raises RefusedError (what is wrong, what to do)."""
+"""Makes a setting from a TOML value; raises ValueRefusedError (what is wrong, what to do)."""
 
 
 class ValueRefusedError(Exception):

@@ -48,7 +48,7 @@ def who() -> Who:
 
 
 def followed(path: str) -> str:
-    """Where ``path`` leads once its links are followed. ``UntrustedError`` for a step that others can change, OSError.
+    """Where ``path`` leads once its links are followed. UntrustedPathError for a step that others can change, OSError.
 
     The last step is judged by its owner alone: whoever asks knows what it should be.
     """
@@ -141,7 +141,7 @@ def check_root(root: str) -> None:
 
 
 def trust_of(root: str) -> Trust:
-    """Whether a root is this user's or a group's; ``UntrustedError`` if it is neither, OSError if it cannot be seen."""
+    """Whether a root is this user's or a group's; UntrustedPathError if it is neither, OSError if it cannot be seen."""
     trust = _checked(followed(root), inside=False)
     for path in (names.registry_dir(root), names.claims_dir(root)):
         with suppress(FileNotFoundError):  # it is made where it is missing
@@ -150,7 +150,7 @@ def trust_of(root: str) -> Trust:
 
 
 def _checked(path: str, *, inside: bool) -> Trust:
-    """What a directory is judged to be; ``UntrustedError`` says why it is not trusted."""
+    """What a directory is judged to be; UntrustedPathError says why it is not trusted."""
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
         raise UntrustedPathError(f"{path} is no directory")

@@ -242,7 +242,7 @@ class ClientConnection(ServerConnection):
         self.loop.call_later(CLOSE_SECONDS, self.cut)
 
     def hold(self, who: str) -> None:
-        """Count it as that of ``who`` too. Raises RefusedError 429."""
+        """Count it as that of ``who`` too. Raises HandshakeError 429."""
         self._client = self._gate.clients.hold(who)
         self._who.append(who)
 

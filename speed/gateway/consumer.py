@@ -239,7 +239,7 @@ class ConsumerConversation:
         self._is_closing = False
 
     async def open(self) -> None:
-        """Join all. Raises RefusedError; then none is joined."""
+        """Join all. Raises HandshakeError; then none is joined."""
         self._topics.listen(self._names, self._wake)
         now = asyncio.get_running_loop().time
         ends = now() + TAKEN_SECONDS
@@ -429,7 +429,7 @@ class ReaderConversation:
         self._is_closing = False
 
     async def open(self) -> None:
-        """Find the place. Raises RefusedError."""
+        """Find the place. Raises HandshakeError."""
         try:
             if isinstance(self._start, MessageId):
                 await self._begin_behind(self._start)

@@ -56,7 +56,7 @@ _context = msgspec.json.Decoder(EncryptionContext)
 
 
 def read_keys(text: str) -> Keys | tuple[str, ...] | None:
-    """What ``encryptionKeys`` says; None without it. Raises RefusedError 400.
+    """What ``encryptionKeys`` says; None without it. Raises HandshakeError 400.
 
     Data keys are of a client that encrypts by itself. Names, with commas between them, ask the gateway to encrypt.
     """

@@ -40,7 +40,7 @@ class RequestAddress:
 
 
 def split(target: str) -> tuple[list[str], dict[str, str]]:
-    """The parts of the path, decoded, and the first parameter of each name. Raises RefusedError 400."""
+    """The parts of the path, decoded, and the first parameter of each name. Raises HandshakeError 400."""
     path, _, query = target.partition("?")
     if not path.startswith("/"):
         raise HandshakeError(400, "the address begins with no slash")
@@ -65,7 +65,7 @@ class TopicNames:
         self._namespace = namespace
 
     def of(self, tenant: str, namespace: str, topic: str) -> str:
-        """Raises RefusedError 400 for what is no name of a topic."""
+        """Raises HandshakeError 400 for what is no name of a topic."""
         own = f"{tenant}/{namespace}"
         name = topic if own == self._namespace else f"{own}/{topic}"
         try:
@@ -84,7 +84,7 @@ class TopicNames:
         return self.of(*parts)
 
     def matching(self, pattern: str, known: Iterable[str]) -> tuple[str, ...]:
-        """Those of ``known`` (names of SPEED) that ``pattern`` covers. Raises RefusedError 400.
+        """Those of ``known`` (names of SPEED) that ``pattern`` covers. Raises HandshakeError 400.
 
         A pattern is text with ``.*`` for anything and ``.`` for one character; ``\\.`` is a dot. More of regular
         expressions takes too long on some texts.
@@ -95,7 +95,7 @@ class TopicNames:
         return tuple(name for name in known if _covers(wanted.split(".*"), name))
 
     def address(self, target: str) -> RequestAddress:
-        """Raises RefusedError 400 or 404."""
+        """Raises HandshakeError 400 or 404."""
         parts, parameters = split(target)
         if parts[:2] == ["ws", "v2"] and len(parts) > 2 and parts[2] in ROLES:
             return self._version_2(parts[2], parts[3:], parameters)
@@ -172,7 +172,7 @@ BATCHING = ("batchingEnabled", "batchingMaxMessages", "maxPendingMessages", "bat
 
 
 class _GivenParameters:
-    """Reads what was given; RefusedError 400 names what is wrong."""
+    """Reads what was given; HandshakeError 400 names what is wrong."""
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self._parameters = parameters
@@ -216,7 +216,7 @@ class ProducerParameters:
 
 
 def producer_parameters(parameters: Mapping[str, str]) -> ProducerParameters:
-    """Raises RefusedError 400."""
+    """Raises HandshakeError 400."""
     given = _GivenParameters(parameters)
     given.whole("sendTimeoutMillis", 30_000, 0, MAX_INT)
     given.is_true("batchingEnabled")
@@ -258,7 +258,7 @@ class ConsumerParameters:
 
 
 def consumer_parameters(parameters: Mapping[str, str]) -> ConsumerParameters:
-    """Raises RefusedError 400."""
+    """Raises HandshakeError 400."""
     given = _GivenParameters(parameters)
     ack_timeout = given.whole("ackTimeoutMillis", 0, 0, MAX_MS)
     if 0 < ack_timeout < LEAST_ACK_TIMEOUT_MS:
@@ -293,7 +293,7 @@ class ReaderParameters:
 
 
 def reader_parameters(parameters: Mapping[str, str]) -> ReaderParameters:
-    """Raises RefusedError 400."""
+    """Raises HandshakeError 400."""
     given = _GivenParameters(parameters)
     start = given.text("messageId") or "latest"
     return ReaderParameters(_place(start), _queue_size(given), given.is_true("pullMode"), _failure_action(given))

@@ -97,7 +97,7 @@ class Guests:
         self._verifier = _verifier(settings, keys) if settings.issuer else None
 
     def know(self, authorization: Sequence[str], parameters: Mapping[str, str]) -> Guest:
-        """Raises RefusedError 401."""
+        """Raises HandshakeError 401."""
         if self._verifier is None:
             return Guest(self._name)
         token = bearer(authorization, parameters)
@@ -493,7 +493,7 @@ class Gateway:
             compression=None,
             server_header=None,
             open_timeout=settings.handshake_seconds,
-            ping_interval=None,  # `Connection.watch` asks: this one waits for who does not read
+            ping_interval=None,  # `ClientConnection.watch` asks: this one waits for who does not read
             close_timeout=CLOSE_SECONDS,
             max_size=MAX_FRAME_BYTES,
             max_queue=MAX_FRAMES_WAITING,

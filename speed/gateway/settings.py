@@ -196,7 +196,7 @@ class Clients:
         self.connections = 0
 
     def enter(self, who: str) -> Client:
-        """Count a connection of the address ``who``. Raises RefusedError 503 or 429; then it is not counted."""
+        """Count a connection of the address ``who``. Raises HandshakeError 503 or 429; then it is not counted."""
         if self.connections >= self._most:
             raise HandshakeError(503, "too many connections: try again later")
         client = self.hold(who)
@@ -209,7 +209,7 @@ class Clients:
         self.release(who)
 
     def hold(self, who: str) -> Client:
-        """Count a connection of ``who`` alone, as of a token's subject. Raises RefusedError 429."""
+        """Count a connection of ``who`` alone, as of a token's subject. Raises HandshakeError 429."""
         client = self._known.get(who) or Client(self._rate)
         if client.connections >= self._most_each:
             raise HandshakeError(429, "too many connections of this client: close some")

@@ -48,7 +48,7 @@ class HostGateway:
         self.grants = grants
         self._id = host_id(name)
         self._counts: Counter[str] = Counter()
-        self._said = LogLimiter()
+        self._limiter = LogLimiter()
         self._wake = threading.Event()
         """There is something to greet about: a connection, or the end."""
         self._broker = NatsConnection(address, SUBJECT + name, self._arrived, self._wake.set)
@@ -100,9 +100,9 @@ class HostGateway:
             self._take(envelope)
         except WireError as error:
             self.count("hosts_refused_replayed" if error.reason == "BAD_SEQUENCE" else "hosts_refused")
-            self._said.warn(log, f"refused {error.reason}", "refused what came from the NATS server: %s", error)
+            self._limiter.warn(log, f"refused {error.reason}", "refused what came from the NATS server: %s", error)
         except Exception as error:  # whatever it is: others are still heard
-            self._said.failed(log, "hearing other hosts", error)
+            self._limiter.failed(log, "hearing other hosts", error)
 
     def _take(self, envelope: bytes) -> None:
         header = parse_header(envelope)

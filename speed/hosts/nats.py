@@ -293,7 +293,7 @@ class LineReader:
         self._buffer = bytearray()
 
     def next_line(self) -> bytes:
-        """Without its end. TimeoutError, OSError, or _BrokenError at the end."""
+        """Without its end. TimeoutError, OSError, or _ConnectionBrokenError at the end."""
         while (end := self._buffer.find(b"\r\n", 0, MAX_LINE_BYTES)) < 0:
             if len(self._buffer) >= MAX_LINE_BYTES:
                 raise _ConnectionBrokenError("the server sends lines without an end")

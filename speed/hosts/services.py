@@ -280,7 +280,7 @@ class Inward:
         self._lock = threading.Lock()
         self._under_way: dict[tuple[str, str], PendingQuestion] = {}
         self._delivered: dict[str, OrderedDict[str, bytes]] = {}
-        self._said = LogLimiter()
+        self._limiter = LogLimiter()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -407,7 +407,9 @@ class Inward:
             link.publish(EnvelopeType.SPC_RESPONSE, answer)
         except SpeedError as error:
             self._count("hosts_answers_undelivered")
-            self._said.warn(log, f"undelivered {link.name}", "an answer to host %s was not sent: %s", link.name, error)
+            self._limiter.warn(
+                log, f"undelivered {link.name}", "an answer to host %s was not sent: %s", link.name, error
+            )
 
 
 def _called(stand_in: Node, question: dict[str, Any], left: float) -> Future[Any]:

@@ -87,7 +87,7 @@ class Protected(Opening):
         self.protects = settings.protects
         self._name = name
         self._namespace = namespace
-        self._guard = Guard(settings, name, partial(self._said.warn, log, seconds=WARN_SECONDS))
+        self._guard = Guard(settings, name, partial(self._limiter.warn, log, seconds=WARN_SECONDS))
 
     # --- sending ---
 

@@ -27,8 +27,6 @@ from speed.wire.limits import (
 from speed.wire.topic import MESSAGE, TOMBSTONE, RecordHead, join, key_hash
 from speed.wire.value import pack, unpack
 
-# What a host of topics is asked: what a publisher sends, made records (D-4, D-5), and who may ask for what (D-17).
-
 # Who may publish, consume and manage which topic (D-17).
 
 RIGHTS = ("publish", "consume", "manage")

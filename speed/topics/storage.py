@@ -44,8 +44,6 @@ from speed.wire.topic import (
     seal_state,
 )
 
-# The state files of one topic (D-2), and room on their file systems (D-27).
-
 # Room on the file systems of topics: what is published can still be consumed when they are full (D-27).
 
 RESERVE = "reserve"

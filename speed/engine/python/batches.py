@@ -160,7 +160,7 @@ class Arrival:
 log = logger("speed.messages")
 
 _EXPIRED = "the message expired before it was handled"
-_SAID_SECONDS = 60.0
+_LIMIT_SECONDS = 60.0
 ALL_NAMESPACES = "*"
 
 
@@ -178,7 +178,7 @@ def is_expired(context: Context, arrival: Arrival) -> bool:
     if not arrival.message.metadata.is_expired(unix_ms()):
         return False
     text = "a message of %s expired before it was handled"
-    context.said.warn(log, "expired", text, arrival.source, seconds=_SAID_SECONDS)
+    context.limiter.warn(log, "expired", text, arrival.source, seconds=_LIMIT_SECONDS)
     _refuse(context, arrival, "messages_expired", "EXECUTION_FAILED", _EXPIRED)
     return True
 
@@ -191,7 +191,9 @@ def _is_of_others(context: Context, arrival: Arrival) -> bool:
     if namespace in taken or ALL_NAMESPACES in taken:
         return False
     why = f"namespace: {namespace!r} is not taken by {context.name!r}"
-    context.said.warn(log, "namespace", "a message of %s is refused: %s", arrival.source, why, seconds=_SAID_SECONDS)
+    context.limiter.warn(
+        log, "namespace", "a message of %s is refused: %s", arrival.source, why, seconds=_LIMIT_SECONDS
+    )
     _refuse(context, arrival, "messages_refused", "INVALID_ARGUMENTS", f"{NamespaceError.code}: {why}")
     return True
 
@@ -341,13 +343,13 @@ class Batches:
                     refused = self._handler(messages) or {}
             except AwayError as error:
                 self._context.stats.count("batches_failed")
-                self._context.said.warn(log, "batch waits", "a batch of %d messages waits: %s", len(batch), error)
+                self._context.limiter.warn(log, "batch waits", "a batch of %d messages waits: %s", len(batch), error)
                 self._pause(attempt)
                 attempt += 1
             except BaseException as error:  # its own exit or cancellation, too
                 self._context.stats.count("batches_failed")
                 why = failure_text(error) or type(error).__name__
-                self._context.said.warn(log, "batch failed", "a batch of %d messages failed: %s", len(batch), why)
+                self._context.limiter.warn(log, "batch failed", "a batch of %d messages failed: %s", len(batch), why)
                 return why
             else:
                 self._finish(batch, refused)

@@ -166,40 +166,40 @@ class Context:
     registration: Registration
     policy: AccessPolicy
     pending: PendingCalls
-    alarm: Waker
+    waker: Waker
     boot_id: str = ""
     on_error: str = "dead-letter"
     max_deliveries: int = MAX_DELIVERIES
     max_open_files: int = 512
     """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)
-    said: LogLimiter = field(default_factory=LogLimiter)
-    ending: Shutdown = field(default_factory=Shutdown)
+    limiter: LogLimiter = field(default_factory=LogLimiter)
+    shutdown: Shutdown = field(default_factory=Shutdown)
 
     @property
     def keyring(self) -> Keyring:
         return self.keys.keyring
 
     @property
-    def most_lanes(self) -> int:
+    def max_open_lanes(self) -> int:
         """Inbound lanes that may hold files open: two thirds of the files are for them."""
         return max(MIN_AWAKE, 2 * self.max_open_files // 3 // FILES_EACH)
 
     @property
-    def most_links(self) -> int:
+    def max_open_links(self) -> int:
         """Links that may."""
         return max(MIN_AWAKE, self.max_open_files // 3 // FILES_EACH)
 
     @property
     def failure(self) -> SpeedError | None:
         """Why the node cannot be used any longer: it lost its lease, or was closed."""
-        return self.ending.reason
+        return self.shutdown.reason
 
     @property
     def stopping(self) -> threading.Event:
         """Set when all threads are to end."""
-        return self.ending.stopping
+        return self.shutdown.stopping
 
     def check_open(self) -> None:
         """Raise why the node cannot be used any longer."""
-        self.ending.check()
+        self.shutdown.check()

@@ -153,7 +153,7 @@ class Dispatch:
     def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
-        self._context.said.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
+        self._context.limiter.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)
         else:
@@ -214,7 +214,7 @@ class Dispatch:
     def _refused(self, lane: Lane, error: WireError) -> None:
         self._context.stats.count(f"rejected_{error.reason.lower()}")
         text = "payload in segments of %s rejected: %s"
-        self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+        self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
 
     def _arrival(self, lane: Lane, received: OpenedEnvelope, order: Hashable) -> Arrival:
         header, source = received.header, lane.source

@@ -254,7 +254,7 @@ class InboundLanes:
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
         self._keys = context.keyring.now
-        self._awake: Awake[bytes] = Awake(context.most_lanes)
+        self._awake: Awake[bytes] = Awake(context.max_open_lanes)
         self._failed: dict[bytes, None] = {}
         """What could not be opened or read: the next scan tries again."""
         self._sought: set[bytes] = set()
@@ -368,7 +368,7 @@ class InboundLanes:
             lane = InboundLane(source, reader, self._context.stats, self._resume)
         except (OSError, SpeedError) as error:
             self._context.stats.count("lanes_unreadable")
-            self._context.said.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
+            self._context.limiter.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
             self._failed[source_id] = None
             return None
         self._passed.pop(source_id, None)

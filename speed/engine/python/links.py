@@ -58,7 +58,7 @@ class Links:
         self._links: dict[str, OutgoingLink] = {}
         self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
         """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
-        self._awake: Awake[str] = Awake(context.most_links)
+        self._awake: Awake[str] = Awake(context.max_open_links)
         """Links that hold files open; guarded by ``lock``."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
         self._splitters: dict[str, Splitter] = {}
@@ -328,7 +328,7 @@ class Answers:
                 self._bytes += size
                 self._next = min(self._next, monotonic() + AGAIN_SECONDS)
         if kept:
-            self._context.alarm.wake_by(self._next)
+            self._context.waker.wake_by(self._next)
         else:
             self._undelivered(answer, "too many others wait for room already")
 
@@ -377,7 +377,7 @@ class Answers:
 
     def _undelivered(self, answer: PendingAnswer, why: str) -> None:
         self._context.stats.count("answers_undelivered", len(answer.payloads))
-        self._context.said.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
+        self._context.limiter.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
         answer.finish()
 
 

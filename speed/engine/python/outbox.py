@@ -82,7 +82,7 @@ class LargeSender:
             for sequence in tracked:
                 if not answer.given:
                     self._context.pending.add(sequence, deadline, target, answer)
-            self._context.alarm.wake_by(deadline)
+            self._context.waker.wake_by(deadline)
             return bool(waiter.result())
         finally:
             for sequence in tracked:

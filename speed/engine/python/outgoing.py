@@ -329,7 +329,7 @@ class OutgoingLink:
     def _ring(self) -> None:
         if self.ringer.ring(self._context.id) is RingResult.NOBODY:
             self._context.stats.count("rings_unheard")
-            self._context.alarm.unheard(self.target)
+            self._context.waker.unheard(self.target)
 
     # --- large payloads (L-29) ---
 

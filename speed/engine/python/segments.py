@@ -323,7 +323,7 @@ class Segments:
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
             text = "payload in segments of %s rejected: %s"
-            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+            self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
             assembled.drop(received.token)
         except Exception:
             self._context.stats.count("dispatch_failures")
@@ -358,7 +358,7 @@ class Segments:
             if isinstance(error, WireError):
                 self._context.stats.count(f"rejected_{error.reason.lower()}")
                 text = "payload in segments of %s rejected: %s"
-                self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+                self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
                 self._discard(key)
                 if error.reason != "BAD_MESSAGE":
                     self._lost(key, str(error))

@@ -220,7 +220,7 @@ class Serving:
         admission = self._pool.request(lane.source, head.request_id, Prepared(self, call), deadline)
         if admission is Admission.WAITING:
             self._callers.setdefault(lane.source, {})[head.request_id] = call
-            self._context.alarm.wake_by(deadline)
+            self._context.waker.wake_by(deadline)
             if call.is_over:  # a worker was quicker
                 self._forget(call)
         elif admission is Admission.DUPLICATE:
@@ -409,7 +409,7 @@ class Serving:
             else:
                 work.item.call.cancellation.set()
         if self._withdrawn:  # this may be a worker, with a request that was just put together
-            self._context.alarm.wake()
+            self._context.waker.wake()
 
     @property
     def has_withdrawn(self) -> bool:

@@ -65,7 +65,7 @@ class Withdrawals:
         with self._lock:
             self._waiting.setdefault(target, {})[request_id] = None
             self._next = 0.0
-        self._context.alarm.wake_by(monotonic())
+        self._context.waker.wake_by(monotonic())
 
     def next_time(self) -> float:
         """Monotonic seconds of the next ``flush``; infinity when nothing waits."""
@@ -192,7 +192,7 @@ class Settling:
             try:
                 waiting = self._look(target, due)
             except Exception as error:  # they are looked at again, and end by their deadlines at the latest
-                self._context.said.failed(log, f"settling calls to {target}", error)
+                self._context.limiter.failed(log, f"settling calls to {target}", error)
                 waiting = [one for one in due if self._context.pending.is_open(one.call)]
             with self._lock:
                 self._open[target][:0] = waiting
@@ -211,7 +211,7 @@ class Settling:
             except SpeedError as error:
                 self._fail(one, error)
             except Exception as error:
-                self._context.said.failed(log, f"settling a call to {target}", error)
+                self._context.limiter.failed(log, f"settling a call to {target}", error)
                 self._fail(one, node_left(target, RequestVerdict.MAY_HAVE_RUN))
         return waiting
 

@@ -159,7 +159,7 @@ class MessageScan:
         self._known: list[_KnownShape] = []
 
     def read(self, messages: bytes, sizes: Array) -> Scanned:
-        """Messages of ``sizes`` that lie one behind the other. Raises MessageError for one that is none."""
+        """Messages of ``sizes`` that lie one behind the other. Raises BatchRowError for one that is none."""
         batch = _ScannedBatch(messages, sizes)
         found = [known for known in self._known if batch.take(known)]
         for row in batch.left():
