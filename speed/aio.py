@@ -68,7 +68,7 @@ class InHand:
         return found
 
 
-# Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.topic``.
+# Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.Topic``.
 
 
 async def _asked(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:

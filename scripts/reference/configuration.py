@@ -16,9 +16,9 @@ from scripts.reference.cells import cell
 from speed.bridges import BridgeSettings
 from speed.daemon.config import (
     Config,
+    DaemonNodeSettings,
     JournalSettings,
     LogSettings,
-    NodeSettings,
     ProcessSettings,
     ServiceSettings,
     TopicSettings,
@@ -30,7 +30,7 @@ from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, RotationSettings
 
 TABLES: dict[str, type] = {
-    "[node]": NodeSettings,
+    "[node]": DaemonNodeSettings,
     "[log]": LogSettings,
     "[journal]": JournalSettings,
     "[topics]": TopicsSettings,

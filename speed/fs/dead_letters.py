@@ -178,7 +178,7 @@ def _letter_of(data: bytes) -> DeadLetter:
 _LISTED = 65536
 
 
-class Kept(NamedTuple):
+class LetterFile(NamedTuple):
     """One file: its number, ``letter``, ``retry`` or ``trying``, and its size in bytes."""
 
     number: int
@@ -197,7 +197,7 @@ class DeadLetters:
         self._node = node_id(name)
         self._keyring = keyring
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[LetterFile]:
         """All letters by number; empty if there never was one."""
         try:
             fd = open_directory(self._path)
@@ -301,12 +301,12 @@ class DeadLetters:
         return StorageError(f"the dead letters in {self._path} cannot be used: {error.strerror}: see `speed doctor`")
 
 
-def _kept_in(fd: int) -> Iterator[Kept]:
+def _kept_in(fd: int) -> Iterator[LetterFile]:
     for entry in names_in(fd, _LISTED):
         parsed = parse_letter(entry.name)
         if parsed is not None:
             try:
-                yield Kept(*parsed, entry.stat(follow_symlinks=False).st_size)
+                yield LetterFile(*parsed, entry.stat(follow_symlinks=False).st_size)
             except FileNotFoundError:
                 continue
 

@@ -47,7 +47,7 @@ _KINDS: dict[str, type[SpeedError]] = {
 """What is no error of a call, by code: those of speed.errors alone, and of them the one that is named in codes.json."""
 
 
-class Carried:
+class GatewayAnswer:
     """What the gateway answers to a call, as its caller gets it."""
 
     __slots__ = ("asked",)
@@ -122,10 +122,10 @@ class Across:
     # --- calls ---
 
     def call(self, request: CallRequest) -> Any:
-        return self._ask(Carried(request.target, request.service), _through_gateway(request))
+        return self._ask(GatewayAnswer(request.target, request.service), _through_gateway(request))
 
     def submit(self, request: CallRequest) -> Future[Any]:
-        carried = Carried(request.target, request.service)
+        carried = GatewayAnswer(request.target, request.service)
         try:
             return self._engine.submit(_through_gateway(request), carried)
         except SpeedError as error:
@@ -143,9 +143,9 @@ class Across:
 
     def _about(self, target: str, operation: str, timeout: float) -> Any:
         split_remote(target)
-        return self._ask(Carried(target, operation), CallRequest(GATEWAY, operation, {"node": target}, timeout))
+        return self._ask(GatewayAnswer(target, operation), CallRequest(GATEWAY, operation, {"node": target}, timeout))
 
-    def _ask(self, carried: Carried, request: CallRequest) -> Any:
+    def _ask(self, carried: GatewayAnswer, request: CallRequest) -> Any:
         try:
             answer = carried(self._engine.call(request))
         except SpeedError as error:
@@ -175,7 +175,7 @@ class Across:
             raise NotAvailableError("events do not cross to a node of another host: publish them on a bridge")
         asked = {"node": target, "messages": [bytes(one) for one in messages], "ack": ack}
         try:
-            self._ask(Carried(target, "send"), CallRequest(GATEWAY, "send", asked, timeout))
+            self._ask(GatewayAnswer(target, "send"), CallRequest(GATEWAY, "send", asked, timeout))
         except CallTimeoutError as error:
             raise NotAcknowledgedError(f"{target}: {error}") from None
 

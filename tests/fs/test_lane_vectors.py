@@ -18,7 +18,7 @@ from speed.engine.python.lanes import InboundLanes
 from speed.errors import LeaseLostError
 from speed.fs.lane_reader import LaneReader
 from speed.fs.root import prepare_root
-from speed.fs.slots import Received, SlotWriter
+from speed.fs.slots import OpenedEnvelope, SlotWriter
 from speed.wire import names
 from speed.wire.cursor import SlotPieces, decode_cursor
 from speed.wire.seal import Keyring
@@ -47,7 +47,7 @@ def lay(lane: Lane, case: dict[str, Any]) -> None:
             path.chmod(0o600)
 
 
-def take(lane: Lane, reader: LaneReader, finished: list[str]) -> list[Received]:
+def take(lane: Lane, reader: LaneReader, finished: list[str]) -> list[OpenedEnvelope]:
     """Read to the end, scan twice, and finish what is to be finished."""
     received = []
     for scan in (False, True, True):

@@ -229,7 +229,7 @@ class Calls:
 
     def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> PendingCall:
         call = self._pending.add(key, deadline, target, completion)
-        self._context.alarm.wake_by(deadline)
+        self._context.waker.wake_by(deadline)
         return call
 
     # --- callbacks ---
@@ -265,7 +265,7 @@ class Calls:
         if isinstance(outcome, SegmentsLostError):
             self._context.stats.count("payloads_reported_lost")
             text = "payloads sent in segments were not delivered, the last one: %s"
-            self._context.said.warn(log, "payloads lost", text, outcome)
+            self._context.limiter.warn(log, "payloads lost", text, outcome)
         else:
             self._context.stats.count("answers_unexpected")
 
@@ -307,7 +307,9 @@ class Calls:
         if code in _UNRECORDED:
             self._context.stats.count("events_reported_refused")
             kind = f"refused {code} {source}"
-            self._context.said.warn(messages, kind, "%s does not record events: %s: %s", source, code, harmless(text))
+            self._context.limiter.warn(
+                messages, kind, "%s does not record events: %s: %s", source, code, harmless(text)
+            )
         else:
             self._unexpected(error)
 

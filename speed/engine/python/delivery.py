@@ -69,10 +69,10 @@ class Dead:
         try:
             kept = self._letters.add(letter, _pieces(message.metadata), size, durable=self._context.durable)
         except StorageError as error:
-            self._context.said.warn(log, "dead", "a dead letter of %s cannot be kept: %s", message.source, error)
+            self._context.limiter.warn(log, "dead", "a dead letter of %s cannot be kept: %s", message.source, error)
             return False
         if kept is None:
-            self._context.said.warn(log, "dead full", "there is no room for dead letters: see `speed dead`")
+            self._context.limiter.warn(log, "dead full", "there is no room for dead letters: see `speed dead`")
             return False
         self._context.stats.count("dead_letters")
         log.error("a message of %s became dead letter %d: %s", message.source, kept, text)
@@ -302,7 +302,7 @@ class Delivery:
             arrival: Arrival = work.item
             self._context.stats.count("events_unsubscribed")
             text = "an event of %s was taken by no subscription: %s"
-            self._context.said.warn(log, "unsubscribed", text, arrival.source, arrival.topic)
+            self._context.limiter.warn(log, "unsubscribed", text, arrival.source, arrival.topic)
             arrival.acknowledge()
             arrival.finish()
 
@@ -332,7 +332,7 @@ class Delivery:
             self._wait_for_trust(arrival, message, work, error)
         except WireError as error:
             self._context.stats.count("messages_malformed")
-            self._context.said.warn(log, "malformed", "a message of %s is refused: %s", message.source, error)
+            self._context.limiter.warn(log, "malformed", "a message of %s is refused: %s", message.source, error)
             arrival.refuse("INVALID_ARGUMENTS", str(error))
             message.done()
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
@@ -361,7 +361,7 @@ class Delivery:
         if not arrival.failures:
             self._context.stats.count("messages_waiting_for_trust")
         text = "a message of %s waits: %s"
-        self._context.said.warn(log, "away", text, message.source, error)
+        self._context.limiter.warn(log, "away", text, message.source, error)
         self._again(arrival, work, arrival.failed(counts=False))
 
     def _failed(self, arrival: Arrival, message: Message, work: Work, text: str) -> None:
@@ -391,4 +391,4 @@ class Delivery:
     def _again(self, arrival: Arrival, work: Work, failures: int) -> None:
         seconds = min(RETRY_MOST_SECONDS, RETRY_FIRST_SECONDS * 2 ** min(failures - 1, 16))
         self._pool.again(work, seconds)
-        self._context.alarm.wake_by(monotonic() + seconds)
+        self._context.waker.wake_by(monotonic() + seconds)

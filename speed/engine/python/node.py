@@ -147,7 +147,7 @@ class PythonEngine:
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's descriptors."""
-        self._context.ending.reason = ForkedNodeError(
+        self._context.shutdown.reason = ForkedNodeError(
             f"node {self.name!r} belongs to the parent process: make a Node of its own in the child"
         )
         self._lock = threads.lock("node")

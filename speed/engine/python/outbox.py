@@ -17,7 +17,7 @@ from speed.engine.python.links import Links
 from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.workers import place_given_up
 from speed.errors import ConfigurationError, UnknownNodeError
-from speed.segment.form import MAX_HEAD_BYTES, Segment, Source, write_segment
+from speed.segment.form import MAX_HEAD_BYTES, ByteSource, Segment, write_segment
 from speed.segment.splitter import Splitter, splitter_for
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -40,7 +40,7 @@ class LargeSender:
         self,
         target: str,
         type_: int,
-        source: Source,
+        source: ByteSource,
         timeout_seconds: float,
         progress: Progress | None = None,
         unordered: bool = False,
@@ -55,7 +55,7 @@ class LargeSender:
         self,
         target: str,
         type_: int,
-        source: Source,
+        source: ByteSource,
         timeout_seconds: float,
         progress: Progress | None = None,
         unordered: bool = False,
@@ -82,13 +82,13 @@ class LargeSender:
             for sequence in tracked:
                 if not answer.given:
                     self._context.pending.add(sequence, deadline, target, answer)
-            self._context.alarm.wake_by(deadline)
+            self._context.waker.wake_by(deadline)
             return bool(waiter.result())
         finally:
             for sequence in tracked:
                 self._context.pending.forget(target, sequence)
 
-    def _segments(self, link: OutgoingLink, source: Source, unordered: bool) -> Iterator[Segment]:
+    def _segments(self, link: OutgoingLink, source: ByteSource, unordered: bool) -> Iterator[Segment]:
         link.check_takes(source.size, MAX_SEGMENTED_BYTES)
         return (link.splitter or splitter_for(source.size)).split(source, unordered=unordered)
 
@@ -101,7 +101,7 @@ def link_splitter(segment_size: int, parity_rate: float) -> Splitter:
     return Splitter(segment_size, parity_rate)
 
 
-def _report(progress: Progress | None, segment: Segment, source: Source) -> None:
+def _report(progress: Progress | None, segment: Segment, source: ByteSource) -> None:
     if progress is not None and not segment.is_parity:
         full = len(segment.payload) if not segment.is_last_data else 0
         progress((segment.index + 1) * full or source.size, source.size)
@@ -139,7 +139,7 @@ class Outbox:
 
     def _send_file(self, request: SendRequest) -> Sent:
         """A file or large bytes, in segments if need be."""
-        from speed.engine.large_payload import Behind, large_front, source_of
+        from speed.engine.large_payload import PrefixedSource, large_front, source_of
 
         target, payload, acknowledged, timeout_seconds, metadata, progress, unordered = request
         source = source_of(payload)
@@ -150,14 +150,14 @@ class Outbox:
                 progress(source.size, source.size)
             return sent
         message_id, metadata = self._metadata(metadata)
-        source = Behind(large_front(source.size, **metadata), source)
+        source = PrefixedSource(large_front(source.size, **metadata), source)
         waiting = self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
         return Sent(message_id, waiting=waiting)
 
     def _send_large(
         self,
         target: str,
-        source: Source,
+        source: ByteSource,
         acknowledged: bool,
         timeout_seconds: float,
         progress: Progress | None,
@@ -238,7 +238,7 @@ class Outbox:
         return told["message_id"], told
 
 
-def _memory(payload: bytes) -> Source:
+def _memory(payload: bytes) -> ByteSource:
     from speed.segment.form import Memory
 
     return Memory(payload)

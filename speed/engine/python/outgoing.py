@@ -38,7 +38,7 @@ ROOM_POLL_SECONDS = (0.001, 0.05)
 TURN_SECONDS = 1.0
 
 
-class Room:
+class WaitingSenders:
     """Who waits for room on one link, first come, first served; the lock of the link guards it.
 
     The lock is free while they wait, so those who cannot wait, or not as long, are told in time.
@@ -140,7 +140,7 @@ class OutgoingLink:
         self._context = context
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
-        self._room = Room(self.lock, context.stopping)
+        self._room = WaitingSenders(self.lock, context.stopping)
         self._woken = woken
         self._make_space = make_space
         self.rests = True
@@ -329,7 +329,7 @@ class OutgoingLink:
     def _ring(self) -> None:
         if self.ringer.ring(self._context.id) is RingResult.NOBODY:
             self._context.stats.count("rings_unheard")
-            self._context.alarm.unheard(self.target)
+            self._context.waker.unheard(self.target)
 
     # --- large payloads (L-29) ---
 

@@ -77,7 +77,7 @@ class Sweeper:
                     return
         except (OSError, SpeedError) as error:
             self._context.stats.count("sweeps_failed")
-            self._context.said.failed(log, "sweeping the root", error)
+            self._context.limiter.failed(log, "sweeping the root", error)
 
     def _due(self) -> Iterator[str | None]:
         """Who left, then the rest of a round, or a new one if it is time; None for a name that is left alone."""
@@ -219,7 +219,7 @@ class Registrar:
             do()
         except Exception as error:
             self._context.stats.count("registry_failures")
-            self._context.said.failed(log, doing, error)
+            self._context.limiter.failed(log, doing, error)
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
