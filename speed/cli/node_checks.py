@@ -1,4 +1,4 @@
-"""The examinations of ``speed doctor --node``: one node of any language, held to the contract."""
+"""The examinations of ``speed root doctor --node``: one node of any language, held to the contract."""
 
 from __future__ import annotations
 

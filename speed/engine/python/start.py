@@ -165,7 +165,7 @@ def start(options: Options) -> Parts:
     try:
         context, bell, inbox = _register(options)
     except OSError as error:
-        raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed doctor`") from error
+        raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed root doctor`") from error
     with contextlib.ExitStack() as undo:
         undo.callback(_withdraw, context, bell, inbox)
         try:

@@ -301,7 +301,7 @@ public final class LaneWriter {
 
     /** What to tell those who appended before a flush that failed. */
     public StorageException flushRefused() {
-        String fix = FIXES.getOrDefault(flushError.errno(), "see `speed doctor`");
+        String fix = FIXES.getOrDefault(flushError.errno(), "see `speed root doctor`");
         return new StorageException("what was sent to '" + target + "' may not survive a power cut: "
                 + flushError.getMessage() + "; " + fix, 0);
     }
@@ -408,7 +408,7 @@ public final class LaneWriter {
     }
 
     private StorageException failure(PosixException error, int whole) {
-        String fix = FIXES.getOrDefault(error.errno(), "see `speed doctor`");
+        String fix = FIXES.getOrDefault(error.errno(), "see `speed root doctor`");
         StorageException failure = new StorageException(
                 "cannot write into the inbox of '" + target + "': " + error.getMessage() + "; " + fix, whole);
         failure.initCause(error);
