@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from scripts.bench import segment, segment_others
-from scripts.bench.figure import Figure, line
+from bench import segment, segment_others
+from bench.figure import Figure, line
 from speed.segment import Splitter
 
 

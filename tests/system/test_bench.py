@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
+BENCH = Path(__file__).resolve().parents[2] / "bench"
 STEP_SECONDS = 60
 
 pytestmark = pytest.mark.system
@@ -75,7 +75,7 @@ def test_a_library_that_cannot_start_is_left_out_with_its_reason(
     monkeypatch.setitem(table.PEERS, "gone", gone)
     started, left_out = contender.start_all(["gone"], tmp_path)
     assert not started
-    assert left_out == {"gone": "not built: run scripts/bench/build"}
+    assert left_out == {"gone": "not built: run bench/build"}
 
 
 def test_only_what_stands_between_the_markers_of_the_page_changes(
@@ -85,7 +85,7 @@ def test_only_what_stands_between_the_markers_of_the_page_changes(
 
     page = tmp_path / "figures.md"
     page.write_text(f"before\n{text.BEGIN}\nold\n{text.END}\nafter\n")
-    text.write_page(report, "scripts/bench/run", page)
+    text.write_page(report, "bench/run", page)
     written = page.read_text()
     assert written.startswith(f"before\n{text.BEGIN}\n")
     assert written.endswith(f"\n{text.END}\nafter\n")
@@ -98,18 +98,18 @@ def whole(report: dict[str, Any]) -> dict[str, Any]:
     """A report with cases, one of which failed."""
     row = {"contender": "speed", "case": "events", "value": 1234.5, "unit": "/s", "decimals": 0, "figure": ""}
     failed = {"contender": "speed", "case": "backlog", "failed": "RuntimeError: no answer within 120 s"}
-    return {**report, "cases": [row, failed], "left_out": {"kombu": "small: half a message"}}
+    return {**report, "cases": [row, failed], "left_out": {"flight": "small: half a message"}}
 
 
 def test_the_page_tells_every_target_every_case_and_what_failed(modules: None, whole: dict[str, Any]) -> None:
     import report as text
 
-    written = text.markdown(whole, "scripts/bench/run")
+    written = text.markdown(whole, "bench/run")
     for target in whole["verdicts"]:
         assert f"| {target['what']} | {target['target']} |" in written
     assert "| events | 1,234 /s |" in written
     assert "| backlog | RuntimeError: no answer within 120 s |" in written
-    assert "kombu, filesystem transport was left out: small: half a message." in written
+    assert "Arrow Flight, unix socket was left out: small: half a message." in written
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
@@ -169,7 +169,7 @@ def test_a_page_without_markers_is_left_as_it_is(modules: None, tmp_path: Path, 
     page = tmp_path / "figures.md"
     page.write_text("by hand\n")
     with pytest.raises(ValueError, match="bench:begin"):
-        text.write_page(report, "scripts/bench/run", page)
+        text.write_page(report, "bench/run", page)
     assert page.read_text() == "by hand\n"
 
 

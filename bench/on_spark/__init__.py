@@ -1,0 +1,1 @@
+"""What ``bench/spark.py`` measures: services on columns, streams, workers over time."""

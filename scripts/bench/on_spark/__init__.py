@@ -1,1 +1,0 @@
-"""What ``scripts/bench/spark.py`` measures: services on columns, streams, workers over time."""
