@@ -294,7 +294,8 @@ class Verbs:
     def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
         """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.
 
-        With ``parity_rate`` what it loses is recovered; the size is then a multiple of 64. None ends it.
+        With ``parity_rate`` what it loses is recovered; segments then have the greatest multiple of 64 bytes in it.
+        None ends it.
         """
         size = None if segment_size is None else number("segment_size", segment_size)
         self._toward(target).cut(text("node", target), size, number("parity_rate", parity_rate))

@@ -69,13 +69,13 @@ Hash hash_of(const Source& payload) {
 }  // namespace
 
 Splitter::Splitter(std::size_t segment_size, double parity_rate)
-    : segment_size_(segment_size), parity_rate_(parity_rate) {
-  if (segment_size == 0 || (parity_rate > 0 && segment_size % shard_unit != 0)) {
-    throw ConfigurationError("segment size " + std::to_string(segment_size) +
-                             " cannot be used: choose a multiple of 64, or without parity any above 0");
-  }
+    : segment_size_(parity_rate > 0 ? segment_size / shard_unit * shard_unit : segment_size), parity_rate_(parity_rate) {
   if (!(parity_rate >= 0 && parity_rate <= 1)) {
-    throw ConfigurationError("parity rate " + std::to_string(parity_rate) + " cannot be used: choose one from 0 to 1");
+    throw ConfigurationError("parity_rate " + std::to_string(parity_rate) + " cannot be used: choose one from 0 to 1");
+  }
+  if (segment_size_ == 0) {
+    throw ConfigurationError("segment_size " + std::to_string(segment_size) +
+                             " cannot be used: choose at least 64 with parity, 1 without");
   }
 }
 
