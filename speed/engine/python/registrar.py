@@ -155,10 +155,12 @@ class Registrar:
             self._thread.join(timeout_seconds)
 
     def on_join(self, handler: Callable[[Entry], object]) -> None:
+        self._context.registry.check_there()
         self._join_handlers = (*self._join_handlers, handler)
         self._ensure_watch()
 
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
+        self._context.registry.check_there()
         self._leave_handlers = (*self._leave_handlers, handler)
         self._ensure_watch()
 

@@ -37,6 +37,7 @@ class Protocol {
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
   void leave() { leaving_ = true; }  // messages stay in their lanes, requests are refused, answers are still read
   void close();                     // commits and releases all lanes; nobody holds the role any more
+  void release_bell();  // once the entry is gone: who finds a bell that nobody hears takes its node for dead
   Introspection::LaneFacts facts() const { return lanes_.facts(); }
 
  private:

@@ -294,10 +294,14 @@ final class Protocol {
         }
     }
 
-    /** Commits and releases all lanes and the bell; nobody holds the role any more. */
+    /** Commits and releases all lanes; nobody holds the role any more. */
     void close() {
         lanes.close();
         inbox.close();
+    }
+
+    /** Once the entry is gone: who finds a bell that nobody hears takes its node for dead. */
+    void releaseBell() {
         if (bell != null) {
             waker.close();
             bell.close();

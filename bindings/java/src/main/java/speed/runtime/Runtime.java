@@ -256,6 +256,7 @@ final class Runtime {
         } else {
             context.registration.remove();
         }
+        protocol.releaseBell();
         sayLeft();
         parts.links().shut();
         if (context.options.ephemeral()) {
@@ -279,6 +280,7 @@ final class Runtime {
         end(reason);
         parts.links().shut();
         context.registration.abandon();
+        protocol.releaseBell();
     }
 
     /**
