@@ -55,7 +55,12 @@ def test_a_file_is_streamed_and_read_as_a_file(make: Make, big: Path) -> None:
     progress: list[tuple[int, int]] = []
     with open(big, "rb") as file:
         analytics.send(
-            "billing", file, ack=True, timeout=WAIT, topic="big.one", on_progress=lambda *told: progress.append(told)
+            "billing",
+            file,
+            ack=True,
+            timeout=WAIT,
+            on_progress=lambda *told: progress.append(told),
+            options=speed.PublishOptions(topic="big.one"),
         )
         file.seek(0)
         assert handled == [(LARGE, digest(file), "big.one")]

@@ -14,7 +14,8 @@ import pytest
 from scripts.reference import cli, configuration, errors, pictures
 from scripts.reference.cells import cell
 from scripts.reference.links import rewritten
-from speed.cli.app import COMMANDS
+from speed.cli.app import FORMER, MESSAGE, SECTIONS
+from speed.cli.app import ROOT as ROOT_COMMANDS
 from speed.daemon.config_check import check_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,10 @@ def test_each_key_that_the_check_knows_is_on_the_page(table: str) -> None:
 
 def test_each_command_is_on_the_page() -> None:
     page = cli.page()
-    assert [name for name in COMMANDS if f"### speed {name}\n" not in page] == []
+    below = [f"root {name}" for name in ROOT_COMMANDS] + [f"message {name}" for name in MESSAGE]
+    names = [name for commands in SECTIONS.values() for name in commands] + below
+    assert [name for name in names if f"### speed {name}\n" not in page] == []
+    assert [name for name in FORMER if f"### speed {name}\n" in page] == []
     assert "### speedd check\n" in page
 
 

@@ -192,7 +192,8 @@ class SPEED_EXPORT Node final {
   std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options = {},
                          const Progress& progress = {});
   // Sends all payloads to `target` in segments of so many bytes at most, as a bridge may need; with a parity rate, what
-  // it loses is recovered, and the size is the multiple of 64 that is not above. Nothing ends it. ConfigurationError.
+  // it loses is recovered, and segments have the greatest multiple of 64 bytes in it. Nothing ends it.
+  // ConfigurationError.
   void segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate = 0);
   // In their order, up to 64 or 64 KiB and one in a write with one ring; `ack` is refused. On an error the messages of
   // that write and those after it were not accepted, except those that a StorageError counts.

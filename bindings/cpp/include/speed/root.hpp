@@ -1,4 +1,4 @@
-// A root with its key, made where they are missing: what `speed init` does, for programs as well.
+// A root with its key, made where they are missing: what `speed root init` does, for programs as well.
 #pragma once
 
 #include <string>

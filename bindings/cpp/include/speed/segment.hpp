@@ -78,8 +78,9 @@ class SPEED_EXPORT Splitter {
  public:
   using Visitor = std::function<void(const Segment&)>;  // its payload holds until it returns
 
-  // `segment_size`: most bytes of the payload in one segment; with parity it is the multiple of 64 that is not above.
-  // `parity_rate`: parity for each data segment, 0 for none. ConfigurationError when the size is 0, or below 64 with parity.
+  // `segment_size`: bytes of the payload in one segment at most. `parity_rate`: parity for each data segment, 0 for
+  // none; with it, segments have the greatest multiple of 64 bytes that the size permits. ConfigurationError when the
+  // size is 0, or below 64 though parity is wanted.
   explicit Splitter(std::size_t segment_size, double parity_rate = 0.125);
 
   // PayloadTooLargeError if its data and the parity asked for need more than 255 segments.

@@ -15,15 +15,16 @@ LeaseVerdict judge(const Tenure& tenure, const std::string& observer_boot_id, st
 }
 
 void check_lease(std::int64_t lease_ms, std::int64_t heartbeat_ms, std::int64_t late_ms) {
-  if (heartbeat_ms <= 0) throw ConfigurationError("the heartbeat interval must be positive");
+  if (heartbeat_ms <= 0) throw ConfigurationError("the heartbeat interval must be positive, not " + std::to_string(heartbeat_ms) + " ms");
   if (lease_ms <= 3 * heartbeat_ms) {
     throw ConfigurationError("the lease (" + std::to_string(lease_ms) + " ms) must exceed three heartbeats (3 x " +
-                             std::to_string(heartbeat_ms) + " ms): one late heartbeat must not cost the name");
+                             std::to_string(heartbeat_ms) + " ms): one late heartbeat must not cost the name; make the lease longer, or " +
+                             "the heartbeat shorter");
   }
   if (lease_ms <= 3 * heartbeat_ms + late_ms) {
     throw ConfigurationError("the lease (" + std::to_string(lease_ms) + " ms) must exceed three heartbeats (3 x " +
                              std::to_string(heartbeat_ms) + " ms) and the " + std::to_string(late_ms) +
-                             " ms after which other hosts may see them on this mount; raise the lease, or mount with " +
+                             " ms after which other hosts may see them on this mount; make the lease longer, or mount with " +
                              "a smaller actimeo");
   }
 }

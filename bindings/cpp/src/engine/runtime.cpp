@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "core/counters.hpp"
 #include "engine/span.hpp"
@@ -258,6 +259,7 @@ void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks)
     links.shut();
     context.registration->close();
   }
+  protocol->release_bell();
 }
 
 void Runtime::leave_registry() {
@@ -370,7 +372,9 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
     const std::string why = entry == nullptr ? "is not live" : !serves ? "is " + entry->status : "does not allow '" + context.name + "'";
     context.registry->check_there();
     context.registry->check_readable(target);
-    throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
+    std::ostringstream told;
+    told << '\'' << target << "' " << why << " after " << timeout_seconds << " s";
+    throw UnknownNodeError(told.str());
   }
 }
 

@@ -69,12 +69,14 @@ Hash hash_of(const Source& payload) {
 
 Splitter::Splitter(std::size_t segment_size, double parity_rate)
     : segment_size_(parity_rate > 0 ? segment_size / shard_unit * shard_unit : segment_size), parity_rate_(parity_rate) {
-  if (segment_size_ == 0) {
-    throw ConfigurationError("segment size " + std::to_string(segment_size) +
-                             " cannot be used: choose 64 and more, or without parity any above 0");
-  }
   if (!(parity_rate >= 0 && parity_rate <= 1)) {
-    throw ConfigurationError("parity rate " + std::to_string(parity_rate) + " cannot be used: choose one from 0 to 1");
+    std::ostringstream told;
+    told << "parity_rate " << parity_rate << " cannot be used: choose one from 0 to 1";
+    throw ConfigurationError(told.str());
+  }
+  if (segment_size_ == 0) {
+    throw ConfigurationError("segment_size " + std::to_string(segment_size) +
+                             " cannot be used: choose at least 64 with parity, 1 without");
   }
 }
 

@@ -223,6 +223,25 @@ TEST(Segments, a_size_that_cannot_be_used_is_refused_g_4) {
   EXPECT_THROW(Splitter(64, 0).shape(255 * 64 + 1), PayloadTooLargeError);
 }
 
+TEST(Segments, a_segment_size_is_a_maximum_that_parity_cuts_down_to_a_multiple_of_64_g_4) {
+  for (const Json& item : test::cases("segments", "sizes")) {
+    const auto cut_at = [&] { return Splitter(item["asked"], item["parity_rate"]).shape(0).segment_size; };
+    if (item.contains("used")) {
+      EXPECT_EQ(cut_at(), item["used"]) << what(item);
+    } else {
+      EXPECT_THROW(cut_at(), ConfigurationError) << what(item);
+    }
+  }
+}
+
+TEST(Segments, a_lost_last_segment_that_ends_in_a_million_zeros_is_recovered_g_11) {
+  constexpr std::size_t size = 1 << 21;
+  Bytes payload(size + 3 + 1'000'000);
+  std::fill_n(payload.begin(), size + 3, std::byte{7});
+  const std::vector<Bytes> segments = test::segments_of(payload, size, 1);
+  EXPECT_EQ(assembled({&segments[0], &segments[2]}), payload);
+}
+
 TEST(Segments, parity_is_given_whole_or_the_payload_is_refused_g_5) {
   const auto expect = [](double rate, std::size_t most, unsigned parity) {
     const Splitter splitter(64, rate);

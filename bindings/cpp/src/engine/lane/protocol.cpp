@@ -335,6 +335,9 @@ void Protocol::close() {
   lanes_.close();
   busy_.clear();
   inbox_->close();
+}
+
+void Protocol::release_bell() {
   const std::lock_guard guard(lock_);
   bell_.reset();
   watched_.clear();

@@ -35,6 +35,7 @@ class Protocol {
   void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
   void close();                     // commits and releases all lanes; nobody holds the role any more
+  void release_bell();  // once the entry is gone: who finds a bell that nobody hears takes its node for dead
   Introspection::LaneFacts facts() const { return lanes_.facts(); }
 
  private:

@@ -91,7 +91,7 @@ LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_byte
 segment::Splitter link_splitter(std::size_t segment_size, double parity_rate) {
   constexpr std::size_t most = wire::limits::max_payload_bytes - segment::max_head_bytes;
   if (segment_size <= most) return segment::Splitter(segment_size, parity_rate);
-  throw ConfigurationError("segment size " + std::to_string(segment_size) +
+  throw ConfigurationError("segment_size " + std::to_string(segment_size) +
                            " cannot be used: an envelope holds at most " + std::to_string(most));
 }
 

@@ -63,7 +63,7 @@ Fd open_trusted(const std::string& path) {
     if (error.code() != std::errc::no_such_file_or_directory) {
       throw KeyFileError("cannot read the key file " + path + ": " + error.code().message());
     }
-    throw KeyFileError("there is no key file " + path + ": make one with `speed init` or `speed key new`");
+    throw KeyFileError("there is no key file " + path + ": make one with `speed root init` or `speed key new`");
   }
 }
 

@@ -24,7 +24,7 @@ const char* fix_for(int error) {
     case EMFILE: return "this process has too many open files (ulimit -n)";
     case EACCES: return "the receiver's inbox belongs to another user";
     case ENOENT: return "the receiver has no inbox here: was it ever started on this root?";
-    default: return "see `speed doctor`";
+    default: return "see `speed root doctor`";
   }
 }
 

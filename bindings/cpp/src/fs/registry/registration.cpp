@@ -143,6 +143,7 @@ void Registration::update(const std::function<void(wire::Entry&)>& change) {
   try {
     write(change);
   } catch (const std::system_error& error) {
+    registry_.check_there();
     throw StorageError("cannot update the entry of '" + entry_.name + "': " + error.code().message());
   }
 }

@@ -56,7 +56,7 @@ bool Registry::is_unreadable(const std::string& name) {
 void Registry::check_there() const {
   struct stat status {};
   if (lstat(wire::registry_dir(root_).c_str(), &status) == 0 || !is_absence(errno)) return;
-  throw StorageError("the registry of " + root_ + " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed init --root " +
+  throw StorageError("the registry of " + root_ + " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed root init --root " +
                      root_ + "`, and start them anew");
 }
 
@@ -65,7 +65,7 @@ void Registry::check_readable(const std::string& name) const {
     check_reachable(root_, name);
   } catch (const std::system_error& error) {
     throw StorageError("the entry of '" + name + "' in " + root_ + " cannot be read: " + error.code().message() +
-                       "; nothing was sent, free what this process holds open or raise its limits, or see `speed doctor`");
+                       "; nothing was sent, free what this process holds open or raise its limits, or see `speed root doctor`");
   }
 }
 
@@ -73,7 +73,7 @@ std::string Registry::absence(const std::string& name) {
   check_there();
   check_readable(name);
   if (is_unreadable(name)) {
-    return "the entry of '" + name + "' is not authentic: use the key of " + root_ + ", or see `speed doctor`";
+    return "the entry of '" + name + "' is not authentic: use the key of " + root_ + ", or see `speed root doctor`";
   }
   if (const EntryPtr entry = read(name)) {
     return "no live node named '" + name + "' in " + root_ + ": the entry of process " + std::to_string(entry->pid) +

@@ -44,7 +44,7 @@ core::Trust checked(const std::string& path, bool inside) {
       throw UntrustedError(path + " belongs to another user (uid " + std::to_string(status.st_uid) + ")");
     case core::Trust::writable:
       throw UntrustedError(((status.st_mode & S_IWOTH) != 0 ? "everybody" : "the group " + group) + " can write to " +
-                               path, "run `chmod 700 " + path + "`, or `speed init --group`");
+                               path, "run `chmod 700 " + path + "`, or `speed root init --group`");
     case core::Trust::listed:
       throw UntrustedError("an access list lets others write to " + path, "run `setfacl -bk " + path + "`");
     case core::Trust::stranger:

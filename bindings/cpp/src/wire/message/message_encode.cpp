@@ -195,7 +195,7 @@ void put_observability(const MessageFields& fields, Writer& out) {
   std::optional<TraceParent> trace;
   if (fields.traceparent) {
     trace = parse_traceparent(*fields.traceparent);
-    if (!trace) throw WireError("BAD_MESSAGE", "traceparent: is not valid");
+    if (!trace) throw WireError("BAD_MESSAGE", "traceparent: is not 00-<32 hex>-<16 hex>-<2 hex> in lower case");
   }
   const auto put_pairs = [&](std::uint64_t field, const std::map<std::string, std::string>& pairs, auto& sink) {
     for (const auto& [key, value] : pairs) sink.record(field, text_pair(key, value));

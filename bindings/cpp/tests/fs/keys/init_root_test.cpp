@@ -1,4 +1,4 @@
-// A root and its key are made by a program, as `speed init` makes them, and nothing that is there is replaced.
+// A root and its key are made by a program, as `speed root init` makes them, and nothing that is there is replaced.
 #include "speed/root.hpp"
 
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ class KeyStore : public testing::Test {
 TEST_F(KeyStore, a_private_key_file_is_read_w_14) { EXPECT_EQ(read_key_file(path_).size(), 1U); }
 
 TEST_F(KeyStore, what_is_none_is_refused_with_what_to_do_w_14) {
-  EXPECT_NE(refusal(root_.path + "/absent").find("speed init"), std::string::npos);
+  EXPECT_NE(refusal(root_.path + "/absent").find("speed root init"), std::string::npos);
   EXPECT_NE(refusal(root_.path).find("no regular file"), std::string::npos);
   for (const mode_t mode : {0644U, 0604U, 0620U, 0660U, 0610U, 0601U}) {
     ASSERT_EQ(chmod(path_.c_str(), mode), 0);

@@ -82,7 +82,7 @@ TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_segment_begi
   Sender sender(lane_);
   sender.send("one");
   const std::vector<std::pair<int, const char*>> told{
-      {ENOSPC, "is full"}, {EDQUOT, "quota"}, {EFBIG, "ulimit -f"}, {EMFILE, "ulimit -n"}, {EIO, "speed doctor"}};
+      {ENOSPC, "is full"}, {EDQUOT, "quota"}, {EFBIG, "ulimit -f"}, {EMFILE, "ulimit -n"}, {EIO, "speed root doctor"}};
   for (const auto& [error, what] : told) {
     EXPECT_TRUE(says(refusal(Call::write, error, [&] { sender.send("lost"); }), what)) << what;
   }
@@ -150,7 +150,7 @@ TEST_F(LaneFaults, in_the_directory_of_another_user_no_lane_is_fenced_l_18) {
 TEST_F(LaneFaults, a_batch_that_cannot_be_renamed_leaves_nothing_l_23) {
   std::filesystem::create_directories(lane_.file(1));  // what no file replaces
   Sender sender(lane_, 1, {.publish_whole = true});
-  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("lost"); }), "speed doctor"));
+  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("lost"); }), "speed root doctor"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(lane_.place()), {}), 1);
 }
 

@@ -165,7 +165,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * Sends all payloads to a node in segments from now on, for a bridge on the way that has a small limit.
      *
      * @param target name of the node
-     * @param segmentSize most bytes of a payload in one segment, a multiple of 64 with parity; 0 ends it
+     * @param segmentSize most bytes of a payload in one segment, with parity the greatest multiple of 64 in it; 0 ends it
      * @param parityRate parity segments for each data segment, so that what the bridge loses is recovered; 0 for none
      * @throws speed.errors.ConfigurationException for a size or rate that cannot be used
      */

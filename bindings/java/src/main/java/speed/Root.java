@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import speed.internal.wire.Require;
 
 /**
- * Makes the directory in which nodes meet, and its key: what {@code speed init} does, for programs as well.
+ * Makes the directory in which nodes meet, and its key: what {@code speed root init} does, for programs as well.
  *
  * <pre>{@code
  * Path root = Root.init(Path.of("/dev/shm/shop"));

@@ -26,7 +26,7 @@ import speed.errors.KeyFileException;
 import speed.errors.RootException;
 import speed.internal.wire.Names;
 
-/** A root and its key are made by a program, as {@code speed init} makes them, and nothing that is there is replaced. */
+/** A root and its key are made by a program, as {@code speed root init} makes them, and nothing that is there is replaced. */
 @Timeout(60)
 class RootInitTest {
     @TempDir

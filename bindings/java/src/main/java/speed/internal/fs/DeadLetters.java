@@ -171,6 +171,6 @@ public final class DeadLetters {
 
     private StorageException failed(PosixException error) {
         return new StorageException("the dead letters in " + path + " cannot be used: " + error.getMessage()
-                + ": see `speed doctor`", 0);
+                + ": see `speed root doctor`", 0);
     }
 }

@@ -96,7 +96,7 @@ public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolea
                 return false;
             }
             throw new RootException("cannot use the root " + error.getMessage() + "; choose another, or see "
-                    + "`speed doctor`");
+                    + "`speed root doctor`");
         }
         Posix.removeQuietly(name);
         return true;

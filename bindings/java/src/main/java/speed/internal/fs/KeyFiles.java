@@ -98,7 +98,7 @@ public final class KeyFiles {
     private static KeyFileException unreadable(String path, PosixException error) {
         if (error.is(PosixException.ENOENT)) {
             return new KeyFileException(
-                    "there is no key file " + path + ": make one with `speed init` or `speed key new`");
+                    "there is no key file " + path + ": make one with `speed root init` or `speed key new`");
         }
         return new KeyFileException("cannot read the key file " + error.getMessage());
     }

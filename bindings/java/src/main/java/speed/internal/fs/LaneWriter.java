@@ -304,7 +304,7 @@ public final class LaneWriter {
 
     /** What to tell those who appended before a flush that failed. */
     public StorageException flushRefused() {
-        String fix = FIXES.getOrDefault(flushError.errno(), "see `speed doctor`");
+        String fix = FIXES.getOrDefault(flushError.errno(), "see `speed root doctor`");
         return new StorageException("what was sent to '" + target + "' may not survive a power cut: "
                 + flushError.getMessage() + "; " + fix, 0);
     }
@@ -411,7 +411,7 @@ public final class LaneWriter {
     }
 
     private StorageException failure(PosixException error, int whole) {
-        String fix = FIXES.getOrDefault(error.errno(), "see `speed doctor`");
+        String fix = FIXES.getOrDefault(error.errno(), "see `speed root doctor`");
         StorageException failure = new StorageException(
                 "cannot write into the inbox of '" + target + "': " + error.getMessage() + "; " + fix, whole);
         failure.initCause(error);

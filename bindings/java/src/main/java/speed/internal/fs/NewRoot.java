@@ -11,7 +11,7 @@ import speed.internal.wire.KeyFile;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
 
-/** A root with its key, made where they are missing: what {@code speed init} does. */
+/** A root with its key, made where they are missing: what {@code speed root init} does. */
 public final class NewRoot {
     private static final int GROUP_READS = 0640;
     private static final long LOCK_MS = 10_000;

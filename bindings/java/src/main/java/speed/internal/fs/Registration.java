@@ -121,6 +121,7 @@ public final class Registration {
         try {
             write(change.apply(entry));
         } catch (PosixException error) {
+            registry.checkThere();
             throw new StorageException("cannot update the entry of '" + entry.name() + "': " + error.getMessage(), 0);
         }
     }

@@ -116,7 +116,7 @@ public final class Registry {
         try {
             if (statusOf(Names.registryDirectory(root)) == null) {
                 throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted "
-                        + "under its nodes; put it back, or run `speed init --root " + root + "`, and start them anew", 0);
+                        + "under its nodes; put it back, or run `speed root init --root " + root + "`, and start them anew", 0);
             }
         } catch (PosixException unseen) {
             // it may be there
@@ -128,7 +128,7 @@ public final class Registry {
         checkThere();
         checkReadable(name);
         return isUnreadable(name)
-                ? "the entry of '" + name + "' is not authentic: use the key of " + root + ", or see `speed doctor`"
+                ? "the entry of '" + name + "' is not authentic: use the key of " + root + ", or see `speed root doctor`"
                 : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
     }
 
@@ -139,7 +139,7 @@ public final class Registry {
         } catch (PosixException error) {
             throw new StorageException("the entry of '" + name + "' in " + root + " cannot be read: "
                     + error.getMessage() + "; nothing was sent, free what this process holds open or raise its limits,"
-                    + " or see `speed doctor`", 0);
+                    + " or see `speed root doctor`", 0);
         }
     }
 
@@ -365,7 +365,7 @@ public final class Registry {
         } catch (PosixException error) {
             checkThere();
             throw new StorageException("cannot list the nodes of " + root + ": " + error.getMessage()
-                    + "; try again, or see `speed doctor`", 0);
+                    + "; try again, or see `speed root doctor`", 0);
         }
     }
 

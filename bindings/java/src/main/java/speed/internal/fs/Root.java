@@ -105,7 +105,7 @@ final class Root {
         return switch (trust) {
             case WRITABLE -> new UntrustedException(
                     (status.has(OTHERS_WRITE) ? "everybody" : "the group " + status.gid()) + " can write to " + path,
-                    "run `chmod 700 " + path + "`, or `speed init --group`");
+                    "run `chmod 700 " + path + "`, or `speed root init --group`");
             case LISTED -> new UntrustedException(
                     "an access list lets others write to " + path, "run `setfacl -bk " + path + "`");
             case STRANGER -> new UntrustedException(path + " is the root of a group (gid " + status.gid()

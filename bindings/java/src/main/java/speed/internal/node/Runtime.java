@@ -282,6 +282,7 @@ public final class Runtime {
         protocol.releaseBell();
         parts.links().shut();
         context.registration.abandon();
+        protocol.releaseBell();
     }
 
     /**

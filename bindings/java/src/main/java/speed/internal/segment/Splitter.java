@@ -16,8 +16,8 @@ public final class Splitter {
     /**
      * A splitter with the default parity, one parity segment for eight data segments.
      *
-     * @param segmentSize most bytes of the payload in one segment, a multiple of 64
-     * @throws ConfigurationException for another size
+     * @param segmentSize most bytes of the payload in one segment; the greatest multiple of 64 in it is used
+     * @throws ConfigurationException for a size below 64
      */
     public Splitter(int segmentSize) {
         this(segmentSize, Limits.PARITY_RATE);
@@ -26,19 +26,20 @@ public final class Splitter {
     /**
      * A splitter.
      *
-     * @param segmentSize most bytes of the payload in one segment; a multiple of 64 where parity is wanted
+     * @param segmentSize most bytes of the payload in one segment; with parity the greatest multiple of 64 in it is used
      * @param parityRate parity segments for each data segment, 0 for none, 1 at most
      * @throws ConfigurationException when the size or the rate cannot be used
      */
     public Splitter(int segmentSize, double parityRate) {
-        if (segmentSize < 1 || parityRate > 0 && segmentSize % Segment.SHARD_UNIT != 0) {
-            throw new ConfigurationException("segmentSize " + segmentSize + " cannot be used: choose a multiple of "
-                    + Segment.SHARD_UNIT + ", or without parity any");
-        }
         if (!(parityRate >= 0 && parityRate <= 1)) {
             throw new ConfigurationException("parityRate " + parityRate + " cannot be used: choose one from 0 to 1");
         }
-        this.segmentSize = segmentSize;
+        int least = parityRate > 0 ? Segment.SHARD_UNIT : 1;
+        if (segmentSize < least) {
+            throw new ConfigurationException("segmentSize " + segmentSize + " cannot be used: choose at least "
+                    + Segment.SHARD_UNIT + " with parity, 1 without");
+        }
+        this.segmentSize = segmentSize / least * least;
         this.parityRate = parityRate;
     }
 

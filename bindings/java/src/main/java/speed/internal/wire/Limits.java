@@ -90,7 +90,7 @@ public final class Limits {
     public static final int MAX_SEGMENTS = 255;
     public static final int DATA_SEGMENT_BYTES = 4_194_304;
     public static final double PARITY_RATE = 0.125;
-    public static final int MIN_LENGTH_TRIALS = 65_536;
+    public static final int MIN_LENGTH_TRIALS = 1_048_576;
     public static final int MAX_SEGMENTED_BYTES = 1_073_741_824;
     public static final int MAX_SEGMENTED_HEAD_BYTES = 65_536;
     public static final int FILE_BACKED_BYTES = 16_777_216;

@@ -48,7 +48,7 @@ class KeyFilesTest {
         }
         refused(file(TEXT + " ".repeat(5000), "rw-------"), "too large");
         refused(root.toString(), "no regular file");
-        refused(root.resolve("absent").toString(), "speed init");
+        refused(root.resolve("absent").toString(), "speed root init");
         Posix.makeFifo(root.resolve("fifo").toString());
         refused(root.resolve("fifo").toString(), "no regular file");
     }

@@ -109,6 +109,15 @@ class ParityTest {
         }
     }
 
+    /** G-11. */
+    @Test
+    void aLostLastSegmentThatEndsInAMillionZerosIsRecovered() {
+        int size = 1 << 21;
+        byte[] payload = Arrays.copyOf(randomBytes(size + 3), size + 3 + 1_000_000);
+        List<Segment> segments = cut(payload, size, 1);
+        check(payload, List.of(segments.get(0), segments.get(2)));
+    }
+
     /** G-11: the work is bounded by the size of the payload, whatever the hash. */
     @Test
     void aLengthThatNoHashProvesIsGivenUpInBoundedTime() {

@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
+import speed.errors.ConfigurationException;
 import speed.errors.WireException;
 import speed.internal.wire.Contract;
 import speed.internal.wire.Hashes;
@@ -28,6 +29,20 @@ class SegmentVectorsTest {
     @TestFactory
     Stream<DynamicTest> hashesAreThoseOfTheCompetition() {
         return vectors.each("hashes", one -> assertEquals(one.text("hash"), hex(Keccak.of(one.bytes("hex")))));
+    }
+
+    /** G-4. */
+    @TestFactory
+    Stream<DynamicTest> aSegmentSizeIsAMaximumThatParityCutsDownToAMultipleOf64() {
+        return vectors.each("sizes", one -> {
+            int asked = (int) one.number("asked");
+            double rate = ((Number) one.get("parity_rate")).doubleValue();
+            if (one.has("used")) {
+                assertEquals(one.number("used"), new Splitter(asked, rate).shape(0).segmentSize());
+            } else {
+                assertThrows(ConfigurationException.class, () -> new Splitter(asked, rate));
+            }
+        });
     }
 
     /** G-1, G-4 to G-9. */
