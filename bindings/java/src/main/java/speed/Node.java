@@ -31,8 +31,8 @@ import speed.topics.Topic;
  * BigDecimal, LocalDate, LocalTime, LocalDateTime and enums as text, Duration as whole microseconds, and Optional as what
  * it holds, or null. {@link Value#as} reads them: nothing is converted that no type asks for.
  *
- * <p>All methods are thread-safe, and throw {@link speed.errors.NodeClosedException} once the node is closed. Threads are daemons:
- * they never keep a program alive.
+ * <p>All methods are thread-safe, and throw {@link speed.errors.NodeClosedException} once the node is closed. Threads are
+ * daemons: they never keep a program alive.
  */
 public interface Node extends Caller, Messenger, Peers, AutoCloseable {
     /**

@@ -25,7 +25,7 @@ class GuardedFieldsTest {
     private static final Pattern METHOD = Pattern.compile(
             "^( +)@GuardedBy\\(\"(\\w+)\"\\)\\R +[^(;=]*?(\\w+)\\([^;{]*\\{", Pattern.MULTILINE);
 
-    /** One class of a file, and one of its methods, by the indentation of their braces. */
+    /** One method, by the indentation of its braces. */
     private record Method(String header, String body) {}
 
     @Test
@@ -68,7 +68,8 @@ class GuardedFieldsTest {
                     }
                 }
                 """;
-        assertEquals(List.of("Gate.java: count() touches count"), untaken(Path.of("Gate.java"), text, "    ", "this", "count", "\\b(?!\\()"));
+        assertEquals(List.of("Gate.java: count() touches count"),
+                untaken(Path.of("Gate.java"), text, "    ", "this", "count", "\\b(?!\\()"));
     }
 
     private static List<Path> sources() throws IOException {
@@ -80,7 +81,8 @@ class GuardedFieldsTest {
     private static List<String> untaken(
             Path source, String text, String indent, String lock, String field, String behind) {
         Pattern touched = Pattern.compile("(?<![\\w.])(?:this\\.|this::)?" + field + behind);
-        String taking = lock.equals("this") ? "synchronized \\(this\\)" : "synchronized \\(" + lock + "\\)|\\b" + lock + "\\.(lock|tryLock)";
+        String taking = lock.equals("this") ? "synchronized \\(this\\)"
+                : "synchronized \\(" + lock + "\\)|\\b" + lock + "\\.(lock|tryLock)";
         Pattern takes = Pattern.compile(taking);
         String type = source.getFileName().toString().replace(".java", "");
         return methods(text, indent).stream()
@@ -99,7 +101,8 @@ class GuardedFieldsTest {
 
     /** The methods of a type, whose braces stand at this indentation; constructors are among them. */
     private static List<Method> methods(String text, String indent) {
-        String code = text.replaceAll("(?s)/\\*.*?\\*/", "").replaceAll("//.*", "").replaceAll("\"(\\\\.|[^\"\\\\\n])*\"(?!\\))", "\"\"");
+        String code = text.replaceAll("(?s)/\\*.*?\\*/", "").replaceAll("//.*", "")
+                .replaceAll("\"(\\\\.|[^\"\\\\\n])*\"(?!\\))", "\"\"");
         Matcher method = Pattern.compile("(?sm)^((?:" + indent + "@[^\\n]*\\n)*" + indent
                 + "(?!return|\\}|@| )[^\\n;={]*?\\([^{;]*?)\\{\\n(.*?)^" + indent + "\\}").matcher(code);
         List<Method> methods = new ArrayList<>();

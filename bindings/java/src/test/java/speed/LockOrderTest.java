@@ -21,8 +21,8 @@ import org.junit.jupiter.api.Test;
 import speed.options.SendOptions;
 
 /**
- * Locks are taken in the order that the package-info of speed.internal.engine states. The virtual machine says which monitors each
- * thread holds, and which one it waits for, while nodes do everything at once.
+ * Locks are taken in the order that the package-info of speed.internal.engine states. The virtual machine says which
+ * monitors each thread holds, and which one it waits for, while nodes do everything at once.
  */
 class LockOrderTest extends TwoNodes {
     /** Under this name stands the one lock that is no monitor: {@code OutgoingLink.lock}. */
@@ -37,8 +37,13 @@ class LockOrderTest extends TwoNodes {
     private static final Set<String> LOCKING =
             Set.of("sendNotice", "transmitAwake", "sync", "flush", "run", "meets", "rest", "stayAtRest", "end", "shut");
     /** Nothing is taken under these. */
-    private static final Set<String> LAST = Set.of("speed.internal.engine.lane.AcceptedRequest", "speed.internal.engine.link.GroupFlush",
-            "speed.internal.engine.deliver.Batches", "speed.internal.fs.Bell$Ringer", "speed.internal.engine.LogLimiter", "speed.Cancellation", "speed.internal.core.LeastRecentlyUsed");
+    private static final Set<String> LAST = Set.of("speed.internal.engine.lane.AcceptedRequest",
+            "speed.internal.engine.link.GroupFlush",
+            "speed.internal.engine.deliver.Batches",
+            "speed.internal.fs.Bell$Ringer",
+            "speed.internal.engine.LogLimiter",
+            "speed.Cancellation",
+            "speed.internal.core.LeastRecentlyUsed");
     private static final int LOOKS = 300;
 
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();

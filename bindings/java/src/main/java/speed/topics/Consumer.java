@@ -19,7 +19,8 @@ import speed.internal.wire.Require;
  * }</pre>
  *
  * <p>Its methods throw what {@link speed.Caller#call(String, String, java.util.Map)} does, and
- * {@link speed.errors.ApplicationException} with the codes of the host, such as DENIED, DAMAGED, and NOT_WRITTEN, after which to try again is right.
+ * {@link speed.errors.ApplicationException} with the codes of the host, such as DENIED, DAMAGED, and
+ * NOT_WRITTEN, after which to try again is right.
  */
 public interface Consumer extends AutoCloseable {
     /**

@@ -11,7 +11,8 @@ import java.util.List;
  * }</pre>
  *
  * <p>Its methods throw what {@link speed.Caller#call(String, String, java.util.Map)} does, and
- * {@link speed.errors.ApplicationException} with the codes of the host: UNKNOWN_TOPIC, DENIED, TAKEN, FULL, DAMAGED, and NOT_WRITTEN, after which to try again is right.
+ * {@link speed.errors.ApplicationException} with the codes of the host: UNKNOWN_TOPIC, DENIED, TAKEN, FULL, DAMAGED, and
+ * NOT_WRITTEN, after which to try again is right.
  */
 public interface Topic {
     /** The host of a topic that names none: the node of speedd that has {@code [topics]}. */

@@ -240,7 +240,8 @@ public final class Runtime {
     // --- the end ---
 
     /**
-     * Leaves in order, unless it does already or has ended; what is in flight gets some time, but for the work that this is called from.
+     * Leaves in order, unless it does already or has ended; what is in flight gets some time, but for the work that this is
+     * called from.
      *
      * @param reason what the program is told from then on
      */

@@ -212,7 +212,7 @@ final class HostedConsumer implements Consumer {
     @GuardedBy("receiving")
     private void begun(TopicHost.Answer answer, List<TopicMessage> some) {
         toldEpoch.set(-1);
-        if (!some.get(0).lane().equals(answer.get("lane", String.class)) || some.get(0).epoch() != answer.get("epoch", Long.class)) {
+        if (!isOfSameTime(some.get(0), answer)) {
             waiting.clear();
             return;
         }
@@ -226,6 +226,11 @@ final class HostedConsumer implements Consumer {
             waiting.addFirst(kept.get(at - 1));
         }
         hear(kept.size());
+    }
+
+    /** Whether no subscription began anew between a message and an answer. */
+    private static boolean isOfSameTime(TopicMessage message, TopicHost.Answer answer) {
+        return message.lane().equals(answer.get("lane", String.class)) && message.epoch() == answer.get("epoch", Long.class);
     }
 
     @GuardedBy("receiving")
