@@ -21,9 +21,10 @@ std::string text_of(const std::exception& error) {
 // An error whose code is none that a service may give is a failure of the service (S-19).
 Response checked(Response response) {
   const std::string& code = response.error_code;
-  // REPLACED is what a node says of itself: its callers act on it, and no program sees it.
+  // What a node says of itself: its callers act on it.
+  const bool is_nodes_own = code == "REPLACED" || code == "LEAVING";
   const bool may_be_given = wire::is_call_code(code) || wire::is_application_code(code);
-  if (response.ok() || (may_be_given && code != "REPLACED")) return response;
+  if (response.ok() || (may_be_given && !is_nodes_own)) return response;
   return Response::error("EXECUTION_FAILED", wire::refused_code(code));
 }
 
