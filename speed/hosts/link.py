@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from speed.core.log import logger
-from speed.engine.python.context import unix_ms
+from speed.engine.message import unix_ms
 from speed.engine.tracing import LogLimiter
 from speed.errors import (
     CallTimeoutError,

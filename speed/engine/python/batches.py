@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.services import failure_text
-from speed.engine.message import BatchHandler, Message
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.message import BatchHandler, Message, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.threads import ProgramsCode
 from speed.engine.workers import WorkerPool

@@ -18,8 +18,9 @@ from speed.core.calls import Asked, PendingCall, PendingCalls, call_error, not_b
 from speed.core.hints import as_views
 from speed.core.log import logger
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
+from speed.engine.message import unix_ms
 from speed.engine.options import CallRequest
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.links import Links
 from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.python.settling import Settling, Withdrawals

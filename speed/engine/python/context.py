@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from time import time
 from typing import Any
 
 from speed.core.access import AccessPolicy
@@ -140,11 +139,6 @@ class Waker:
 FILES_EACH = 3
 """What a lane holds open to be read, and a link to be written: directory and file, and cursor or bell."""
 MIN_AWAKE = 4
-
-
-def unix_ms() -> int:
-    """The wall clock in Unix milliseconds, as envelopes carry it."""
-    return int(time() * 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Work
 from speed.core.services import failure_line
-from speed.engine.message import BatchHandler, Message
+from speed.engine.message import BatchHandler, Message, unix_ms
 from speed.engine.python.batches import ENDED, Arrival, Batches, may_be_handed
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import current_traceparent
 from speed.engine.workers import WorkerPool

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from speed.core.calls import PendingCall, node_left
 from speed.core.log import logger
 from speed.core.services import ServiceRegistry
-from speed.engine.message import Message
+from speed.engine.message import Message, unix_ms
 from speed.engine.python.batches import Arrival, is_expired
 from speed.engine.python.calls import Calls
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.delivery import Delivery
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Links

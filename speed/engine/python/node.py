@@ -97,7 +97,9 @@ class PythonEngine:
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._context.check_open()
-        splitter = None if segment_size is None else outbox.link_splitter(segment_size, parity_rate)
+        from speed.engine.python.segments import link_splitter  # most nodes never cut anything
+
+        splitter = None if segment_size is None else link_splitter(segment_size, parity_rate)
         self._parts.links.cut(target, splitter)
 
     def subscribe(self, pattern: str, handler: Handler) -> None:

@@ -1,111 +1,28 @@
-"""Outgoing messages and events (M-2), also in segments where no envelope holds them (G-18 to G-20)."""
+"""Outgoing messages and events: their envelopes, with ids, times and the trace at hand, and their way (M-2)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
-from speed.engine.futures import OneAnswer, Waiter
 from speed.engine.message import FRONT_ROOM, Published, Sent, described, is_large, publish_to
 from speed.engine.options import WRITE_MESSAGES, SendRequest
 from speed.engine.python.calls import Calls
 from speed.engine.python.context import Context
 from speed.engine.python.links import Links
-from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.workers import place_given_up
-from speed.errors import ConfigurationError, UnknownNodeError
-from speed.segment.form import MAX_HEAD_BYTES, ByteSource, Segment, write_segment
-from speed.segment.splitter import Splitter, splitter_for
+from speed.errors import UnknownNodeError
 from speed.wire import names
 from speed.wire.entry import Entry
-from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
-from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_SEGMENTED_BYTES, RECONSTRUCTION_SECONDS
+from speed.wire.envelope import EnvelopeType
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
-# Payloads that go out in segments because no envelope holds them: streamed, acknowledged once (G-18 to G-20).
-
-Progress = Callable[[int, int], object]
-"""Called with the bytes of the payload that were written so far, and all of them."""
-
-
-class LargeSender:
-    """Sends payloads in segments. Thread-safe."""
-
-    def __init__(self, context: Context, links: Links) -> None:
-        self._context, self._links = context, links
-
-    def send(
-        self,
-        target: str,
-        type_: int,
-        source: ByteSource,
-        timeout_seconds: float,
-        progress: Progress | None = None,
-        unordered: bool = False,
-    ) -> None:
-        """Send one payload; each segment waits for room as long as ``timeout_seconds``."""
-        link = self._links.granted(target, monotonic() + timeout_seconds)
-        for segment in self._segments(link, source, unordered):
-            link.send(type_, FLAG_SEGMENT, write_segment(segment), monotonic() + timeout_seconds)
-            _report(progress, segment, source)
-
-    def send_acknowledged(
-        self,
-        target: str,
-        type_: int,
-        source: ByteSource,
-        timeout_seconds: float,
-        progress: Progress | None = None,
-        unordered: bool = False,
-    ) -> bool:
-        """As ``send``, then wait for the acknowledgement, as long as ``timeout_seconds`` from the last segment on."""
-        link = self._links.granted(target, monotonic() + timeout_seconds)
-        waiter = Waiter()
-        answer = OneAnswer(waiter.complete)
-        flags = FLAG_SEGMENT | FLAG_ACK_REQUESTED
-        tracked: list[int] = []
-
-        def track(sequence: int) -> None:
-            tracked.append(sequence)
-            far = monotonic() + RECONSTRUCTION_SECONDS
-            self._context.pending.add(sequence, far, target, answer)
-
-        try:
-            for segment in self._segments(link, source, unordered):
-                if waiter.done:
-                    break  # the receiver has given it up
-                link.send_tracked(type_, flags, write_segment(segment), monotonic() + timeout_seconds, track)
-                _report(progress, segment, source)
-            deadline = monotonic() + timeout_seconds
-            for sequence in tracked:
-                if not answer.given:
-                    self._context.pending.add(sequence, deadline, target, answer)
-            self._context.waker.wake_by(deadline)
-            return bool(waiter.result())
-        finally:
-            for sequence in tracked:
-                self._context.pending.forget(target, sequence)
-
-    def _segments(self, link: OutgoingLink, source: ByteSource, unordered: bool) -> Iterator[Segment]:
-        link.check_takes(source.size, MAX_SEGMENTED_BYTES)
-        return (link.splitter or splitter_for(source.size)).split(source, unordered=unordered)
-
-
-def link_splitter(segment_size: int, parity_rate: float) -> Splitter:
-    """What cuts all that goes out on a link. ConfigurationError for a size that no envelope holds."""
-    if segment_size > MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES:
-        most = MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES
-        raise ConfigurationError(f"segment_size {segment_size} cannot be used: an envelope holds at most {most}")
-    return Splitter(segment_size, parity_rate)
-
-
-def _report(progress: Progress | None, segment: Segment, source: ByteSource) -> None:
-    if progress is not None and not segment.is_parity:
-        full = len(segment.payload) if not segment.is_last_data else 0
-        progress((segment.index + 1) * full or source.size, source.size)
-
+if TYPE_CHECKING:
+    from speed.engine.python.segments import LargeSender, Progress
+    from speed.segment.form import ByteSource
 
 WRITE_BYTES = 64 << 10
 """What goes in one write at most; a large message goes alone."""
@@ -173,6 +90,7 @@ class Outbox:
 
     @cached_property
     def _large(self) -> LargeSender:
+        from speed.engine.python.segments import LargeSender  # few nodes send what no envelope holds
 
         return LargeSender(self._context, self._links)
 

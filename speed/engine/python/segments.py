@@ -1,4 +1,4 @@
-"""Segments as they arrive: kept, put together, handed on as what an envelope without them would hold (G-12 to G-20).
+"""Payloads in segments: as they arrive, kept and put together (G-12 to G-17), and as they go out (G-18 to G-20).
 
 Segments are taken by the thread that reads. A large message takes its place among its sender's when the segment comes
 that makes it ready; the worker whose turn it is puts it together (G-14).
@@ -6,7 +6,7 @@ that makes it ready; the worker whose turn it is puts it together (G-14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,19 +16,30 @@ from typing import Any, Protocol
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.engine import threads
+from speed.engine.futures import OneAnswer, Waiter
 from speed.engine.large_payload import FRONT_BYTES, Front, LargeMessage, read_shards
 from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
+from speed.engine.python.links import Links
+from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.workers import WorkerPool
-from speed.errors import SegmentStoreError, WireError
+from speed.errors import ConfigurationError, SegmentStoreError, WireError
 from speed.fs.segment_store import SegmentStore, StoreDamagedError, StoredShards
 from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
 from speed.segment.assembler import rebuild
-from speed.segment.form import Segment, keccak256, read_segment
+from speed.segment.form import MAX_HEAD_BYTES, ByteSource, Segment, keccak256, read_segment, write_segment
 from speed.segment.reassembly import Limits, PayloadKey, Reassembly, Reconstruction, SegmentVerdict
+from speed.segment.splitter import Splitter, splitter_for
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
-from speed.wire.limits import FILE_BACKED_BYTES, MAX_BEHIND, MAX_CALL_BYTES
+from speed.wire.limits import (
+    FILE_BACKED_BYTES,
+    MAX_BEHIND,
+    MAX_CALL_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_SEGMENTED_BYTES,
+    RECONSTRUCTION_SECONDS,
+)
 
 # What must not overtake the requests of its sender that are still being put together (G-14).
 
@@ -461,3 +472,86 @@ class Segments:
 def _whole(received: OpenedEnvelope) -> OpenedEnvelope:
     """As if the payload had not come in segments."""
     return received._replace(header=received.header._replace(flags=received.header.flags & ~FLAG_SEGMENT))
+
+
+# Payloads that go out in segments because no envelope holds them: streamed, acknowledged once (G-18 to G-20).
+
+Progress = Callable[[int, int], object]
+"""Called with the bytes of the payload that were written so far, and all of them."""
+
+
+class LargeSender:
+    """Sends payloads in segments. Thread-safe."""
+
+    def __init__(self, context: Context, links: Links) -> None:
+        self._context, self._links = context, links
+
+    def send(
+        self,
+        target: str,
+        type_: int,
+        source: ByteSource,
+        timeout_seconds: float,
+        progress: Progress | None = None,
+        unordered: bool = False,
+    ) -> None:
+        """Send one payload; each segment waits for room as long as ``timeout_seconds``."""
+        link = self._links.granted(target, monotonic() + timeout_seconds)
+        for segment in self._segments(link, source, unordered):
+            link.send(type_, FLAG_SEGMENT, write_segment(segment), monotonic() + timeout_seconds)
+            _report(progress, segment, source)
+
+    def send_acknowledged(
+        self,
+        target: str,
+        type_: int,
+        source: ByteSource,
+        timeout_seconds: float,
+        progress: Progress | None = None,
+        unordered: bool = False,
+    ) -> bool:
+        """As ``send``, then wait for the acknowledgement, as long as ``timeout_seconds`` from the last segment on."""
+        link = self._links.granted(target, monotonic() + timeout_seconds)
+        waiter = Waiter()
+        answer = OneAnswer(waiter.complete)
+        flags = FLAG_SEGMENT | FLAG_ACK_REQUESTED
+        tracked: list[int] = []
+
+        def track(sequence: int) -> None:
+            tracked.append(sequence)
+            far = monotonic() + RECONSTRUCTION_SECONDS
+            self._context.pending.add(sequence, far, target, answer)
+
+        try:
+            for segment in self._segments(link, source, unordered):
+                if waiter.done:
+                    break  # the receiver has given it up
+                link.send_tracked(type_, flags, write_segment(segment), monotonic() + timeout_seconds, track)
+                _report(progress, segment, source)
+            deadline = monotonic() + timeout_seconds
+            for sequence in tracked:
+                if not answer.given:
+                    self._context.pending.add(sequence, deadline, target, answer)
+            self._context.waker.wake_by(deadline)
+            return bool(waiter.result())
+        finally:
+            for sequence in tracked:
+                self._context.pending.forget(target, sequence)
+
+    def _segments(self, link: OutgoingLink, source: ByteSource, unordered: bool) -> Iterator[Segment]:
+        link.check_takes(source.size, MAX_SEGMENTED_BYTES)
+        return (link.splitter or splitter_for(source.size)).split(source, unordered=unordered)
+
+
+def link_splitter(segment_size: int, parity_rate: float) -> Splitter:
+    """What cuts all that goes out on a link. ConfigurationError for a size that no envelope holds."""
+    if segment_size > MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES:
+        most = MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES
+        raise ConfigurationError(f"segment_size {segment_size} cannot be used: an envelope holds at most {most}")
+    return Splitter(segment_size, parity_rate)
+
+
+def _report(progress: Progress | None, segment: Segment, source: ByteSource) -> None:
+    if progress is not None and not segment.is_parity:
+        full = len(segment.payload) if not segment.is_last_data else 0
+        progress((segment.index + 1) * full or source.size, source.size)

@@ -20,7 +20,8 @@ from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Work, WorkState
 from speed.core.services import Registered, Request, Response, ServiceRegistry, failure_line, run
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.message import unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Answers
 from speed.engine.threads import ProgramsCode
