@@ -20,7 +20,7 @@ from pathlib import Path
 
 from speed.fs.keyfile import write_key_file
 from speed.journal import Journal, Record
-from speed.journal.recording import Recorded, Recorder
+from speed.journal.recording import Recorder, RecordingRule
 from speed.journal.writer import JournalWriter
 
 FLIGHT = {
@@ -59,7 +59,7 @@ def measure(root: Path, count: int) -> dict[str, object]:
     write_key_file(str(key), (secrets.token_bytes(32),))
     journal = Journal(root / "journal", key)
     with JournalWriter(journal.directory, key) as writer:
-        recorder = Recorder(writer, Recorded((), ("orders",), ("sender",)), "journal", root=root, key=key)
+        recorder = Recorder(writer, RecordingRule((), ("orders",), ("sender",)), "journal", root=root, key=key)
         try:
             recording = record(root, journal, count)
         finally:

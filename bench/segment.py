@@ -27,7 +27,7 @@ from speed.engine import why_unusable
 from speed.fs.keyfile import write_key_file
 from speed.segment import Assembler, Limits, Segment, Splitter, keccak256, write_segment
 from speed.segment.form import Memory
-from speed.segment.parity import Decoder, Encoder
+from speed.segment.parity import Decoder, ParityEncoder
 from speed.segment.splitter import cut
 
 ENGINES = ("python",) if why_unusable(__version__) else ("python", "native")
@@ -123,7 +123,7 @@ def parity(megabytes: int) -> Iterator[Figure]:
     for data, shards in ((64, 8), (224, 28), (226, 28)):
         width = megabytes * 1_000_000 // data // 64 * 64
         rows = np.frombuffer(random.Random(2).randbytes(data * width), np.uint8).reshape(data, width)
-        encoder = Encoder(data, shards)
+        encoder = ParityEncoder(data, shards)
         yield rate(f"parity alone, {data} + {shards}", rows.tobytes(), lambda e=encoder, r=rows: e.encode(r))  # type: ignore[misc]
         made, held = encoder.encode(rows), rows.copy()
         held[:shards] = 0

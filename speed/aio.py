@@ -10,11 +10,10 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, overload
 
-from speed.core.hints import text
+from speed.core.hints import in_seconds, text
 from speed.engine.event_loop import Fetched
 from speed.engine.futures import CallFuture
 from speed.engine.message import Message, Published
-from speed.engine.options import in_seconds
 from speed.engine.threads import Threads
 from speed.engine.workers import place_given_up
 from speed.errors import AccessDeniedError, ApplicationError, ConfigurationError
@@ -72,7 +71,7 @@ class InHand:
         return found
 
 
-# Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.topic``.
+# Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.Topic``.
 
 
 async def _asked(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:

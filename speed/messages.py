@@ -33,15 +33,15 @@ from speed.backends.backend import (
 )
 from speed.backends.migrating import Judge
 from speed.backends.subscription import PREFETCH, DualSubscription, OnRefused, Received, Refused, Subscription
-from speed.core.hints import number, text, texts
-from speed.engine.options import check_namespace, in_seconds
+from speed.core.hints import in_seconds, number, text, texts
+from speed.engine.options import check_namespace
 from speed.engine.tracing import with_trace
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
 from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS, old_form
 from speed.message.options import with_keywords
 from speed.message.security import Guard, MessageSecurity
 from speed.message.writing import new_message_id
-from speed.node.protection import Written, write
+from speed.node.protection import EncodedMessage, write
 from speed.wire.limits import MAX_TOPIC_KEY_BYTES
 from speed.wire.names import check_node_name, check_topic, check_topic_pattern
 from speed.wire.seal import random_bytes
@@ -376,7 +376,7 @@ class _GrowingIds:
 _LOW_BITS = (1 << 62) - 1
 
 
-def _outgoing(topic: str, key: str | None, written: Written) -> Outgoing:
+def _outgoing(topic: str, key: str | None, written: EncodedMessage) -> Outgoing:
     return Outgoing.made(written.data, key, topic, written.message_id, written.published_at_ms, written.traceparent)
 
 

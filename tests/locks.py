@@ -15,7 +15,7 @@ ORDER = (
     ("work",),
     ("answers", "withdrawals", "settling", "pending", "threads", "receiving", "loop", "watch"),
     ("outcome",),
-    ("said", "stats"),
+    ("limiter", "stats"),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 _held = threading.local()

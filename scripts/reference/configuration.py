@@ -15,9 +15,9 @@ from typing import Any
 from speed.bridges import BridgeSettings
 from speed.daemon.config import (
     Config,
+    DaemonNodeSettings,
     JournalSettings,
     LogSettings,
-    NodeSettings,
     ProcessSettings,
     ServiceSettings,
     TopicSettings,
@@ -29,7 +29,7 @@ from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, RotationSettings
 
 TABLES: dict[str, type] = {
-    "[node]": NodeSettings,
+    "[node]": DaemonNodeSettings,
     "[log]": LogSettings,
     "[journal]": JournalSettings,
     "[topics]": TopicsSettings,

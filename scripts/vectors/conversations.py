@@ -6,7 +6,7 @@ from typing import Any
 
 from scripts.vectors.fixed import TIME
 from scripts.vectors.payloads import tagged
-from speed.wire.topic import DEAD_LETTER, TOMBSTONE, Head, encode, key_hash
+from speed.wire.topic import DEAD_LETTER, TOMBSTONE, RecordHead, encode, key_hash
 from speed.wire.value import pack
 
 LANE = bytes(range(0x60, 0x70)).hex()
@@ -131,8 +131,8 @@ def _publishing() -> list[dict[str, Any]]:
 # --- consuming ---
 
 
-def _row(offset: int, attempts: int, payload: Any, head: Head | None = None, **about: Any) -> Row:
-    head = head or Head(key_hash=key_hash(about["key"]) if "key" in about else 0)
+def _row(offset: int, attempts: int, payload: Any, head: RecordHead | None = None, **about: Any) -> Row:
+    head = head or RecordHead(key_hash=key_hash(about["key"]) if "key" in about else 0)
     packed = b"" if head.type == TOMBSTONE else pack(payload)
     return [offset, attempts, TIME + offset, encode(head, {"publisher": "shop.1", **about}, packed)]
 
@@ -209,7 +209,7 @@ def _consuming() -> list[dict[str, Any]]:
         "ack_timeout_ms": 1500,
         "dead_letter": "orders-billing-DLQ",
     }
-    dead = Head(DEAD_LETTER, 5, key_hash("k"), 0, 9)
+    dead = RecordHead(DEAD_LETTER, 5, key_hash("k"), 0, 9)
     told = {"key": "k", "properties": {"a": "b"}, "producer": "shop", "origin": ["sales", 3, "audit"]}
     return [
         _case(
@@ -344,7 +344,7 @@ def _reads(host: list[Step], gives: Any, timeout: int = WAITS) -> Step:
 
 
 def _reading() -> list[dict[str, Any]]:
-    gone = Head(TOMBSTONE, 0, key_hash("b"))
+    gone = RecordHead(TOMBSTONE, 0, key_hash("b"))
     keyed = [
         _row(0, 0, 1, key="a"),
         _row(1, 0, 2),

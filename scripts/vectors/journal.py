@@ -10,8 +10,8 @@ from scripts.vectors.fixed import ACCEPTED, FOREIGN, KEY, NONCE, OLD, RING, SOUR
 from speed.wire.envelope import make_sequence
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
+    BlockEntry,
     Description,
-    Entry,
     Subject,
     VolumeKeys,
     parse_block_header,
@@ -27,18 +27,18 @@ BEFORE = bytes(range(0x70, 0x80))
 FIRST = 40
 
 
-def entry(number: int, message: bytes, *, later_ms: int = 0, flags: int = 0) -> Entry:
-    return Entry(make_sequence(3, number), TIME + later_ms, flags, message)
+def entry(number: int, message: bytes, *, later_ms: int = 0, flags: int = 0) -> BlockEntry:
+    return BlockEntry(make_sequence(3, number), TIME + later_ms, flags, message)
 
 
 def block(
-    first: int, *entries: Entry, ring: Keyring = RING, lane: bytes = LANE, segment: int = FIRST, salt: int = 0
+    first: int, *entries: BlockEntry, ring: Keyring = RING, lane: bytes = LANE, segment: int = FIRST, salt: int = 0
 ) -> bytes:
     """``salt`` makes the nonce one of its own."""
     return VolumeKeys(ring, lane, segment).seal(first, entries, NONCE[:-1] + bytes([salt]))
 
 
-def rewritten(first: int, kept: dict[int, Entry], salt: int) -> bytes:
+def rewritten(first: int, kept: dict[int, BlockEntry], salt: int) -> bytes:
     """A block that leaves out all offsets between those that are kept."""
     keys = VolumeKeys(RING, LANE, FIRST)
     return keys.seal_kept(first, list(kept), list(kept.values()), NONCE[:-1] + bytes([salt]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from speed.message import old_forms as forms
-from speed.message.old_forms import Place, old_form, take_over
+from speed.message.old_forms import SourcePosition, old_form, take_over
 from speed.message.writing import encode_message
 
 ENVELOPE = encode_message(
@@ -87,29 +87,34 @@ _ROWS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-_TAKEN_OVER: list[tuple[str, Place, bytes, dict[str, str]]] = [
+_TAKEN_OVER: list[tuple[str, SourcePosition, bytes, dict[str, str]]] = [
     (
         "an id made anew each time",
-        Place("redis", "orders.created", "1697200000123-0", 1_697_200_000_123),
+        SourcePosition("redis", "orders.created", "1697200000123-0", 1_697_200_000_123),
         b'{"payload": {"a": 1}}',
         {},
     ),
     (
         "the position left out of the id",
-        Place("redis", "orders.created", "1697200000123-1", 1_697_200_000_123),
+        SourcePosition("redis", "orders.created", "1697200000123-1", 1_697_200_000_123),
         b'{"payload": {"a": 1}}',
         {},
     ),
     (
         "the time of the place put before that of the message",
-        Place("kafka", "orders.created", "0:17", 1_697_200_000_999),
+        SourcePosition("kafka", "orders.created", "0:17", 1_697_200_000_999),
         b"raw",
         {"timestamp": "1697200000", "correlation-id": "abc-456"},
     ),
-    ("a time that nobody tells taken from the clock", Place("kafka", "orders", "1:0"), b"raw", {"schema-id": "7"}),
+    (
+        "a time that nobody tells taken from the clock",
+        SourcePosition("kafka", "orders", "1:0"),
+        b"raw",
+        {"schema-id": "7"},
+    ),
     (
         "an id that the message has made anew",
-        Place("nats", "orders.created", "ORDERS:5", 1_697_200_000_123),
+        SourcePosition("nats", "orders.created", "ORDERS:5", 1_697_200_000_123),
         b"raw",
         {"Nats-Msg-Id": "xyz-789"},
     ),
@@ -124,7 +129,7 @@ _BOTH: list[tuple[str, str, dict[str, Any]]] = [
 _READ = {"kafka": forms.of_kafka, "nats": forms.of_nats}
 
 
-def _taken_over(bug: str, place: Place, data: bytes, headers: dict[str, str]) -> dict[str, Any]:
+def _taken_over(bug: str, place: SourcePosition, data: bytes, headers: dict[str, str]) -> dict[str, Any]:
     read, said = _READ.get(place.backend), {name: text.encode() for name, text in headers.items()}
     old = read(data, said) if read else forms.of_redis(data)
     assert old is not None

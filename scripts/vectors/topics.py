@@ -7,7 +7,7 @@ from typing import Any
 from scripts.vectors.conversations import conversations
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, OLD, RING, TIME, flipped, patched
 from speed.wire.seal import Keyring
-from speed.wire.topic import DEAD_LETTER, TOMBSTONE, Head, cursor_name, encode, key_hash, seal_state
+from speed.wire.topic import DEAD_LETTER, TOMBSTONE, RecordHead, cursor_name, encode, key_hash, seal_state
 from speed.wire.value import pack
 
 LANE = bytes(range(0x60, 0x70))
@@ -42,33 +42,33 @@ def topics() -> dict[str, Any]:
 
 
 def _records() -> dict[str, Any]:
-    def good(name: str, bug: str, head: Head, about: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    def good(name: str, bug: str, head: RecordHead, about: dict[str, Any], payload: bytes) -> dict[str, Any]:
         told = head._asdict() | {"about": about, "payload": payload.hex()}
         return {"name": name, "bug": bug, **told, "hex": encode(head, about, payload).hex()}
 
-    plain = encode(Head(), {"publisher": "shop"}, pack(7))
+    plain = encode(RecordHead(), {"publisher": "shop"}, pack(7))
     return {
         "records_valid": [
-            good("plain", "the payload begins elsewhere", Head(), {"publisher": "shop"}, pack(7)),
-            good("no payload", "an empty rest refused", Head(), {"publisher": "shop"}, b""),
+            good("plain", "the payload begins elsewhere", RecordHead(), {"publisher": "shop"}, pack(7)),
+            good("no payload", "an empty rest refused", RecordHead(), {"publisher": "shop"}, b""),
             good(
                 "all of it",
                 "order of fields, or widths",
-                Head(0, 0, key_hash("k"), TIME, 9),
+                RecordHead(0, 0, key_hash("k"), TIME, 9),
                 {"publisher": "shop", "key": "k", "producer": "p", "properties": {"a": "b"}},
                 pack("x"),
             ),
             good(
                 "tombstone",
                 "type unread",
-                Head(TOMBSTONE, 0, key_hash("k")),
+                RecordHead(TOMBSTONE, 0, key_hash("k")),
                 {"publisher": "shop", "key": "k"},
                 b"",
             ),
             good(
                 "dead letter",
                 "attempts unread",
-                Head(DEAD_LETTER, 5),
+                RecordHead(DEAD_LETTER, 5),
                 {"publisher": "shop", "origin": ["orders", 3, "billing"]},
                 pack(1),
             ),

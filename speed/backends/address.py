@@ -121,7 +121,7 @@ class _Option(NamedTuple):
     default: Any
 
 
-class _Kind(NamedTuple):
+class _BackendKind(NamedTuple):
     """What an address of one backend may say."""
 
     port: int
@@ -133,10 +133,10 @@ _LEASE = {"lease_seconds": _Option(_lease, 30.0)}
 _AWS = {"endpoint": _Option(_endpoint, ""), "region": _Option(_region, "us-east-1")}
 _OF_AWS = ("s3", "sqs")
 _KINDS = {
-    "kafka": _Kind(9092, {**_ALL, **_LEASE, "transactional_id": _Option(_text, "")}),
-    "nats": _Kind(4222, {**_ALL, **_LEASE}),
-    "redis": _Kind(6379, {**_ALL, **_LEASE, "form": _Option(_one_of("streams", "pubsub"), "streams")}),
-    "postgres": _Kind(
+    "kafka": _BackendKind(9092, {**_ALL, **_LEASE, "transactional_id": _Option(_text, "")}),
+    "nats": _BackendKind(4222, {**_ALL, **_LEASE}),
+    "redis": _BackendKind(6379, {**_ALL, **_LEASE, "form": _Option(_one_of("streams", "pubsub"), "streams")}),
+    "postgres": _BackendKind(
         5432,
         {
             **_ALL,
@@ -144,8 +144,8 @@ _KINDS = {
             "form": _Option(_one_of("messages", "rows"), "messages"),
         },
     ),
-    "s3": _Kind(443, {**_ALL, **_AWS, "manifests": _Option(_flag, False)}),
-    "sqs": _Kind(443, {**_ALL, **_AWS, "lease_seconds": _Option(_seconds, 30.0), "bucket": _Option(_text, "")}),
+    "s3": _BackendKind(443, {**_ALL, **_AWS, "manifests": _Option(_flag, False)}),
+    "sqs": _BackendKind(443, {**_ALL, **_AWS, "lease_seconds": _Option(_seconds, 30.0), "bucket": _Option(_text, "")}),
 }
 _SCHEMES = {**{name: name for name in _KINDS}, "rediss": "redis", "postgresql": "postgres"}
 

@@ -357,7 +357,7 @@ _ALL = "*"
 EVERY = Namespaces(others=frozenset([_ALL]))
 
 
-class Place(NamedTuple):
+class Checkpoint(NamedTuple):
     """How far ``bridge`` has come in a lane of its source: ``next`` is the number that comes next.
 
     ``topic`` is where the messages of the lane go, ``before`` the number that the bridge believes to be there.
@@ -447,14 +447,14 @@ class PlacingBackend(Backend, Protocol):
     def keeps_places(self) -> bool:
         """Whether it does, as its address asks."""
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Checkpoint], timeout: float) -> dict[str, int]:
         """Messages and places, all or none; once they are confirmed. Without places as ``publish``.
 
         Nothing is published where a place has another number than ``before``: an earlier attempt was kept, though its
         answer was lost. Returns the numbers that are there then, by lane.
         """
 
-    def next_of(self, place: Place, timeout: float) -> int:
+    def next_of(self, place: Checkpoint, timeout: float) -> int:
         """What ``publish_at`` said last of the lane of ``place``; 0 if that is not known."""
 
 

@@ -23,10 +23,10 @@ from speed.backends.backend import (
     REFRESH_SECONDS,
     BackendAwayError,
     BackendError,
+    Checkpoint,
     Delivered,
     Namespaces,
     Outgoing,
-    Place,
     TakesAll,
     kafka_filter,
     kafka_topic,
@@ -118,7 +118,7 @@ class KafkaBackend(TakesAll):
         """In transactions."""
         return bool(self._transaction)
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Checkpoint], timeout: float) -> dict[str, int]:
         """One transaction. A place is an offset of the group, and its metadata say of which lane."""
         deadline = monotonic() + timeout
         if not self._transaction:
@@ -134,7 +134,7 @@ class KafkaBackend(TakesAll):
             self._send_in_transaction(messages, places, deadline)
         return {}
 
-    def next_of(self, place: Place, timeout: float) -> int:
+    def next_of(self, place: Checkpoint, timeout: float) -> int:
         """Ask for the offset of its group. Of lanes that have one topic only the last is known.
 
         It is told once the transaction of a producer before this one has ended, which this one sees to.
@@ -144,7 +144,7 @@ class KafkaBackend(TakesAll):
             self._begin_transacting(deadline)
             return self._next_of(place, max(0.1, deadline - monotonic()))
 
-    def _next_of(self, place: Place, timeout: float) -> int:
+    def _next_of(self, place: Checkpoint, timeout: float) -> int:
         """``_lock`` is held."""
         asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
         try:
@@ -188,7 +188,7 @@ class KafkaBackend(TakesAll):
 
     def _send(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> list[str]:
         """Hand over all, and wait until the last is confirmed."""
-        sending = _Sending(len(messages))
+        sending = _KafkaSending(len(messages))
         for place, message in enumerate(messages):
             self._produce(producer, message, partial(sending.confirm, place), deadline)
             if not place % 256:
@@ -204,7 +204,7 @@ class KafkaBackend(TakesAll):
 
     def _send_quietly(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> None:
         """As ``_send``, but nobody asks for positions: the producer tells of failures only."""
-        sending = _Sending(0)
+        sending = _KafkaSending(0)
         told = partial(sending.confirm, 0)
         for message in messages:
             self._produce(producer, message, told, deadline)
@@ -256,7 +256,9 @@ class KafkaBackend(TakesAll):
         self._is_transacting = self._is_certain = False
         return producer
 
-    def _send_in_transaction(self, messages: Sequence[Outgoing], places: Sequence[Place], deadline: float) -> list[str]:
+    def _send_in_transaction(
+        self, messages: Sequence[Outgoing], places: Sequence[Checkpoint], deadline: float
+    ) -> list[str]:
         """All or none; ``_lock`` is held."""
         producer = self._producer
         try:
@@ -370,7 +372,7 @@ class KafkaBackend(TakesAll):
             placing.close()
 
 
-class _Sending:
+class _KafkaSending:
     """Messages that were handed over and are not confirmed."""
 
     def __init__(self, count: int) -> None:

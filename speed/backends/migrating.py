@@ -26,7 +26,7 @@ from speed.backends.scans import scan
 from speed.core.log import logger
 from speed.errors import ConfigurationError, WireError
 from speed.fs.open import open_directory, replace_file
-from speed.message.old_forms import OldMessage, Place, of_kafka, of_nats, of_postgresql, of_redis, take_over
+from speed.message.old_forms import OldMessage, SourcePosition, of_kafka, of_nats, of_postgresql, of_redis, take_over
 from speed.message.view import MessageView
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Judge:
             return Judged(UNKNOWN, None, why if old is None else f"the form of {old.form} is not asked for")
         if old.is_beside:
             return Judged(BESIDE, None)
-        place = Place(self.backend, delivered.topic, delivered.position, delivered.stored_at_ms)
+        place = SourcePosition(self.backend, delivered.topic, delivered.position, delivered.stored_at_ms)
         try:
             taken = take_over(old, delivered.envelope, place, self.namespace)
         except WireError as error:
@@ -126,7 +126,7 @@ def _of_row(delivered: Delivered) -> OldMessage | None:
 
 
 @dataclass
-class State:
+class MigrationState:
     """How far a migration has come, beside its group in the source; kept in a file.
 
     Attributes:
@@ -191,7 +191,7 @@ class Migration:
         source: BackendSubscription,
         target: Backend,
         judge: Judge,
-        state: State,
+        state: MigrationState,
         look: Callable[[Backend, str, int], Iterable[list[Delivered]]] = scan,
     ) -> None:
         self._source, self._target, self._judge, self._look = source, target, judge, look

@@ -208,7 +208,7 @@ class NatsBackend(TakesAll):
         for topic in {message.topic for message in messages} - self._streams:
             await self.make_stream(topic)
             self._streams.add(topic)
-        sending = _Sending()
+        sending = _NatsSending()
         try:
             await self._send(sending, messages)
             return await sending.confirmed(len(messages))
@@ -216,7 +216,7 @@ class NatsBackend(TakesAll):
             self._streams.clear()  # one may have been removed
             raise error_of(error, self._noted) from None
 
-    async def _send(self, sending: _Sending, messages: Sequence[Outgoing]) -> None:
+    async def _send(self, sending: _NatsSending, messages: Sequence[Outgoing]) -> None:
         """Answers come to places of one inbox; nats-py's own way tells no refusals of JetStream."""
         inbox = self._client.new_inbox()
         answers = await self._client.subscribe(f"{inbox}.*", cb=sending.answer)
@@ -293,7 +293,7 @@ class NatsBackend(TakesAll):
         self._loop.close()
 
 
-class _Sending:
+class _NatsSending:
     """Messages that were sent and are not confirmed."""
 
     def __init__(self) -> None:

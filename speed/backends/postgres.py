@@ -20,11 +20,11 @@ from speed.backends.backend import (
     BackendError,
     BackendFullError,
     BackendRefusedError,
+    Checkpoint,
     Delivered,
     Loop,
     Namespaces,
     Outgoing,
-    Place,
 )
 from speed.backends.records import (
     PAGE as OLD_PAGE,
@@ -226,15 +226,15 @@ class PostgresBackend:
         """In a table of their own."""
         return True
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Checkpoint], timeout: float) -> dict[str, int]:
         """One transaction."""
         return self._loop.run(self._publish_at(_columns(self._rows, messages), places), timeout)
 
-    def next_of(self, place: Place, timeout: float) -> int:
+    def next_of(self, place: Checkpoint, timeout: float) -> int:
         """Read its row."""
         return self._loop.run(self._next_of(place), timeout)
 
-    async def _next_of(self, place: Place) -> int:
+    async def _next_of(self, place: Checkpoint) -> int:
         async with self._publishing() as connection:
             return int(await connection.fetchval(_NEXT, _place_name(place)) or 0)
 
@@ -243,7 +243,7 @@ class PostgresBackend:
             rows = await connection.fetch(_INSERT.format(table=self.table), *columns)
             return [str(row["id"]) for row in rows]
 
-    async def _publish_at(self, columns: tuple[list[Any], ...], places: Sequence[Place]) -> dict[str, int]:
+    async def _publish_at(self, columns: tuple[list[Any], ...], places: Sequence[Checkpoint]) -> dict[str, int]:
         named = [_place_name(place) for place in places]
         async with self._publishing() as connection, connection.transaction():
             if places:
@@ -321,7 +321,7 @@ def _columns(rows: RowWriter, messages: Sequence[Outgoing]) -> tuple[list[Any], 
     return columns
 
 
-def _place_name(place: Place) -> str:
+def _place_name(place: Checkpoint) -> str:
     return f"{place.bridge}:{place.lane}"
 
 

@@ -82,7 +82,7 @@ class RowWriter:
 
     def __init__(self) -> None:
         self._reader = MessageReader()
-        self._forms: dict[MessageView, _Form | None] = {}
+        self._forms: dict[MessageView, _JsonForm | None] = {}
         """By the first message that is written so."""
 
     def json_of(self, envelope: bytes) -> str:
@@ -91,7 +91,7 @@ class RowWriter:
         form = None if first is None else self._form(first)
         return _without_zeros(_json_of(view) if form is None else form.text(view))
 
-    def _form(self, first: MessageView) -> _Form | None:
+    def _form(self, first: MessageView) -> _JsonForm | None:
         try:
             return self._forms[first]
         except KeyError:
@@ -101,7 +101,7 @@ class RowWriter:
             return form
 
 
-class _Form(NamedTuple):
+class _JsonForm(NamedTuple):
     """The JSON of messages that differ in id, time and payload alone."""
 
     begin: str
@@ -116,14 +116,14 @@ class _Form(NamedTuple):
 _PAYLOAD, _END = '"payload":{"value":"', '"}}'
 
 
-def _form_of(first: MessageView) -> _Form | None:
+def _form_of(first: MessageView) -> _JsonForm | None:
     """None where something else looks like id or time."""
     text = _json_of(first)
     begin, *others = text[: text.rindex(_PAYLOAD) + len(_PAYLOAD)].split(_id_of(first))
     if len(others) != 1:
         return None
     between, *rest = others[0].split(_time_of(first))
-    return _Form(begin, between, rest[0]) if len(rest) == 1 else None
+    return _JsonForm(begin, between, rest[0]) if len(rest) == 1 else None
 
 
 def _id_of(view: MessageView) -> str:

@@ -22,10 +22,10 @@ from speed.backends.backend import (
     BackendError,
     BackendFullError,
     BackendRefusedError,
+    Checkpoint,
     Delivered,
     Namespaces,
     Outgoing,
-    Place,
     TakesAll,
     too_large,
 )
@@ -164,7 +164,7 @@ class RedisBackend(TakesAll):
         """Channels keep nothing."""
         return bool(self.has_groups)
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Checkpoint], timeout: float) -> dict[str, int]:
         """One script, which the server keeps whole or not at all. Should a command of it fail, those before it hold."""
         words: list[Any] = [
             "".join(f"{place.next:020d}" for place in places),
@@ -181,7 +181,7 @@ class RedisBackend(TakesAll):
             raise
         return {place.lane: int(number) for place, number in zip(places, there, strict=False)}
 
-    def next_of(self, place: Place, timeout: float) -> int:
+    def next_of(self, place: Checkpoint, timeout: float) -> int:
         """Read its key."""
         with asking():
             return int(_tried(lambda: self.client().get(_place_key(place)), timeout) or 0)
@@ -235,7 +235,7 @@ def _fields(message: Outgoing) -> dict[str, Any]:
     return fields
 
 
-def _place_key(place: Place) -> str:
+def _place_key(place: Checkpoint) -> str:
     return f"speed:bridge:{place.bridge}:{place.lane}"
 
 

@@ -186,7 +186,7 @@ def _metadata(message: Outgoing) -> dict[str, str]:
     return said
 
 
-class _Place:
+class _GroupPosition:
     """Where a group stands in one topic (B-8): all before ``after`` is settled, and of what follows ``done``."""
 
     def __init__(self, after: str, done: Iterable[str] = ()) -> None:
@@ -219,7 +219,7 @@ class S3Subscription:
     def __init__(self, backend: S3Backend, pattern: str, group: str, start: str, max_message_bytes: int) -> None:
         self._backend, self._pattern, self._group, self._start = backend, pattern, group, start
         self._most = max_message_bytes
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _GroupPosition] = {}
         self._found: deque[tuple[str, str, Named]] = deque()
         self._pausing = threading.Event()
 
@@ -256,7 +256,7 @@ class S3Subscription:
                     self._found.append((topic, item, named))
         self._start = "earliest"  # topics that come later are read from their beginning
 
-    def _items(self, topic: str, place: _Place, now_ms: int) -> Iterator[tuple[str, Named]]:
+    def _items(self, topic: str, place: _GroupPosition, now_ms: int) -> Iterator[tuple[str, Named]]:
         """What there is behind a place: as the place says it, and the object."""
         for key in self._keys(topic, place.after, now_ms):
             yield key, Named(key, "")
@@ -300,26 +300,26 @@ class S3Subscription:
                     if s3_parts(one["Key"], self._root) is not None:
                         yield one["Key"]
 
-    def _place(self, topic: str, now_ms: int) -> _Place:
+    def _place(self, topic: str, now_ms: int) -> _GroupPosition:
         """That which the group left, or a new one."""
         if topic not in self._places:
             self._places[topic] = self._read(topic) or self._begun(topic, now_ms)
         return self._places[topic]
 
-    def _begun(self, topic: str, now_ms: int) -> _Place:
+    def _begun(self, topic: str, now_ms: int) -> _GroupPosition:
         if self._start == "earliest":
-            place = _Place(self._root)
+            place = _GroupPosition(self._root)
         else:
-            place = _Place(self._behind(topic, now_ms))
+            place = _GroupPosition(self._behind(topic, now_ms))
             place.done = set(self._keys(topic, place.after, now_ms))
         self._write(topic, place)
         return place
 
-    def _read(self, topic: str) -> _Place | None:
+    def _read(self, topic: str) -> _GroupPosition | None:
         try:
             answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=self._state(topic))
             told = json.loads(answer["Body"].read(MAX_STATE_BYTES))
-            return _Place(told["after"], told["done"])
+            return _GroupPosition(told["after"], told["done"])
         except exceptions.ClientError as error:
             if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
                 return None
@@ -327,7 +327,7 @@ class S3Subscription:
         except (ValueError, KeyError, TypeError):
             raise BackendError(f"S3: {self._state(topic)} is no position of a group: remove it to begin anew") from None
 
-    def _write(self, topic: str, place: _Place) -> None:
+    def _write(self, topic: str, place: _GroupPosition) -> None:
         self._backend.client().put_object(Bucket=self._backend.bucket, Key=self._state(topic), Body=place.text())
 
     def _state(self, topic: str) -> str:
@@ -364,7 +364,7 @@ class S3Subscription:
                 self._places[topic].move(self._behind(topic, now_ms))
                 self._write(topic, self._places[topic])
 
-    def _finish(self, place: _Place, item: str) -> None:
+    def _finish(self, place: _GroupPosition, item: str) -> None:
         place.held.discard(item)
         place.done.add(item)
 
@@ -388,7 +388,7 @@ class ManifestSubscription(S3Subscription):
         self._open: dict[str, tuple[set[str], set[str]]] = {}
         """Manifests that were read: all that they name, and what of it is not acknowledged."""
 
-    def _items(self, topic: str, place: _Place, now_ms: int) -> Iterator[tuple[str, Named]]:
+    def _items(self, topic: str, place: _GroupPosition, now_ms: int) -> Iterator[tuple[str, Named]]:
         for manifest in self._keys(topic, before(place.after), now_ms):
             if manifest in self._open or manifest in place.done:
                 continue
@@ -407,7 +407,7 @@ class ManifestSubscription(S3Subscription):
         objects = objects_of(data, topic)
         return [Named(manifest, "")] if objects is None else objects
 
-    def _finish(self, place: _Place, item: str) -> None:
+    def _finish(self, place: _GroupPosition, item: str) -> None:
         """A manifest of which all is done stands for all that it names."""
         super()._finish(place, item)
         manifest = manifest_of_item(item)

@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from speed.backends.backend import MAX_HELD_MESSAGES, BackendAwayError, BackendError, BackendSubscription, Delivered
+from speed.core.hints import in_seconds
 from speed.core.log import logger
 from speed.engine.message import Message
-from speed.engine.options import in_seconds
 from speed.errors import SpeedError, StorageError, WireError
 from speed.message.errors import KeyUnavailableError, MessageError
 from speed.message.reader import MessageReader

@@ -32,7 +32,7 @@ CHANCE = 0.25
 """By how much a pause is shorter at most: bridges that failed together do not all come back together."""
 
 
-class State(str, Enum):
+class BridgeState(str, Enum):
     """Of a bridge; its text is what people see."""
 
     CARRYING = "carrying"
@@ -40,7 +40,7 @@ class State(str, Enum):
     TRYING = "trying"
 
 
-CARRYING, WAITING, TRYING = State.CARRYING, State.WAITING, State.TRYING
+CARRYING, WAITING, TRYING = BridgeState.CARRYING, BridgeState.WAITING, BridgeState.TRYING
 CONFIRMED, FAILED, DUE = "confirmed", "failed", "due"
 TABLE = {
     (CARRYING, CONFIRMED): CARRYING,
@@ -133,7 +133,7 @@ class Load:
     handle: Any = field(default=None, repr=False)
 
 
-class Source(Protocol):
+class BridgeSource(Protocol):
     """Where messages come from. For one thread at a time."""
 
     def receive(self, most: int, seconds: float) -> list[Load]:
@@ -173,7 +173,7 @@ Bury = Callable[[Load, str], None]
 """Records a dead letter and its code. Raises SpeedError; then it is asked again."""
 
 
-class _Batch:
+class _BridgeBatch:
     """Messages that were taken together, and what is left to do with them."""
 
     def __init__(self, loads: Sequence[Load], judged: Iterable[tuple[Load, str]], most: int) -> None:
@@ -206,7 +206,7 @@ class Bridge:
     def __init__(
         self,
         name: str,
-        source: Source,
+        source: BridgeSource,
         sink: Sink,
         *,
         wanted: Filter,
@@ -218,7 +218,7 @@ class Bridge:
         self._source, self._sink, self._bury, self._wanted = source, sink, bury, wanted
         self._give_up_seconds, self._most_bytes = give_up_seconds, max_message_bytes
         self._breaker = Breaker(random.random)
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[_BridgeBatch] = deque()
         self._counts: Counter[str] = Counter()
         self._stopped = threading.Event()
         self._sinking = ThreadPoolExecutor(1, f"speed-bridge-{name}-sink")
@@ -274,7 +274,7 @@ class Bridge:
     def _take(self, seconds: float) -> None:
         loads = self._source.receive(MOST, seconds)
         if loads:
-            self._batches.append(_Batch(loads, ((load, self._judged(load)) for load in loads), self._sink.most))
+            self._batches.append(_BridgeBatch(loads, ((load, self._judged(load)) for load in loads), self._sink.most))
 
     def _judged(self, load: Load) -> str:
         """Nothing for what is carried; else what becomes of it."""
@@ -304,7 +304,7 @@ class Bridge:
         self._batches.popleft()
         self._counts.update(batch.passed)
 
-    def _carry(self, batch: _Batch) -> bool:
+    def _carry(self, batch: _BridgeBatch) -> bool:
         """Whether nothing of it is left; on the second thread."""
         while batch.dead:
             self._end(*batch.dead[0])
@@ -332,7 +332,7 @@ class Bridge:
             del batch.left[: len(part)]
         return not batch.left
 
-    def _is_over(self, batch: _Batch, error: SpeedError) -> bool:
+    def _is_over(self, batch: _BridgeBatch, error: SpeedError) -> bool:
         """Whether the first message of a batch is given up."""
         if isinstance(error, _IMPOSSIBLE):
             return True

@@ -18,9 +18,9 @@ from speed.backends.backend import (
     REFRESH_SECONDS,
     Backend,
     BackendSubscription,
+    Checkpoint,
     Delivered,
     Outgoing,
-    Place,
     PlacingBackend,
 )
 from speed.bridges import Route, hop_of, read_hops, write_hops
@@ -168,15 +168,15 @@ class BackendSink:
     def _not_kept(self, loads: Sequence[Load]) -> Sequence[Load]:
         return [load for load in loads if load.sequence > self._kept.get(load.lane, -1)] if self._kept else loads
 
-    def _place(self, load: Load) -> Place:
+    def _place(self, load: Load) -> Checkpoint:
         assert load.message is not None
-        return Place(self._bridge, load.lane, load.message.topic, load.sequence, self._there.get(load.lane, 0))
+        return Checkpoint(self._bridge, load.lane, load.message.topic, load.sequence, self._there.get(load.lane, 0))
 
     def next_of(self, lane: str, topic: str) -> int:
         """How far the messages of a lane of the source are in ``topic`` there; 0 if that is not known."""
         if self._placing is None or not self._placing.keeps_places:
             return 0
-        there = self._placing.next_of(Place(self._bridge, lane, topic, 0), PUBLISH_SECONDS)
+        there = self._placing.next_of(Checkpoint(self._bridge, lane, topic, 0), PUBLISH_SECONDS)
         self._remember({lane: there})
         return there
 
@@ -271,7 +271,7 @@ class Positions:
 
 
 @dataclass
-class _Lane:
+class _JournalLane:
     """One lane of the journal, and where the bridge stands in it."""
 
     info: LaneInfo
@@ -300,7 +300,7 @@ class EventSource:
         self._start = start
         self._known: dict[str, tuple[int, str]] | None = None
         """What the file says; None before it was read."""
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, _JournalLane] = {}
         self._look_again = 0.0
         self._first = 0
         """Which lane is looked at first: each in turn."""
@@ -348,7 +348,7 @@ class EventSource:
     def _place(self, lane: str, offset: int) -> tuple[int, str]:
         return offset, self._journal.mark(lane, offset)
 
-    def _opened(self, info: LaneInfo, known: dict[str, tuple[int, str]]) -> _Lane:
+    def _opened(self, info: LaneInfo, known: dict[str, tuple[int, str]]) -> _JournalLane:
         offset, mark = known.get(info.id, (0, ""))
         try:
             self._journal.check(info.id, offset, mark)
@@ -360,7 +360,7 @@ class EventSource:
         except InvalidNameError:
             target = ""
         there = self._next_of(info.id, target) if target else 0
-        return _Lane(info, target, (event_hop(self._root, info.subject),), max(offset, there))
+        return _JournalLane(info, target, (event_hop(self._root, info.subject),), max(offset, there))
 
     def _some(self, most: int) -> list[Load]:
         lanes = list(self._lanes.values())
@@ -372,7 +372,7 @@ class EventSource:
                 return loads
         return []
 
-    def _read(self, lane: _Lane, most: int) -> list[Load]:
+    def _read(self, lane: _JournalLane, most: int) -> list[Load]:
         """What retention removed before it was carried is gone."""
         try:
             end = self._journal.end(lane.info.id, skip_damaged=True)
@@ -389,7 +389,7 @@ class EventSource:
         lane.next = loads[-1].sequence if loads else end
         return loads
 
-    def _bounded(self, lane: _Lane, records: Any, most: int) -> list[Load]:
+    def _bounded(self, lane: _JournalLane, records: Any, most: int) -> list[Load]:
         loads: list[Load] = []
         size = 0
         now_ms = time.time_ns() // 1_000_000
@@ -421,7 +421,7 @@ class EventSource:
         self._positions.close()
 
 
-def _load(lane: _Lane, record: Record, now_ms: int) -> Load:
+def _load(lane: _JournalLane, record: Record, now_ms: int) -> Load:
     load = Load(lane.info.id, record.offset + 1, lane.info.subject, str(record.offset), record.message, hops=lane.hops)
     if not lane.target:
         load.code = "BAD_NAME"

@@ -10,13 +10,13 @@ from speed import Node
 from speed.backends import open_backend
 from speed.backends.address import parse_address
 from speed.bridges import EVENTS, ROOT, SERVICE, TOPICS, BridgeSettings, Filter, Route
-from speed.bridges.bridge import CARRYING, COUNTERS, Bridge, Sink, Source
+from speed.bridges.bridge import CARRYING, COUNTERS, Bridge, BridgeSource, Sink
 from speed.bridges.ends import BackendSink, BackendSource, EventSink, EventSource, Positions
-from speed.bridges.topic_ends import DeadLetters, TopicSink, TopicSource
+from speed.bridges.topic_ends import DeadLetterTopic, TopicSink, TopicSource
 from speed.core.log import logger
 from speed.errors import StorageError
 from speed.journal import Journal
-from speed.topics.backend import Backend
+from speed.topics.backend import TopicStore
 from speed.topics.host import Host
 from speed.wire.names import bridges_node
 
@@ -26,7 +26,7 @@ NAMESPACE = "default"
 log = logger("speed.bridges")
 
 
-class Topics(Protocol):
+class HostedTopics(Protocol):
     """The durable topics of the root, as speedd hosts them."""
 
     name: str
@@ -35,7 +35,7 @@ class Topics(Protocol):
     @property
     def host(self) -> Host: ...
     @property
-    def topics(self) -> Backend: ...
+    def topics(self) -> TopicStore: ...
 
 
 class Events(NamedTuple):
@@ -50,7 +50,12 @@ class Bridging:
     """Everything that ``[[bridge]]`` asks for."""
 
     def __init__(
-        self, node: Node, key: str, make_node: Callable[[str], Node], hosting: Topics | None, events: Events | None
+        self,
+        node: Node,
+        key: str,
+        make_node: Callable[[str], Node],
+        hosting: HostedTopics | None,
+        events: Events | None,
     ) -> None:
         """Carries nothing before ``change`` says what. ``make_node`` makes the one that publishes events."""
         self._daemon, self._key, self._make_node = node, key, make_node
@@ -135,18 +140,18 @@ class Bridging:
             return None
         assert self._hosting is not None
         hosting = self._hosting
-        return DeadLetters(hosting.topics, settings.dead_letter, settings.name, hosting.name).bury
+        return DeadLetterTopic(hosting.topics, settings.dead_letter, settings.name, hosting.name).bury
 
     # --- ends ---
 
-    def _leaving(self, settings: BridgeSettings, route: Route) -> tuple[Source, Sink]:
+    def _leaving(self, settings: BridgeSettings, route: Route) -> tuple[BridgeSource, Sink]:
         """From the root to a backend."""
         address = parse_address(settings.target)
         sink = BackendSink(open_backend(address, settings.max_message_bytes), address, settings.name)
         make = self._topic_source if settings.source == TOPICS else self._event_source
         return make(settings, route, sink.next_of), sink
 
-    def _topic_source(self, settings: BridgeSettings, route: Route, next_of: NextOf) -> Source:
+    def _topic_source(self, settings: BridgeSettings, route: Route, next_of: NextOf) -> BridgeSource:
         assert self._hosting is not None
         hosting = self._hosting
         return TopicSource(
@@ -161,7 +166,7 @@ class Bridging:
             is_left_out=lambda topic: topic in self._dead_letters,
         )
 
-    def _event_source(self, settings: BridgeSettings, route: Route, next_of: NextOf) -> Source:
+    def _event_source(self, settings: BridgeSettings, route: Route, next_of: NextOf) -> BridgeSource:
         assert self._events is not None
         directory, is_durable = self._events
         try:
@@ -178,7 +183,7 @@ class Bridging:
             next_of=next_of,
         )
 
-    def _coming(self, settings: BridgeSettings, route: Route) -> tuple[Source, Sink]:
+    def _coming(self, settings: BridgeSettings, route: Route) -> tuple[BridgeSource, Sink]:
         """From a backend to the root."""
         address = parse_address(settings.source)
         backend = open_backend(address, settings.max_message_bytes)

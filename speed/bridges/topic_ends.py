@@ -18,13 +18,13 @@ from speed.errors import InvalidNameError, SpeedError, WireError
 from speed.message.errors import NotAvailableError
 from speed.message.view import MessageView
 from speed.message.writing import encode_head, encode_message, frame_of, without_token
-from speed.topics.backend import Backend, HostedTopic, Producer, Stored
-from speed.topics.host import Encoder, Host
+from speed.topics.backend import HostedTopic, ProducerIdentity, StoredMessage, TopicStore
+from speed.topics.host import Host, RecordEncoder
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.wire.limits import MAX_TOPIC_MESSAGE_BYTES
 from speed.wire.names import bridge_name
 from speed.wire.records import varint
-from speed.wire.topic import TOMBSTONE, Kept, parts, read_about
+from speed.wire.topic import TOMBSTONE, KeptMessage, parts, read_about
 from speed.wire.value import BYTES_TYPE, CONTENT_TYPES, CUSTOM, JSON, MSGPACK_TYPE, TEXT_TYPE, Content, pack, unpack
 
 # Records of durable topics as messages, and messages as records (B-13). Pure.
@@ -56,11 +56,11 @@ class Messages:
         self._lane = sha256(bytes.fromhex(lane)).hexdigest()[: _LANE_BITS // 4]
         self._time = -1, ""
         """The time of the last id, and how it begins."""
-        self._forms: dict[tuple[str, str], _Form] = {}
+        self._forms: dict[tuple[str, str], _RecordForm] = {}
         self._read: dict[bytes, dict[str, Any]] = {}
         """What was said of messages before: it is mostly the same again."""
 
-    def kept(self, data: bytes) -> Kept:
+    def kept(self, data: bytes) -> KeptMessage:
         """A record. WireError."""
         head, packed, payload = parts(data)
         about = self._read.get(packed)
@@ -68,7 +68,7 @@ class Messages:
             if len(self._read) >= _MAX_FORMS:
                 self._read.clear()
             about = self._read[packed] = read_about(packed)
-        return Kept(head, about, payload)
+        return KeptMessage(head, about, payload)
 
     def message_id(self, offset: int, recorded_ms: int) -> str:
         """The same again for the same record; greater than those of records before it."""
@@ -78,7 +78,7 @@ class Messages:
         high, low = offset >> 22 & 0xFFF, offset & 0x3FFFFF
         return f"{self._time[1]}{high:03x}-{0x8000 | low >> 8:04x}-{low & 0xFF:02x}{self._lane}"
 
-    def whole(self, kept: Kept) -> bytes | None:
+    def whole(self, kept: KeptMessage) -> bytes | None:
         """The message that a bridge's record holds, if it is a whole one; WireError."""
         if MESSAGE not in kept.about.get("properties", {}):
             return None
@@ -87,15 +87,15 @@ class Messages:
             raise WireError("BAD_MESSAGE", "the record holds no message")
         return held
 
-    def hops(self, kept: Kept) -> str:
+    def hops(self, kept: KeptMessage) -> str:
         """What a bridge wrote beside its record."""
         return str(kept.about.get("properties", {}).get(HOPS, ""))
 
-    def is_own(self, kept: Kept) -> bool:
+    def is_own(self, kept: KeptMessage) -> bool:
         """Whether a bridge recorded it."""
         return bool(kept.about.get("publisher", "") == self._host)
 
-    def message(self, kept: Kept, offset: int, recorded_ms: int) -> tuple[str, bytes]:
+    def message(self, kept: KeptMessage, offset: int, recorded_ms: int) -> tuple[str, bytes]:
         """Id and bytes of a record's message. WireError."""
         about = kept.about
         custom, payload = _content(kept)
@@ -117,16 +117,16 @@ class Messages:
             extensions={TOMBSTONE_EXTENSION: b""} if kept.head.type == TOMBSTONE else None,
         )
 
-    def _form(self, custom: str, publisher: str) -> _Form:
+    def _form(self, custom: str, publisher: str) -> _RecordForm:
         form = self._forms.get((custom, publisher))
         if form is None:
             if len(self._forms) >= _MAX_FORMS:
                 self._forms.clear()
-            form = self._forms[custom, publisher] = _Form(custom, self._topic, self._namespace, publisher)
+            form = self._forms[custom, publisher] = _RecordForm(custom, self._topic, self._namespace, publisher)
         return form
 
 
-def _content(kept: Kept) -> tuple[str, bytes]:
+def _content(kept: KeptMessage) -> tuple[str, bytes]:
     """Type and bytes: the payload as it is packed, but for text and bytes, which have types of their own (M-10).
 
     The host has looked at it, so it is one value.
@@ -147,7 +147,7 @@ _HEADS = {
 _frame = lru_cache(4096)(frame_of)
 
 
-class _Form:
+class _RecordForm:
     """Messages of one topic, type and publisher: only id, time and payload differ."""
 
     def __init__(self, custom: str, topic: str, namespace: str, publisher: str) -> None:
@@ -213,7 +213,7 @@ CUT_BYTES = MAX_TOPIC_MESSAGE_BYTES - 16_384
 
 
 @dataclass
-class _Place:
+class _TopicPosition:
     """Where a bridge stands in one topic."""
 
     lane: str
@@ -244,7 +244,7 @@ class TopicSource:
     def __init__(
         self,
         host: Host,
-        topics: Backend,
+        topics: TopicStore,
         route: Route,
         bridge: str,
         *,
@@ -259,7 +259,7 @@ class TopicSource:
         self._subscription, self._consumer = bridge_name(bridge), f"{node}/{bridge_name(bridge)}"
         self._node, self._namespace, self._next_of, self._is_left_out = node, namespace, next_of, is_left_out
         self._start: str = start
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _TopicPosition] = {}
         self._fresh: dict[str, None] = {}
         """Topics in which something may be new; under the lock of the topics."""
         self._changed = threading.Event()
@@ -328,7 +328,7 @@ class TopicSource:
         with self._topics.lock:
             self._fresh.setdefault(name)
 
-    def _place(self, name: str) -> _Place | None:
+    def _place(self, name: str) -> _TopicPosition | None:
         """Where the bridge stands; None for a topic that is not there, or has dead letters by now."""
         with self._topics.lock:
             topic = self._topics.known(name) if self._is_ours(name) else None
@@ -341,7 +341,7 @@ class TopicSource:
             place = self._places[name] = self._opened(name, lane)
         return place
 
-    def _opened(self, name: str, lane: str) -> _Place:
+    def _opened(self, name: str, lane: str) -> _TopicPosition:
         """Join; what the target has is passed over."""
         try:
             target = self._route.renamed(name)
@@ -358,9 +358,9 @@ class TopicSource:
             except SubscriptionError as error:
                 raise _told(error, name) from None
         messages = Messages(lane, target or name, self._namespace, self._node)
-        return _Place(lane, target, messages, (hop_of_lane(lane),), cursor, cursor)
+        return _TopicPosition(lane, target, messages, (hop_of_lane(lane),), cursor, cursor)
 
-    def _read(self, name: str, place: _Place, most: int) -> list[Stored]:
+    def _read(self, name: str, place: _TopicPosition, most: int) -> list[StoredMessage]:
         with self._topics.lock:
             try:
                 topic = self._topics.find(name)
@@ -371,7 +371,7 @@ class TopicSource:
             place.next, stored = topic.read(place.next, most)
             return stored
 
-    def _load(self, name: str, place: _Place, stored: Stored) -> Load:
+    def _load(self, name: str, place: _TopicPosition, stored: StoredMessage) -> Load:
         load = Load(place.lane, stored.offset + 1, name, str(stored.offset), stored.data, hops=place.hops, handle=place)
         if not place.target:
             load.code = "BAD_NAME"
@@ -382,7 +382,7 @@ class TopicSource:
             load.code = error.reason
         return load
 
-    def _open(self, load: Load, place: _Place, stored: Stored) -> None:
+    def _open(self, load: Load, place: _TopicPosition, stored: StoredMessage) -> None:
         kept = place.messages.kept(stored.data)
         whole, hops = None, place.hops_text
         if place.messages.is_own(kept):
@@ -404,12 +404,12 @@ class TopicSource:
         ends = {load.topic: load for load in loads}
         with self._topics.lock:
             for name, load in ends.items():
-                place: _Place = load.handle
+                place: _TopicPosition = load.handle
                 topic = self._topics.known(name)
                 if topic is not None and self._places.get(name) is place and topic.lane == place.lane:
                     self._move(topic, place, load.sequence)
 
-    def _move(self, topic: HostedTopic, place: _Place, to: int) -> None:
+    def _move(self, topic: HostedTopic, place: _TopicPosition, to: int) -> None:
         """Unless it was moved back, or is further already."""
         try:
             cursor = topic.group(self._subscription).machine.cursor
@@ -445,7 +445,7 @@ class TopicSink:
 
     most = MOST
 
-    def __init__(self, topics: Backend, bridge: str, *, node: str, keep: str, makes: bool) -> None:
+    def __init__(self, topics: TopicStore, bridge: str, *, node: str, keep: str, makes: bool) -> None:
         """``node`` is the host's."""
         self._topics, self._bridge, self._node, self._keep, self._makes = topics, bridge, node, keep, makes
 
@@ -470,12 +470,12 @@ class TopicSink:
 
     def _record(self, topic: str, lane: str, loads: Sequence[Load]) -> int:
         producer = _producer(self._bridge, lane)
-        encoder = Encoder(self._node, producer)
+        encoder = RecordEncoder(self._node, producer)
         try:
             records = [encoder.record(self._record_of(load)) for load in loads]
             with self._topics.lock:
                 found = self._topics.make(topic) if self._makes else self._topics.find(topic)
-                named = Producer(self._node, producer) if producer else None
+                named = ProducerIdentity(self._node, producer) if producer else None
                 return sum(one.is_repeated for one in found.publish(named, records))
         except SubscriptionError as error:
             raise _told(error, topic) from None
@@ -491,10 +491,10 @@ class TopicSink:
         """The topics are the host's to close."""
 
 
-class DeadLetters:
+class DeadLetterTopic:
     """The topic in which a bridge records what cannot be carried."""
 
-    def __init__(self, topics: Backend, topic: str, bridge: str, node: str) -> None:
+    def __init__(self, topics: TopicStore, topic: str, bridge: str, node: str) -> None:
         self._topics, self._topic, self._bridge, self._node = topics, topic, bridge, node
 
     def bury(self, load: Load, code: str) -> None:
@@ -509,8 +509,8 @@ class DeadLetters:
             record["sequence"] = load.sequence
         try:
             with self._topics.lock:
-                named = Producer(self._node, producer) if producer else None
-                self._topics.make(self._topic).publish(named, [Encoder(self._node, producer).record(record)])
+                named = ProducerIdentity(self._node, producer) if producer else None
+                self._topics.make(self._topic).publish(named, [RecordEncoder(self._node, producer).record(record)])
         except SubscriptionError as error:
             raise _told(error, self._topic) from None
 

@@ -14,7 +14,7 @@ import click
 
 from speed.cli.options import Settings, bytes_text, common_options, echo, print_rows, print_value
 from speed.errors import ConfigurationError, StorageError
-from speed.fs.lane_ahead import MAX_SEGMENT_BYTES
+from speed.fs.lane_files import MAX_SEGMENT_BYTES
 from speed.wire import names
 from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, MAX_DELIVERIES_BYTES
 

@@ -24,7 +24,7 @@ from speed.errors import WireError
 from speed.wire.names import is_node_name
 
 if TYPE_CHECKING:
-    from speed.fs.dead_letters import DeadLetter, DeadLetters, Kept
+    from speed.fs.dead_letters import DeadLetter, DeadLetters, LetterFile
 
 SHOWN_BYTES = 1 << 20
 """A larger payload is not printed; ``--output`` writes it."""
@@ -79,7 +79,7 @@ def _rows(settings: Settings, node: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _known(letters: DeadLetters, kept: Kept) -> dict[str, Any]:
+def _known(letters: DeadLetters, kept: LetterFile) -> dict[str, Any]:
     """What a letter says of itself; ``damaged`` where it cannot be read."""
     try:
         letter, pieces = letters.read(kept.number)

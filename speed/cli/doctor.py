@@ -23,7 +23,7 @@ from speed.fs.claim import floor_of, newest_of_all
 from speed.fs.keyfile import load_key_file
 from speed.fs.open import Trust
 from speed.fs.registry import Registry
-from speed.fs.root import UntrustedError, filesystem_of, trust_of
+from speed.fs.root import UntrustedPathError, filesystem_of, trust_of
 from speed.wire import names
 from speed.wire.entry import Entry
 
@@ -90,7 +90,7 @@ def _permissions(root: str, mode: int) -> Iterator[Finding]:
     """Who can change the root, and what lies above it."""
     try:
         trust = trust_of(root)
-    except UntrustedError as error:
+    except UntrustedPathError as error:
         yield Finding("permissions", "broken", str(error), error.cure or "choose another root")
         return
     if trust is Trust.GROUP:

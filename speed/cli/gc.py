@@ -300,7 +300,7 @@ def _described(leftover: Leftover, state: str) -> dict[str, Any]:
     }
 
 
-class Left(NamedTuple):
+class LeftFiles(NamedTuple):
     """So many files of one kind."""
 
     what: str
@@ -332,7 +332,7 @@ def purge_command(settings: Settings, node: str, dry_run: bool, yes: bool) -> No
     _tell(settings, node, left, dry_run)
 
 
-def _tell(settings: Settings, node: str, left: list[Left], dry_run: bool) -> None:
+def _tell(settings: Settings, node: str, left: list[LeftFiles], dry_run: bool) -> None:
     if settings.as_json:
         print_value({"node": node, "dryRun": dry_run, "left": [one._asdict() for one in left]}, True)
     elif left:
@@ -352,7 +352,7 @@ def _check(registry: Registry, node: str) -> None:
         raise NameTakenError(f"{node!r} is alive: process {entry.pid} on {entry.host}; stop it before")
 
 
-def left_of(registry: Registry, node: str) -> Iterator[Left]:
+def left_of(registry: Registry, node: str) -> Iterator[LeftFiles]:
     """What stands in the directory of a node, by kind, and its entry."""
     own = names.node_dir(registry.root, node)
     kinds = {
@@ -365,11 +365,11 @@ def left_of(registry: Registry, node: str) -> Iterator[Left]:
     for what, directory in kinds.items():
         sizes = list(_sizes(directory))
         counted += len(sizes)
-        yield Left(what, len(sizes), sum(sizes))
+        yield LeftFiles(what, len(sizes), sum(sizes))
     others = list(_sizes(own))
-    yield Left("other files", len(others) - counted, sum(others) - sum(map(sum, map(_sizes, kinds.values()))))
+    yield LeftFiles("other files", len(others) - counted, sum(others) - sum(map(sum, map(_sizes, kinds.values()))))
     entry = names.entry_path(registry.root, node)
-    yield Left("entry", int(os.path.lexists(entry)), os.path.getsize(entry) if os.path.lexists(entry) else 0)
+    yield LeftFiles("entry", int(os.path.lexists(entry)), os.path.getsize(entry) if os.path.lexists(entry) else 0)
 
 
 def _sizes(directory: str) -> Iterator[int]:

@@ -87,7 +87,7 @@ def _moment_or_none(_: click.Context, __: click.Parameter, text: str | None) -> 
     return None if text is None else moment(text)
 
 
-class Reading:
+class JournalReading:
     """Reads lanes of a journal from where it was. Damage in one lane ends that one, and is told; not thread-safe.
 
     ``damaged`` counts the lanes that were left for their damage.
@@ -313,7 +313,7 @@ def follow_command(
     count: int | None,
 ) -> None:
     """Print what is recorded from now on, or since a time, one JSON object a line, until it is interrupted."""
-    reading = Reading(_journal(settings, directory), wanted, skip_damaged=True)
+    reading = JournalReading(_journal(settings, directory), wanted, skip_damaged=True)
     if wanted.since is None:
         reading.pass_over()
     pause, left = threading.Event(), count
@@ -346,7 +346,7 @@ def grep_command(
         matching = re.compile(expression, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
         raise click.BadParameter(f"{expression!r} is no regular expression: {error}") from None
-    reading = Reading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
+    reading = JournalReading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
     lines = (as_json(located(info, record)) for info, record in reading.records())
     found = 0
     for line in filter(matching.search, lines):
@@ -374,13 +374,13 @@ def export_command(
         raise click.BadParameter(
             f"{place} is no ordinary file; `speed journal grep .` prints records", param_hint="FILE"
         )
-    reading = Reading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
+    reading = JournalReading(_journal(settings, directory), wanted, skip_damaged=skip_damaged)
     written = _write(place, reading)
     print_value({"file": place, "records": written, "damaged": reading.damaged}, settings.as_json)
     return 1 if reading.damaged else 0
 
 
-def _write(place: str, reading: Reading) -> int:
+def _write(place: str, reading: JournalReading) -> int:
     """Write all records into a file beside ``place``, and put it there; how many they are."""
     written = 0
     with tempfile.NamedTemporaryFile(

@@ -32,7 +32,7 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES
 if TYPE_CHECKING:
     from speed.backends.address import Address
     from speed.backends.backend import Backend
-    from speed.backends.migrating import Compared, Judge, Migration, State
+    from speed.backends.migrating import Compared, Judge, Migration, MigrationState
 
 
 # ``speed message envelope migrate``: the messages of one backend into another, old forms as envelopes (M-39).
@@ -43,7 +43,7 @@ _RENEWED_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _MigrationOptions:
     """The options."""
 
     source: str
@@ -87,13 +87,13 @@ def migrate(context: click.Context, /, **options: Any) -> None:
     arrived is not published again. Exit status 1 if some messages were not recognised, or --compare found one lost or
     twice.
     """
-    asked = _Asked(**options)
+    asked = _MigrationOptions(**options)
     if asked.target is None and not asked.dry_run:
         raise click.UsageError("--to is missing: name the address to copy to, or use --dry-run")
     context.exit(_run(asked))
 
 
-def _run(asked: _Asked) -> int:
+def _run(asked: _MigrationOptions) -> int:
     from speed.backends import open_backend
     from speed.backends.address import parse_address
     from speed.backends.migrating import Judge
@@ -126,13 +126,13 @@ def _where(address: Address) -> tuple[Any, ...]:
     return address.backend, address.hosts, address.place, address.options.get("table"), address.options.get("endpoint")
 
 
-def _state(asked: _Asked, source: Address, target: Address) -> State:
+def _state(asked: _MigrationOptions, source: Address, target: Address) -> MigrationState:
     """That of the file. Another transactional_id is another migration: it would not shut out what a killed run left."""
-    from speed.backends.migrating import State
+    from speed.backends.migrating import MigrationState
 
     what = {"from": str(source), "to": str(target), "topics": asked.topics, "group": asked.group}
     transaction = str(target.options.get("transactional_id", ""))
-    state = State(asked.state, what | ({"transactional_id": transaction} if transaction else {}))
+    state = MigrationState(asked.state, what | ({"transactional_id": transaction} if transaction else {}))
     if asked.resumes:
         state.read()
     elif state.is_there:
@@ -140,7 +140,9 @@ def _state(asked: _Asked, source: Address, target: Address) -> State:
     return state
 
 
-def _migrate(asked: _Asked, source: Backend, target: Backend, judge: Judge, state: State, lease: float) -> Migration:
+def _migrate(
+    asked: _MigrationOptions, source: Backend, target: Backend, judge: Judge, state: MigrationState, lease: float
+) -> Migration:
     """Run it. The state is as the last batch left it."""
     from speed.backends.migrating import Migration
     from speed.backends.scans import count
@@ -157,7 +159,7 @@ def _migrate(asked: _Asked, source: Backend, target: Backend, judge: Judge, stat
     return migration
 
 
-def _counted(asked: _Asked, source: Backend, judge: Judge) -> Counter[str]:
+def _counted(asked: _MigrationOptions, source: Backend, judge: Judge) -> Counter[str]:
     """What there is, read without a group."""
     from speed.backends.scans import count, scan
 
@@ -169,7 +171,7 @@ def _counted(asked: _Asked, source: Backend, judge: Judge) -> Counter[str]:
     return counts
 
 
-def _compared(asked: _Asked, source: Backend, target: Backend, judge: Judge) -> Compared:
+def _compared(asked: _MigrationOptions, source: Backend, target: Backend, judge: Judge) -> Compared:
     from speed.backends.migrating import compare
 
     with _bar(asked, "compared", None, {}) as told:
@@ -193,7 +195,9 @@ def _stopping(migration: Migration) -> Iterator[None]:
 
 
 @contextmanager
-def _bar(asked: _Asked, word: str, total: int | None, counts: Mapping[str, int]) -> Iterator[Callable[[int], None]]:
+def _bar(
+    asked: _MigrationOptions, word: str, total: int | None, counts: Mapping[str, int]
+) -> Iterator[Callable[[int], None]]:
     """What draws a bar on stderr, with how many there are of what."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -215,7 +219,9 @@ def _advance(bar: Any, task: Any, counts: Mapping[str, int], number: int) -> Non
     bar.update(task, advance=number, of=of)
 
 
-def _tell(asked: _Asked, counts: Mapping[str, int], refused: list[tuple[str, str, str]], compared: Any) -> int:
+def _tell(
+    asked: _MigrationOptions, counts: Mapping[str, int], refused: list[tuple[str, str, str]], compared: Any
+) -> int:
     """Print what came of it; returns the exit status."""
     if asked.as_json:
         told = {"counts": dict(counts), "refused": refused}

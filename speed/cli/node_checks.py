@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from speed.cli.storage import Finding
-from speed.core.lane import Damage, LaneDecoder, Opened, Window
+from speed.core.lane import ByteWindow, Damage, LaneDecoder, Opened
 from speed.errors import (
     AccessDeniedError,
     CallError,
@@ -309,7 +309,7 @@ def _items(
         os.close(fd)
     at, more = 0, True
     while more:
-        scanned = decoder.scan(Window(data[at:], at, generation, final=True, past_slots=True))
+        scanned = decoder.scan(ByteWindow(data[at:], at, generation, final=True, past_slots=True))
         items += scanned.items
         at, more = at + scanned.consumed, scanned.more and scanned.consumed > 0
     return items

@@ -64,7 +64,7 @@ def own_code(travelled: str) -> str | None:
 # What a lane tells its sender of a request whose receiver is gone, or was replaced (S-21, steps 2 and 3).
 
 
-class Verdict(Enum):
+class RequestVerdict(Enum):
     """Whether a request had begun. None of them changes any more."""
 
     NOT_BEGUN = "not begun"
@@ -87,14 +87,14 @@ def decider(starts: Collection[int], cursors: Collection[int], written_to: int) 
     return Decider(lowest, lowest in starts) if lowest else None
 
 
-class Written(NamedTuple):
+class RequestEnvelopes(NamedTuple):
     """The envelopes of a request; ``parts`` of them suffice to begin it."""
 
     sequences: Sequence[int]
     parts: int
 
 
-def verdict_of(cursor: Cursor, written: Written) -> Verdict:
+def verdict_of(cursor: Cursor, written: RequestEnvelopes) -> RequestVerdict:
     """What a cursor says of a request, all of whose envelopes were written to its lane."""
     listed = {entry.sequence: entry.begun for entry in cursor.unfinished}
     is_full = len(cursor.unfinished) >= MAX_UNFINISHED
@@ -102,10 +102,12 @@ def verdict_of(cursor: Cursor, written: Written) -> Verdict:
     waits = [one for one in written.sequences if listed.get(one) is False]
     passed = len(written.sequences) - len(behind) - len(waits)
     if waits or (behind and not is_full and passed < written.parts):
-        return Verdict.NOT_BEGUN
+        return RequestVerdict.NOT_BEGUN
     if behind and passed < written.parts:
-        return Verdict.MAY_HAVE_RUN
-    return Verdict.REPEATABLE if any(listed.get(one) for one in written.sequences) else Verdict.MAY_HAVE_RUN
+        return RequestVerdict.MAY_HAVE_RUN
+    return (
+        RequestVerdict.REPEATABLE if any(listed.get(one) for one in written.sequences) else RequestVerdict.MAY_HAVE_RUN
+    )
 
 
 NOTHING_BEGAN = Cursor(0, 0, 0, 0, 0)
@@ -142,9 +144,9 @@ def execution_of(code: str, details: dict[str, Any]) -> Execution:
     return Execution.RAN if code == "EXECUTION_FAILED" or own_code(code) else Execution.MAY_HAVE_RUN
 
 
-def node_left(name: str, verdict: Verdict = Verdict.MAY_HAVE_RUN) -> NodeLeftError:
+def node_left(name: str, verdict: RequestVerdict = RequestVerdict.MAY_HAVE_RUN) -> NodeLeftError:
     """What a caller gets when the other side goes while it waits."""
-    if verdict is Verdict.NOT_BEGUN:
+    if verdict is RequestVerdict.NOT_BEGUN:
         error = NodeLeftError(f"{name!r} left or died before it began this: nothing ran, and nothing will: call again")
         error.execution = Execution.NOT_BEGUN
         return error

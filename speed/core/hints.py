@@ -23,7 +23,8 @@ from uuid import UUID
 
 from speed.errors import ConfigurationError, InvalidNameError, UnserialisableError
 from speed.wire.column import Column
-from speed.wire.limits import MAX_VALUE_DEPTH
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_VALUE_DEPTH
+from speed.wire.text import checked_seconds
 
 # Types that the wire has no kind for, in the form in which they travel (``registry_spec/values.md``).
 
@@ -470,3 +471,10 @@ def number(what: str, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise ConfigurationError(f"{what} must be a number, not {type_name(value)}")
+
+
+def in_seconds(timeout: float | None) -> float:
+    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
+    if timeout is None:
+        return CALL_TIMEOUT_SECONDS
+    return checked_seconds("timeout", timeout)

@@ -62,7 +62,7 @@ class Scan(NamedTuple):
     more: bool
 
 
-class Window(NamedTuple):
+class ByteWindow(NamedTuple):
     """A run of bytes of one lane file, and what is known of them."""
 
     data: bytes
@@ -92,7 +92,7 @@ class LaneDecoder:
         self._max_payload = max_payload
         self._opener = opener
 
-    def scan(self, window: Window, limit: int = 64) -> Scan:
+    def scan(self, window: ByteWindow, limit: int = 64) -> Scan:
         """Decode what lies in ``window``; at most ``limit`` items are returned."""
         items: list[Opened | Damage] = []
         at = searches = 0
@@ -117,7 +117,7 @@ class LaneDecoder:
             at = end
         return Scan(items, at, 0, False)
 
-    def _look(self, window: Window, at: int) -> Opened | int | str:
+    def _look(self, window: ByteWindow, at: int) -> Opened | int | str:
         """The envelope at ``at``; else the bytes it needs in all; else why it is none."""
         left = len(window.data) - at
         if left < AAD_BYTES:
@@ -150,7 +150,7 @@ class LaneDecoder:
             return "TOO_LARGE"
         return "BAD_SEQUENCE"
 
-    def _end_of_damage(self, window: Window, at: int) -> int:
+    def _end_of_damage(self, window: ByteWindow, at: int) -> int:
         """The next place behind damage that may hold an envelope (L-16).
 
         A complete candidate must authenticate. An incomplete one ends the damage as well: it is judged when its bytes

@@ -32,7 +32,7 @@ class Kind(Enum):
     TASK = "task"
 
 
-class State(Enum):
+class WorkState(Enum):
     """Where one piece of work stands (T-2)."""
 
     UNCLAIMED = "unclaimed"
@@ -67,7 +67,7 @@ class Work:
     kind: Kind
     item: Any
     number: int
-    state: State
+    state: WorkState
     sender: str = ""
     key: Hashable = None
     priority: int = 0
@@ -126,7 +126,7 @@ class Scheduler:
             return Admission.DUPLICATE, None
         if self.life is not Life.OPEN:
             return Admission.LEAVING, None
-        work = Work(Kind.REQUEST, item, next(self._numbers), State.WAITING, sender, key, deadline=deadline)
+        work = Work(Kind.REQUEST, item, next(self._numbers), WorkState.WAITING, sender, key, deadline=deadline)
         self._accepted[sender, key] = work
         self._requests.setdefault(sender, OrderedDict())[key] = work
         self._note_deadline(work, deadline)
@@ -152,11 +152,11 @@ class Scheduler:
             return None
         order = sender if order is None else order
         number = next(self._numbers)
-        work = Work(Kind.MESSAGE, item, number, State.WAITING, sender, None, priority, order, None, is_event)
+        work = Work(Kind.MESSAGE, item, number, WorkState.WAITING, sender, None, priority, order, None, is_event)
         if claimed:
             self._enqueue(work)
         else:
-            work.state = State.UNCLAIMED
+            work.state = WorkState.UNCLAIMED
             self._unclaimed.setdefault(sender, deque()).append(work)
             if is_event:
                 self._note_deadline(work, now + UNCLAIMED_EVENT_SECONDS)
@@ -164,7 +164,7 @@ class Scheduler:
 
     def task(self, item: Any) -> Work:
         """Something short of the node's own, or a callback of the program."""
-        work = Work(Kind.TASK, item, next(self._numbers), State.WAITING)
+        work = Work(Kind.TASK, item, next(self._numbers), WorkState.WAITING)
         self._tasks.append(work)
         return work
 
@@ -185,7 +185,7 @@ class Scheduler:
                     self._rotation.remove(kind)
                     self._rotation.append(kind)
                     self._running[kind is Kind.REQUEST] += 1
-                    work.state = State.RUNNING
+                    work.state = WorkState.RUNNING
                     return work
         return None
 
@@ -221,9 +221,9 @@ class Scheduler:
 
     def done(self, work: Work) -> None:
         """A worker, or the program, has finished with ``work``; what the program fetched held up no other."""
-        ran = work.state is not State.IN_HAND
+        ran = work.state is not WorkState.IN_HAND
         self._free(work)
-        work.state = State.ENDED
+        work.state = WorkState.ENDED
         if work.kind is Kind.REQUEST:
             self._accepted.pop((work.sender, work.key), None)
         elif work.kind is Kind.MESSAGE and ran:
@@ -232,29 +232,29 @@ class Scheduler:
     def again(self, work: Work, at: float) -> None:
         """Handling failed: try once more at ``at``; what comes after it in its order waits."""
         self._free(work)
-        work.state = State.BACK_OFF
+        work.state = WorkState.BACK_OFF
         heappush(self._back_off, (at, work.number, work))
 
     def blocked(self, work: Work) -> bool:
         """Its worker waits for another node: its place is given to others. False if too many wait already."""
-        if work.state is not State.RUNNING or self._blocked >= MAX_BLOCKED_WORKERS:
+        if work.state is not WorkState.RUNNING or self._blocked >= MAX_BLOCKED_WORKERS:
             return False
         self._free(work)
         self._blocked += 1
-        work.state = State.BLOCKED
+        work.state = WorkState.BLOCKED
         return True
 
     def resumed(self, work: Work) -> None:
         """Its worker goes on, at once: for a while there may be more at work than there are places."""
-        if work.state is State.BLOCKED:
+        if work.state is WorkState.BLOCKED:
             self._blocked -= 1
             self._running[work.kind is Kind.REQUEST] += 1
-            work.state = State.RUNNING
+            work.state = WorkState.RUNNING
 
     def _free(self, work: Work) -> None:
-        if work.state is State.RUNNING:
+        if work.state is WorkState.RUNNING:
             self._running[work.kind is Kind.REQUEST] -= 1
-        elif work.state is State.BLOCKED:
+        elif work.state is WorkState.BLOCKED:
             self._blocked -= 1
 
     # --- messages in order ---
@@ -283,7 +283,7 @@ class Scheduler:
     def _end_back_off(self, now: float) -> None:
         while self._back_off and self._back_off[0][0] <= now:
             work = heappop(self._back_off)[2]
-            work.state = State.WAITING
+            work.state = WorkState.WAITING
             self._put_first(work)
 
     def _put_first(self, work: Work) -> None:
@@ -296,7 +296,7 @@ class Scheduler:
         """The program said what it takes: what waited for that is handled before what came later. Returns how many."""
         claimed = [work for waiting in self._unclaimed.values() for work in waiting if takes(work.item)]
         for work in claimed:
-            work.state = State.WAITING
+            work.state = WorkState.WAITING
         for sender, waiting in list(self._unclaimed.items()):
             self._keep_unclaimed(sender, waiting)
         for order in dict.fromkeys(work.order for work in claimed):
@@ -305,7 +305,7 @@ class Scheduler:
 
     def _keep_unclaimed(self, sender: str, waiting: deque[Work]) -> None:
         """Keep those of a sender that nothing has taken."""
-        rest = deque(work for work in waiting if work.state is State.UNCLAIMED)
+        rest = deque(work for work in waiting if work.state is WorkState.UNCLAIMED)
         if rest:
             self._unclaimed[sender] = rest
         else:
@@ -324,12 +324,12 @@ class Scheduler:
         work = min((one for one in firsts if one), key=lambda one: (-one.priority, one.number), default=None)
         if work is not None:
             self._remove_unclaimed(work)
-            work.state = State.IN_HAND
+            work.state = WorkState.IN_HAND
         return work
 
     def put_back(self, work: Work) -> None:
         """The program did not take it after all: it is fetched next, or handled."""
-        work.state = State.UNCLAIMED
+        work.state = WorkState.UNCLAIMED
         self._unclaimed.setdefault(work.sender, deque()).appendleft(work)
 
     def _remove_unclaimed(self, work: Work) -> None:
@@ -343,7 +343,7 @@ class Scheduler:
     def withdraw(self, sender: str, key: Hashable) -> Work | None:
         """The caller withdrew a request. One that waited is ENDED and never begins; one that runs stays as it is."""
         work = self._accepted.get((sender, key))
-        if work is not None and work.state is State.WAITING:
+        if work is not None and work.state is WorkState.WAITING:
             self._drop_request(work)
         return work
 
@@ -355,12 +355,12 @@ class Scheduler:
         """The caller left or died: its requests, the waiting ones ENDED. What it sent otherwise stays."""
         works = tuple(work for (caller, _), work in self._accepted.items() if caller == sender)
         for work in works:
-            if work.state is State.WAITING:
+            if work.state is WorkState.WAITING:
                 self._drop_request(work)
         return works
 
     def _drop_request(self, work: Work) -> None:
-        work.state = State.ENDED
+        work.state = WorkState.ENDED
         del self._accepted[work.sender, work.key]
         waiting = self._requests[work.sender]
         del waiting[work.key]
@@ -369,20 +369,20 @@ class Scheduler:
 
     def expire(self, now: float) -> Overdue:
         """Requests over their deadline, each told once, and events that nothing took in time."""
-        found: dict[State, list[Work]] = {State.WAITING: [], State.RUNNING: [], State.UNCLAIMED: []}
+        found: dict[WorkState, list[Work]] = {WorkState.WAITING: [], WorkState.RUNNING: [], WorkState.UNCLAIMED: []}
         while self._deadlines and self._deadlines[0][0] <= now:
             work = heappop(self._deadlines)[2]
-            if work.state is State.UNCLAIMED:
+            if work.state is WorkState.UNCLAIMED:
                 self._remove_unclaimed(work)
-                work.state = State.ENDED
-                found[State.UNCLAIMED].append(work)
-            elif work.kind is Kind.REQUEST and work.state is State.WAITING:
+                work.state = WorkState.ENDED
+                found[WorkState.UNCLAIMED].append(work)
+            elif work.kind is Kind.REQUEST and work.state is WorkState.WAITING:
                 self._drop_request(work)
-                found[State.WAITING].append(work)
-            elif work.kind is Kind.REQUEST and work.state in (State.RUNNING, State.BLOCKED):
+                found[WorkState.WAITING].append(work)
+            elif work.kind is Kind.REQUEST and work.state in (WorkState.RUNNING, WorkState.BLOCKED):
                 work.is_overdue = True
-                found[State.RUNNING].append(work)
-        return Overdue(*(tuple(found[state]) for state in (State.WAITING, State.RUNNING, State.UNCLAIMED)))
+                found[WorkState.RUNNING].append(work)
+        return Overdue(*(tuple(found[state]) for state in (WorkState.WAITING, WorkState.RUNNING, WorkState.UNCLAIMED)))
 
     def _note_deadline(self, work: Work, deadline: float) -> None:
         """Remember a time; those that mean nothing any more are cleared out once they are the greater part."""
@@ -424,5 +424,5 @@ class Scheduler:
 
 def _awaits(work: Work) -> bool:
     """Whether the deadline of ``work`` still means something."""
-    at_work = work.state in (State.WAITING, State.RUNNING, State.BLOCKED)
-    return work.state is State.UNCLAIMED or (work.kind is Kind.REQUEST and at_work and not work.is_overdue)
+    at_work = work.state in (WorkState.WAITING, WorkState.RUNNING, WorkState.BLOCKED)
+    return work.state is WorkState.UNCLAIMED or (work.kind is Kind.REQUEST and at_work and not work.is_overdue)

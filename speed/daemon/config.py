@@ -45,7 +45,7 @@ class ConfigFileError(ConfigurationError):
 
 
 @dataclass(frozen=True)
-class NodeSettings:
+class DaemonNodeSettings:
     """``[node]``: the node of speedd itself. Its root, key, lease and heartbeat hold for the processes too."""
 
     name: str = "speedd"
@@ -206,7 +206,7 @@ class Config:
     """A whole valid configuration."""
 
     path: Path
-    node: NodeSettings = NodeSettings()
+    node: DaemonNodeSettings = DaemonNodeSettings()
     log: LogSettings = LogSettings()
     python_path: tuple[Path, ...] = ()
     """Directories in which entry points are looked for, before those that Python knows."""

@@ -15,10 +15,10 @@ from speed.daemon.config import (
     LOG_LEVELS,
     RESTART_POLICIES,
     Config,
+    DaemonNodeSettings,
     JournalSettings,
     LogSettings,
     Mistake,
-    NodeSettings,
     ProcessSettings,
     ServiceSettings,
     TopicSettings,
@@ -30,8 +30,8 @@ from speed.daemon.toml import (
     HOSTS,
     Convert,
     KeyPath,
-    RefusedError,
     TomlSyntaxError,
+    ValueRefusedError,
     as_age,
     as_command,
     as_entry,
@@ -155,7 +155,7 @@ class _Reader:
             return None
         return Config(
             path=path,
-            node=NodeSettings(**found["node"][0]),
+            node=DaemonNodeSettings(**found["node"][0]),
             log=LogSettings(**found["log"][0]),
             python_path=found["python"][0].get("path", ()),
             journal=JournalSettings(**found["journal"][0]) if has_journal else None,
@@ -270,7 +270,7 @@ class _Reader:
         try:
             return self._directory / Path(as_text(value)).expanduser()
         except RuntimeError:
-            raise RefusedError(f"{found_value(value)} is in the home of nobody", "write the whole path") from None
+            raise ValueRefusedError(f"{found_value(value)} is in the home of nobody", "write the whole path") from None
 
     def _section(self, name: str, document: dict[str, Any], spec: dict[str, Convert]) -> list[dict[str, Any]]:
         value = document.get(name)
@@ -291,7 +291,7 @@ class _Reader:
             if key in table:
                 try:
                     settings[key] = convert(table[key])
-                except RefusedError as refused:
+                except ValueRefusedError as refused:
                     self._report((*path, key), f"{_shown(path)} {key}: {refused.what}", refused.todo)
         for key in REQUIRED.get(str(path[0]), ()):
             if key not in table:
@@ -306,7 +306,7 @@ class _Reader:
 
     def _cross_check(self, found: dict[str, list[dict[str, Any]]], *, has_journal: bool) -> None:
         node = found["node"][0]
-        settings = NodeSettings(**node)
+        settings = DaemonNodeSettings(**node)
         if settings.lease_seconds <= 3 * settings.heartbeat_seconds:
             key = "lease_seconds" if "lease_seconds" in node else "heartbeat_seconds"
             what = f"the lease ({settings.lease_seconds:g} s) must exceed three heartbeats"

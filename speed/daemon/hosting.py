@@ -18,12 +18,12 @@ from speed.fs.keyfile import KeySource
 from speed.gateway.settings import GatewaySettings
 from speed.hosts import HostGrants, HostGrantSettings, HostsSettings
 from speed.hosts.gateway import HostGateway
-from speed.hosts.services import StandIns
-from speed.journal.recording import CallLog, Recorded, Recorder
+from speed.hosts.services import ProxyNodes
+from speed.journal.recording import CallLog, Recorder, RecordingRule
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
 from speed.message.declared import EncryptionSettings
-from speed.topics.backend import Backend
+from speed.topics.backend import TopicStore
 from speed.topics.catalogue import Catalogue
 from speed.topics.host import WORKERS, Access, Grants, Host, everybody
 from speed.topics.topic import Keeping
@@ -72,7 +72,7 @@ class Recording:
     def start(self) -> None:
         """Begin to record."""
         settings = self._settings
-        recorded = Recorded(settings.topics, settings.inboxes, settings.allow, settings.refuse)
+        recorded = RecordingRule(settings.topics, settings.inboxes, settings.allow, settings.refuse)
         self._recorder = Recorder(self._writer, recorded, journal_node(self._name), **self._options)
 
     def change_grants(self, old: tuple[str, ...], allow: tuple[str, ...]) -> None:
@@ -249,7 +249,7 @@ class Hosting:
         return self._topics.place
 
     @property
-    def topics(self) -> Backend:
+    def topics(self) -> TopicStore:
         """Where the topics lie, for bridges: hold its ``lock``."""
         return self._topics
 
@@ -291,7 +291,7 @@ class Hosting:
         self._topics.close()
 
 
-def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> Backend:
+def _files(config: Config, settings: TopicsSettings, root: str, key: str, source: str) -> TopicStore:
     """Topics in the root, or where the settings say."""
     keeping = Keeping(**{name: getattr(settings, name) for name in _KEEPING})
     return Catalogue(
@@ -304,7 +304,7 @@ def _files(config: Config, settings: TopicsSettings, root: str, key: str, source
     )
 
 
-def _cluster(settings: TopicsSettings) -> Backend:
+def _cluster(settings: TopicsSettings) -> TopicStore:
     """Topics in Pulsar; its client is loaded only for them."""
     from speed.topics.cluster.broker import Cluster
     from speed.topics.cluster.catalogue import ClusterTopics
@@ -373,7 +373,7 @@ class Joining:
                 {host.name: keys.keyring for host, keys in zip(config.each_host, self._keys, strict=True)},
                 grants,
                 self._node,
-                StandIns(lambda name: self._made(name, STAND_IN_WORKERS)),
+                ProxyNodes(lambda name: self._made(name, STAND_IN_WORKERS)),
                 settings.max_calls,
             )
             self._allowed = self._callers(grants, settings.allow)

@@ -18,7 +18,7 @@ from speed.daemon.guardian import LOOK_SECONDS
 # The life of a supervised process as one table, and its restart pauses. No I/O, no clock.
 
 
-class State(Enum):
+class ProcessState(Enum):
     """Where a process is in its life."""
 
     STOPPED = "stopped"
@@ -56,9 +56,9 @@ class Action(Enum):
     """The process is gone; nothing more to do."""
 
 
-S, E, A = State, Event, Action
+S, E, A = ProcessState, Event, Action
 
-TRANSITIONS: dict[tuple[State, Event], tuple[State, Action]] = {
+TRANSITIONS: dict[tuple[ProcessState, Event], tuple[ProcessState, Action]] = {
     (S.STOPPED, E.START): (S.STARTING, A.SPAWN),
     (S.ENDED, E.START): (S.STARTING, A.SPAWN),
     (S.STARTING, E.REGISTERED): (S.RUNNING, A.NONE),
@@ -87,11 +87,11 @@ RESTARTS: dict[str, frozenset[Event]] = {
 """Restart policy -> the exits after which a process is started again."""
 
 
-def step(state: State, event: Event, restart: str) -> tuple[State, Action]:
+def step(state: ProcessState, event: Event, restart: str) -> tuple[ProcessState, Action]:
     """The next state and what to do. ``restart`` is a policy of RESTARTS."""
     following, action = TRANSITIONS.get((state, event), (state, Action.NONE))
-    if following is State.WAITING and event not in RESTARTS[restart]:
-        return State.ENDED, Action.FORGET
+    if following is ProcessState.WAITING and event not in RESTARTS[restart]:
+        return ProcessState.ENDED, Action.FORGET
     return following, action
 
 
@@ -129,7 +129,7 @@ class Supervised:
         clock: Callable[[], float],
     ) -> None:
         self.settings = settings
-        self.state = State.STOPPED
+        self.state = ProcessState.STOPPED
         self.child: Child | None = None
         self.starts = 0
         self.timer: float | None = None
@@ -157,14 +157,14 @@ class Supervised:
         self.state, action = step(before, event, self.settings.restart)
         if self.state is not before:
             self._log.debug("state", was=before.value, now=self.state.value)
-        if self.state is State.RUNNING and before is State.STARTING:
+        if self.state is ProcessState.RUNNING and before is ProcessState.STARTING:
             self.was_ready = True
             self._log.info("process_ready", seconds=round(self._clock() - self._started_at, 3))
         self._actions[action]()
 
     @property
     def is_stopped(self) -> bool:
-        return self.state is State.STOPPED
+        return self.state is ProcessState.STOPPED
 
     def stop(self) -> None:
         """Ask it to end; asking again changes nothing."""
@@ -175,7 +175,7 @@ class Supervised:
         """Act on a timer that ran out."""
         if self.timer is not None and self._clock() >= self.timer:
             self.timer = None
-            self.happened(Event.PAUSE_OVER if self.state is State.WAITING else Event.TOO_SLOW)
+            self.happened(Event.PAUSE_OVER if self.state is ProcessState.WAITING else Event.TOO_SLOW)
 
     def reap(self) -> None:
         """Notice that the process ended."""
@@ -186,7 +186,7 @@ class Supervised:
             self._drain(fd)
         self.child.close()
         self._groups.remove(self.child.pid)
-        asked = self.state in (State.STOPPING, State.KILLING)
+        asked = self.state in (ProcessState.STOPPING, ProcessState.KILLING)
         (self._log.info if asked or status == 0 else self._log.warning)(
             "process_ended", pid=self.child.pid, status=status, seconds=round(self._clock() - self._started_at, 3)
         )
@@ -327,7 +327,7 @@ class Supervisor:
     @property
     def is_ready(self) -> bool:
         """Every process came up at least once, or ended for good."""
-        return all(process.was_ready or process.state is State.ENDED for process in self.processes)
+        return all(process.was_ready or process.state is ProcessState.ENDED for process in self.processes)
 
     def unready(self) -> list[str]:
         """Names of processes that never came up."""

@@ -158,10 +158,10 @@ MAX_SHOWN = 200
 """Characters of a wrong value that a mistake shows."""
 
 Convert = Callable[[Any], Any]
-"""Makes a setting from a TOML value; raises RefusedError (what is wrong, what to do)."""
+"""Makes a setting from a TOML value; raises ValueRefusedError (what is wrong, what to do)."""
 
 
-class RefusedError(Exception):
+class ValueRefusedError(Exception):
     def __init__(self, what: str, todo: str) -> None:
         super().__init__(what)
         self.what, self.todo = what, todo
@@ -177,9 +177,9 @@ def found_value(value: Any) -> str:
 
 def as_text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise RefusedError(f"expected text, found {found_value(value)}", 'write it in quotes: "…"')
+        raise ValueRefusedError(f"expected text, found {found_value(value)}", 'write it in quotes: "…"')
     if "\0" in value:
-        raise RefusedError(f"{found_value(value)} has a zero byte", "remove it")
+        raise ValueRefusedError(f"{found_value(value)} has a zero byte", "remove it")
     return value
 
 
@@ -189,7 +189,7 @@ def as_name(check: Callable[[str], Any]) -> Convert:
         try:
             check(text)
         except InvalidNameError as error:
-            raise RefusedError(str(error), "use letters, digits, '_', '-' and '.'") from None
+            raise ValueRefusedError(str(error), "use letters, digits, '_', '-' and '.'") from None
         return text
 
     return convert
@@ -203,7 +203,7 @@ def as_grant(value: Any) -> str:
 def as_namespace(value: Any) -> str:
     text = as_text(value)
     if len(parts := text.split("/")) != 2 or not all(parts):
-        raise RefusedError(f"{found_value(value)} is no tenant and namespace", 'write "public/default"')
+        raise ValueRefusedError(f"{found_value(value)} is no tenant and namespace", 'write "public/default"')
     return text
 
 
@@ -211,7 +211,7 @@ def as_tenant_namespace(value: Any) -> str:
     """One that can stand in an address."""
     text = as_namespace(value)
     if not re.fullmatch(r"[\w.=:-]+/[\w.=:-]+", text, re.ASCII):
-        raise RefusedError(f"{found_value(value)} has characters that no namespace has", 'write "public/default"')
+        raise ValueRefusedError(f"{found_value(value)} has characters that no namespace has", 'write "public/default"')
     return text
 
 
@@ -222,7 +222,7 @@ def as_url(*schemes: str) -> Convert:
         text, choices = as_text(value), "|".join(map(re.escape, schemes))
         host = r"[\w.-]+|\[[0-9A-Fa-f:]+\]"
         if not re.fullmatch(rf"({choices})://({host})(:\d{{1,5}})?(,({host})(:\d{{1,5}})?)*/?", text, re.ASCII):
-            raise RefusedError(f"{found_value(value)} is no address", f'write "{schemes[0]}://host:port"')
+            raise ValueRefusedError(f"{found_value(value)} is no address", f'write "{schemes[0]}://host:port"')
         return text.rstrip("/")
 
     return convert
@@ -233,16 +233,16 @@ def as_nats_address(value: Any) -> str:
     try:
         address = parse_address(text)
     except ConfigurationError as error:  # it has no credentials in its text
-        raise RefusedError(str(error), 'write "nats://host:4222"') from None
+        raise ValueRefusedError(str(error), 'write "nats://host:4222"') from None
     if address.backend != "nats":
-        raise RefusedError(f"hosts do not meet over {address.backend}", 'write "nats://host:4222"')
+        raise ValueRefusedError(f"hosts do not meet over {address.backend}", 'write "nats://host:4222"')
     return text
 
 
 def as_list_of(convert: Convert) -> Convert:
     def convert_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise RefusedError(f"expected a list, found {found_value(value)}", 'write it in brackets: ["…"]')
+            raise ValueRefusedError(f"expected a list, found {found_value(value)}", 'write it in brackets: ["…"]')
         return tuple(convert(item) for item in value)
 
     return convert_all
@@ -251,7 +251,7 @@ def as_list_of(convert: Convert) -> Convert:
 def as_whole(least: int, most: int) -> Convert:
     def convert(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise RefusedError(f"expected a whole number, found {found_value(value)}", f"use {least} to {most}")
+            raise ValueRefusedError(f"expected a whole number, found {found_value(value)}", f"use {least} to {most}")
         return value
 
     return convert
@@ -260,27 +260,27 @@ def as_whole(least: int, most: int) -> Convert:
 def as_seconds(value: Any) -> float:
     # 'not 0 < value' also refuses nan, which TOML can write.
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= 86_400:
-        raise RefusedError(f"expected seconds, found {found_value(value)}", "use a number above 0, at most 86400")
+        raise ValueRefusedError(f"expected seconds, found {found_value(value)}", "use a number above 0, at most 86400")
     return float(value)
 
 
 def as_age(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1 <= value <= 3_155_760_000:
         todo = "use a number from 1 to 3155760000, a hundred years"
-        raise RefusedError(f"expected seconds, found {found_value(value)}", todo)
+        raise ValueRefusedError(f"expected seconds, found {found_value(value)}", todo)
     return float(value)
 
 
 def as_yes_or_no(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise RefusedError(f"expected true or false, found {found_value(value)}", "write it without quotes")
+        raise ValueRefusedError(f"expected true or false, found {found_value(value)}", "write it without quotes")
     return value
 
 
 def as_one_of(choices: tuple[str, ...]) -> Convert:
     def convert(value: Any) -> str:
         if value not in choices:
-            raise RefusedError(f"{found_value(value)} is not possible", f"use one of {', '.join(choices)}")
+            raise ValueRefusedError(f"{found_value(value)} is not possible", f"use one of {', '.join(choices)}")
         return str(value)
 
     return convert
@@ -290,25 +290,27 @@ def as_entry(value: Any) -> str:
     module, colon, attribute = as_text(value).partition(":")
     parts = [*module.split("."), *attribute.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
-        raise RefusedError(f"{found_value(value)} is not an entry point", 'write it as "package.module:name"')
+        raise ValueRefusedError(f"{found_value(value)} is not an entry point", 'write it as "package.module:name"')
     return str(value)
 
 
 def as_command(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(part, str) for part in value):
-        raise RefusedError(f"expected a list of texts, found {found_value(value)}", 'write ["program", "argument"]')
+        raise ValueRefusedError(
+            f"expected a list of texts, found {found_value(value)}", 'write ["program", "argument"]'
+        )
     if not value[0]:
-        raise RefusedError("the program's name is empty", 'write ["program", "argument"]')
+        raise ValueRefusedError("the program's name is empty", 'write ["program", "argument"]')
     if any("\0" in part for part in value):
-        raise RefusedError("an argument has a zero byte", "remove it")
+        raise ValueRefusedError("an argument has a zero byte", "remove it")
     return tuple(value)
 
 
 def as_key_sources(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise RefusedError(f"expected a table, found {found_value(value)}", 'write {NAME = "file:///…"}')
+        raise ValueRefusedError(f"expected a table, found {found_value(value)}", 'write {NAME = "file:///…"}')
     if len(value) > MAX_HELD_KEYS:
-        raise RefusedError(f"{len(value)} keys are too many", f"use at most {MAX_HELD_KEYS}")
+        raise ValueRefusedError(f"{len(value)} keys are too many", f"use at most {MAX_HELD_KEYS}")
     return {as_name(names.check_node_name)(name): as_text(source) for name, source in value.items()}
 
 
@@ -318,13 +320,13 @@ def as_algorithm(value: Any) -> str:
         algorithm_of(text)
     except MessageError as error:
         what, todo = re.split("[:;] ", str(error), maxsplit=1)
-        raise RefusedError(what, todo) from None
+        raise ValueRefusedError(what, todo) from None
     return text
 
 
 def as_texts(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) and text for text in value.values()):
-        raise RefusedError(f"expected a table of texts, found {found_value(value)}", 'write {name = "value"}')
+        raise ValueRefusedError(f"expected a table of texts, found {found_value(value)}", 'write {name = "value"}')
     return dict(value)
 
 
@@ -332,7 +334,7 @@ def as_rotation(value: Any) -> dict[str, Any]:
     try:
         return dict(vars(rotation_of(value)))
     except ConfigurationError as error:
-        raise RefusedError(
+        raise ValueRefusedError(
             str(error), 'write {enabled = true, rotation_period = "90d", overlap_period = "7d"}'
         ) from None
 
@@ -354,17 +356,17 @@ ENCRYPTION: dict[str, Convert] = {
 def as_end(value: Any) -> str:
     """An end of a bridge. What is written there is not shown: it may have a password."""
     if not isinstance(value, str):
-        raise RefusedError("expected text", 'write "topics", "events", or an address in quotes')
+        raise ValueRefusedError("expected text", 'write "topics", "events", or an address in quotes')
     try:
         return end_of(value)
     except ConfigurationError as error:
         what, _, todo = str(error).partition(": ")
-        raise RefusedError(what, todo or 'write "topics", "events", or an address') from None
+        raise ValueRefusedError(what, todo or 'write "topics", "events", or an address') from None
 
 
 def as_wanted(value: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise RefusedError(f"expected a table, found {found_value(value)}", 'write {publisher = ["shop.*"]}')
+        raise ValueRefusedError(f"expected a table, found {found_value(value)}", 'write {publisher = ["shop.*"]}')
     texts = as_list_of(as_text)
     return {name: texts(found if isinstance(found, list) else [found]) for name, found in value.items()}
 
@@ -403,8 +405,8 @@ HOSTS: dict[str, dict[str, Convert]] = {
 
 def as_environment(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise RefusedError(f"expected a table, found {found_value(value)}", 'write {NAME = "value"}')
+        raise ValueRefusedError(f"expected a table, found {found_value(value)}", 'write {NAME = "value"}')
     for key, text in value.items():
         if not isinstance(text, str) or "\0" in text or not key or "=" in key or "\0" in key:
-            raise RefusedError(f"{found_value(key)} must have a text value", 'write {NAME = "value"}')
+            raise ValueRefusedError(f"{found_value(key)} must have a text value", 'write {NAME = "value"}')
     return dict(value)

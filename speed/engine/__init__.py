@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from speed.engine.options import Options
+from speed.engine.options import CallRequest, Options, SendRequest
 from speed.errors import ConfigurationError, SpeedError
 from speed.wire import limits
 
@@ -65,34 +65,14 @@ class Engine(Protocol):
         self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
     ) -> None: ...
     def unregister(self, name: str) -> None: ...
-    def call(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
-    ) -> Any: ...
-    def submit(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any],
-        timeout: float,
-        traceparent: str | None,
-        views: bool,
-        carried: Carried | None = None,
-    ) -> Future[Any]:
+    def call(self, request: CallRequest) -> Any: ...
+    def submit(self, request: CallRequest, carried: Carried | None = None) -> Future[Any]:
         """``carried`` makes of the answer what the caller gets."""
 
     def ping(self, target: str, timeout: float) -> float: ...
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
-    def send(
-        self,
-        target: str,
-        payload: Any,
-        ack: bool,
-        timeout: float,
-        options: dict[str, Any],
-        progress: Any,
-        unordered: bool,
-    ) -> str: ...
+    def send(self, request: SendRequest) -> str: ...
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None: ...
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None: ...
     def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None: ...

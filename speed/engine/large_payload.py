@@ -13,7 +13,7 @@ from speed.errors import ConfigurationError, WireError
 from speed.fs.segment_store import StoredShards
 from speed.message.view import MessageView
 from speed.message.writing import PAYLOAD_TAG, encode_head, frame_of
-from speed.segment.form import Memory, Source
+from speed.segment.form import ByteSource, Memory
 from speed.wire.limits import MAX_SEGMENTED_HEAD_BYTES
 from speed.wire.records import LENGTH_DELIMITED, read_varint, varint, walk
 from speed.wire.value import encode_content
@@ -134,7 +134,7 @@ class LargePayload(io.RawIOBase):
     time. ``size`` is in bytes.
     """
 
-    def __init__(self, stored: Source) -> None:
+    def __init__(self, stored: ByteSource) -> None:
         super().__init__()
         self._stored, self.size = stored, stored.size
         self._position = 0
@@ -187,14 +187,14 @@ class LargeMessage:
     def __init__(self, shards: StoredShards, size: int) -> None:
         self._shards, self._size = shards, size
         self._front = Front(read_shards(shards, 0, min(size, FRONT_BYTES)), size)
-        self.content = LargePayload(Stored(shards, self._front.start, size))
+        self.content = LargePayload(StoredSource(shards, self._front.start, size))
 
     def view(self) -> MessageView:
         head, whole = self._front.without_value(), lambda: read_shards(self._shards, 0, self._size)
         return LargeMessageView(head, self._size, self.content, whole)
 
 
-class Stored:
+class StoredSource:
     """Some of the bytes of a payload that is put together."""
 
     def __init__(self, shards: StoredShards, begin: int, end: int) -> None:
@@ -236,10 +236,10 @@ class File:
         return data
 
 
-class Behind:
+class PrefixedSource:
     """Some bytes with a payload behind them."""
 
-    def __init__(self, front: bytes, rest: Source) -> None:
+    def __init__(self, front: bytes, rest: ByteSource) -> None:
         self._front, self._rest = front, rest
         self.size = len(front) + rest.size
 
@@ -251,7 +251,7 @@ class Behind:
         return head + bytes(self._rest.read(0, end - edge)) if end > edge else head
 
 
-def source_of(payload: Any) -> Source:
+def source_of(payload: Any) -> ByteSource:
     """What to read the payload of a message from: bytes, or an open file. ConfigurationError for another file."""
     if isinstance(payload, memoryview) and not payload.c_contiguous:
         payload = payload.tobytes()

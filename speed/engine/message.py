@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import monotonic
+from time import monotonic, time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
 from speed.core.log import logger
 from speed.engine.options import MESSAGE_OPTIONS
-from speed.engine.python.context import unix_ms
 from speed.engine.tracing import current_trace, trace_context_of
 from speed.errors import AccessDeniedError, ConfigurationError, InboxFullError, SpeedError
 from speed.message.view import MessageView
@@ -22,6 +21,11 @@ from speed.wire.value import BATCH_TYPE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def unix_ms() -> int:
+    """The wall clock in Unix milliseconds, as envelopes carry it."""
+    return int(time() * 1000)
 
 
 # What a handler or ``receive`` gets: one message with its envelope's metadata.

@@ -31,7 +31,7 @@ from speed.core.services import (
 from speed.engine.event_loop import Awaited
 from speed.engine.futures import CallFuture, Carried
 from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
-from speed.engine.options import MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
+from speed.engine.options import MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, CallRequest, Options, SendRequest
 from speed.engine.tracing import current_trace, current_traceparent
 from speed.engine.workers import AtWork, at_work
 from speed.errors import ConfigurationError, SpeedError, WireError
@@ -184,21 +184,12 @@ class NativeEngine:
 
     # --- calls ---
 
-    def call(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
-    ) -> Any:
+    def call(self, request: CallRequest) -> Any:
+        target, service, arguments, timeout, traceparent, views = request
         return self._engine.call(target, service, arguments, timeout, traceparent or current_trace(), views)
 
-    def submit(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any],
-        timeout: float,
-        traceparent: str | None,
-        views: bool,
-        carried: Carried | None = None,
-    ) -> Future[Any]:
+    def submit(self, request: CallRequest, carried: Carried | None = None) -> Future[Any]:
+        target, service, arguments, timeout, traceparent, views = request
         future = NativeFuture(self._process, target, service)
         future.carried = carried
         traceparent = traceparent or current_trace()
@@ -222,17 +213,9 @@ class NativeEngine:
 
     # --- messages and events ---
 
-    def send(
-        self,
-        target: str,
-        payload: Any,
-        ack: bool,
-        timeout: float,
-        options: dict[str, Any],
-        progress: Any,
-        unordered: bool,
-    ) -> Sent:
-        traced = _traced(options)
+    def send(self, request: SendRequest) -> Sent:
+        target, payload, ack, timeout, metadata, progress, unordered = request
+        traced = _traced(metadata)
         if not is_large(payload):
             message_id, waiting = self._engine.send(target, payload, ack, timeout, traced, unordered)
             return Sent(message_id, waiting=waiting)

@@ -1,17 +1,17 @@
-"""What a program asks of a node, and whether it can be had: the same for every engine."""
+"""What a program asks of a node when it is made, and of its verbs: the same for every engine."""
 
 from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.core.access import AccessPolicy
 from speed.errors import ConfigurationError, DurabilityError
 from speed.wire import names
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
-from speed.wire.text import checked_seconds
+from speed.wire.limits import MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
 
 if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
@@ -150,8 +150,27 @@ def _check_spin(seconds: float) -> None:
         raise ConfigurationError(f"spin_seconds is {seconds!r}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
 
 
-def in_seconds(timeout: float | None) -> float:
-    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
-    if timeout is None:
-        return CALL_TIMEOUT_SECONDS
-    return checked_seconds("timeout", timeout)
+class CallRequest(NamedTuple):
+    """One call, as ``Node`` has checked it; ``timeout`` in seconds."""
+
+    target: str
+    service: str
+    arguments: dict[str, Any]
+    timeout: float
+    traceparent: str | None = None
+    views: bool = False
+    """Whether bytes of the result are memoryviews."""
+
+
+class SendRequest(NamedTuple):
+    """One message to one node, as ``Node`` has checked it; ``timeout`` in seconds."""
+
+    target: str
+    payload: Any
+    ack: bool
+    timeout: float
+    metadata: dict[str, Any]
+    progress: Callable[[int, int], object] | None = None
+    """Told how much of a payload in segments is written, in bytes."""
+    unordered: bool = False
+    """Whether what is sent after it may be handled before it."""

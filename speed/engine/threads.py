@@ -30,7 +30,7 @@ from speed.core.log import logger
 from speed.errors import NodeClosedError
 from speed.wire import lazily
 
-# The locks of a node, each made under the name that ``speed.runtime`` orders it by: tests watch them.
+# The locks of a node, each made under the name that ``speed.engine.python`` orders it by: tests watch them.
 
 
 def lock(name: str) -> threading.Lock:

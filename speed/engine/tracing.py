@@ -165,11 +165,11 @@ _MAX_KINDS = 1024
 """Of kinds some name a node; what is beyond shares one."""
 
 
-class Said:
+class LogLimiter:
     """When each kind of line was written last. Thread-safe; nothing is logged under its lock."""
 
     def __init__(self) -> None:
-        self._lock = threads.lock("said")
+        self._lock = threads.lock("limiter")
         self._kinds: dict[str, tuple[float, int]] = {}
 
     def failed(self, logger: Log, doing: str, error: Exception) -> None:

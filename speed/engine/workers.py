@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from speed.core.log import logger
-from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, State, Work
+from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, Work, WorkState
 from speed.engine import threads
 from speed.engine.threads import ProgramsCode
 
@@ -106,7 +106,7 @@ class WorkerPool:
                 is_event=item.is_event,
                 claimed=takes(item),
             )
-            if work is not None and work.state is State.UNCLAIMED:
+            if work is not None and work.state is WorkState.UNCLAIMED:
                 self._arrived.notify_all()
             elif work is not None:
                 self._wake()
@@ -142,7 +142,7 @@ class WorkerPool:
     def put_back(self, work: Work, takes: Callable[[Any], bool]) -> None:
         """The fetch of ``work`` was cancelled: it is fetched, or handled, next."""
         with self._lock:
-            if work.state is State.IN_HAND:
+            if work.state is WorkState.IN_HAND:
                 self._scheduler.put_back(work)
                 self._wake(self._scheduler.claim(takes))
                 self._arrived.notify_all()
@@ -160,7 +160,7 @@ class WorkerPool:
             self._wake()
 
     def _end(self, work: Work) -> None:
-        if work.state in (State.RUNNING, State.BLOCKED, State.IN_HAND):
+        if work.state in (WorkState.RUNNING, WorkState.BLOCKED, WorkState.IN_HAND):
             self._scheduler.done(work)
             self._waits.pop(work, None)
             if self._scheduler.is_settled:
@@ -169,7 +169,7 @@ class WorkerPool:
     def again(self, work: Work, seconds: float) -> None:
         """Handling failed: try once more after a while, in its place."""
         with self._lock:
-            if work.state in (State.RUNNING, State.BLOCKED):
+            if work.state in (WorkState.RUNNING, WorkState.BLOCKED):
                 self._scheduler.again(work, monotonic() + seconds)
 
     def withdraw(self, sender: str, key: str) -> Work | None:

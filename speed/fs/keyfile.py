@@ -13,7 +13,7 @@ from time import monotonic
 from speed.errors import KeyFileError
 from speed.fs.identity import try_lock
 from speed.fs.open import is_groups, opened, sync_directory, unlink_quietly, write_all
-from speed.fs.root import UntrustedError, followed, is_group_root, is_private, prepare_root, share_root
+from speed.fs.root import UntrustedPathError, followed, is_group_root, is_private, prepare_root, share_root
 from speed.wire import names
 from speed.wire.limits import KEY_BYTES
 from speed.wire.seal import Keyring, format_key_file, parse_key_file
@@ -49,7 +49,7 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     try:
         place = followed(path)
         fd = opened(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except UntrustedError as error:
+    except UntrustedPathError as error:
         raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: make one with `speed root init` or `speed key new`") from None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from speed.core.lane import (
     COUNTED_AS,
+    ByteWindow,
     Damage,
     LinkReceiver,
     Opened,
@@ -17,15 +18,13 @@ from speed.core.lane import (
     Scan,
     SequenceVerdict,
     Token,
-    Window,
 )
 from speed.errors import LeaseLostError, WireError
 from speed.fs.claim import forgotten_up_to
 from speed.fs.dead_letters import Quarantine
-from speed.fs.lane_ahead import LaneAhead, LaneFile
-from speed.fs.lane_files import LaneFiles
+from speed.fs.lane_files import LaneAhead, LaneFile, LaneFiles
 from speed.fs.open import UntrustedFileError
-from speed.fs.slots import CHUNK_BYTES, EnvelopeReader, Received, SlotReader, SlotState, read_at
+from speed.fs.slots import CHUNK_BYTES, EnvelopeReader, OpenedEnvelope, SlotReader, SlotState, read_at
 from speed.wire import names
 from speed.wire.cursor import Cursor, SlotHead, Unfinished
 from speed.wire.envelope import FLAG_SLOTTED, Header
@@ -197,13 +196,13 @@ class LaneReader:
 
     def read(
         self, max_envelopes: int, max_bytes: int, now: float, *, scan: bool = False, large: bool = True
-    ) -> tuple[list[Received], bool]:
+    ) -> tuple[list[OpenedEnvelope], bool]:
         """Up to the given number of envelopes and bytes, and whether more may wait.
 
         ``now`` is monotonic seconds; ``scan`` marks the periodic look at everything; without ``large`` it stops before
         a large envelope. OSError if the filesystem fails; what was not returned is read again.
         """
-        received: list[Received] = []
+        received: list[OpenedEnvelope] = []
         taken = 0
         if scan:
             self._look_around(now)
@@ -237,7 +236,7 @@ class LaneReader:
             self.commit()
 
     def _read_window(
-        self, received: list[Received], limit: int, now: float, scan: bool, last: bool
+        self, received: list[OpenedEnvelope], limit: int, now: float, scan: bool, last: bool
     ) -> tuple[int, bool]:
         """Take what one read brings; returns its cost in bytes and whether nothing more can be taken now.
 
@@ -255,7 +254,7 @@ class LaneReader:
             return 0, True
         visible = self._ahead.before_fence(position, length)
         ended = (last and length < want) or visible < length
-        window = Window(data[:visible], position.offset, position.generation, ended, scan)
+        window = ByteWindow(data[:visible], position.offset, position.generation, ended, scan)
         scanned = self._envelopes.decoder.scan(window, limit)
         self._take(scanned, data, ended)
         self._accept(scanned.items, received)
@@ -308,7 +307,7 @@ class LaneReader:
         self._count(f"damaged_{reason.lower()}")
         self._quarantine.put(sample, f"{self._source} {filename}", reason, offset)
 
-    def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
+    def _accept(self, items: Iterable[Opened | Damage], received: list[OpenedEnvelope]) -> None:
         """Apply the sequence rules and hand out what they let through."""
         generation, file, offset = self._position
         link, progress = self._link, self._progress
@@ -324,12 +323,12 @@ class LaneReader:
                     continue
             token = progress.dispatched(sequence, generation, file, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
-            self._hand_out(Received(header, payload, repeated, token, repeated and self._unsure_behind), received)
+            self._hand_out(OpenedEnvelope(header, payload, repeated, token, repeated and self._unsure_behind), received)
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1
 
-    def _hand_out(self, envelope: Received, received: list[Received]) -> None:
+    def _hand_out(self, envelope: OpenedEnvelope, received: list[OpenedEnvelope]) -> None:
         """What is whole at once; a payload in a slot follows when it is."""
         if envelope.header.flags & FLAG_SLOTTED:
             self._begin_slot(envelope)
@@ -341,7 +340,7 @@ class LaneReader:
             self._repeats = None
         return self._repeats is not None and repeats.may_include(header)
 
-    def _read_again(self, received: list[Received]) -> int:
+    def _read_again(self, received: list[OpenedEnvelope]) -> int:
         """Redeliver the next of what a former process had begun and not finished; returns its cost in bytes."""
         entry, token = self._again.pop(0)
         found = self._envelope_at(entry)
@@ -350,7 +349,7 @@ class LaneReader:
             self._count("redeliveries_lost")
             return 0
         self._progress.found_again(token, found.end)
-        self._hand_out(Received(found.header, found.payload, True, token, self._unsure), received)
+        self._hand_out(OpenedEnvelope(found.header, found.payload, True, token, self._unsure), received)
         return found.end - found.start
 
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
@@ -365,7 +364,7 @@ class LaneReader:
 
     # --- payloads in slots (L-30) ---
 
-    def _begin_slot(self, envelope: Received) -> None:
+    def _begin_slot(self, envelope: OpenedEnvelope) -> None:
         """Have the payload read next; an envelope that does not say where it lies is damage."""
         token = envelope.token
         try:
@@ -386,7 +385,7 @@ class LaneReader:
             os.close(fd)
         self._keep(sample, reason, names.lane_file_name(token.generation, token.file), token.start)
 
-    def _read_slot(self, slotted: SlotReader, received: list[Received], now: float, scan: bool) -> int:
+    def _read_slot(self, slotted: SlotReader, received: list[OpenedEnvelope], now: float, scan: bool) -> int:
         """Take the pieces that are there; the payload is handed out once it is whole. Returns the cost in bytes."""
         state = self._pieces_of(slotted, now, scan)
         if state is SlotState.WAITS:

@@ -239,7 +239,7 @@ _MEND = "make room in the root, or choose another"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RegistrationRequest:
     """What a node wants to be in the registry."""
 
     name: str
@@ -267,7 +267,7 @@ def register(
 
     Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
     """
-    asked = _Asked(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
+    asked = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
     check_lease(asked.lease_ms, asked.heartbeat_ms, registry.late_ms)
     try:
         return _register(registry, asked, before_publish)
@@ -282,7 +282,7 @@ def register(
         raise RegistrationError(f"cannot register {asked.name!r}: {error.strerror}: {_MEND}") from None
 
 
-def _register(registry: Registry, asked: _Asked, before_publish: Callable[[Won], None]) -> Registration:
+def _register(registry: Registry, asked: _RegistrationRequest, before_publish: Callable[[Won], None]) -> Registration:
     name = asked.name
     won = win(registry, name, claim.Claimant(identity(), asked.lease_ms, ephemeral=asked.ephemeral))
     registration = None
@@ -302,7 +302,7 @@ def _register(registry: Registry, asked: _Asked, before_publish: Callable[[Won],
     return registration
 
 
-def _first_entry(asked: _Asked, won: Won) -> Entry:
+def _first_entry(asked: _RegistrationRequest, won: Won) -> Entry:
     """The entry as it is first published, with the time of now."""
     maker = won.claimant.identity
     return Entry(

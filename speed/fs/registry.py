@@ -34,7 +34,7 @@ _NO_ENTRY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownEntry:
     """What was read under one stamp (inode, mtime, size) of an entry file, and since when it is unchanged."""
 
     stamp: tuple[int, int, int]
@@ -63,7 +63,7 @@ class Registry:
         self.late_ms = late_ms
         self._is_prepared = is_prepared
         self._boot_id = boot_id()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownEntry] = {}
         self._junk: set[str] = set()
         """Those known names under which lies no entry."""
 
@@ -74,7 +74,7 @@ class Registry:
         known = self._look(name)
         return known.entry if known else None
 
-    def _look(self, name: str) -> _Known | None:
+    def _look(self, name: str) -> _KnownEntry | None:
         """What stands at the place of an entry; what was seen last where the system does not tell (R-20)."""
         path = names.entry_path(self.root, names.check_node_name(name))
         now = monotonic_ms()  # before anything is read: see ``judge``
@@ -89,7 +89,9 @@ class Registry:
         stamp, keys = (status.st_ino, status.st_mtime_ns, status.st_size), self.keyring.now
         if not is_capacity(status.st_size):
             self._forget(name)
-            return _Known(stamp, True, None, 0, now, keys)  # what it is not, its size tells: nothing to remember (R-22)
+            return _KnownEntry(
+                stamp, True, None, 0, now, keys
+            )  # what it is not, its size tells: nothing to remember (R-22)
         if known is not None and known.settled and known.stamp == stamp and known.keys is keys:
             known.seen_ms = now
             return known
@@ -101,13 +103,13 @@ class Registry:
                 return known
             fresh, settled = None, False  # the same file may be readable the next time
         if known is not None and known.entry == fresh:
-            now_known = _Known(stamp, settled, fresh, known.since_ms, now, keys, known.gone)
+            now_known = _KnownEntry(stamp, settled, fresh, known.since_ms, now, keys, known.gone)
         else:
-            now_known = _Known(stamp, settled, fresh, monotonic_ms(), now, keys)
+            now_known = _KnownEntry(stamp, settled, fresh, monotonic_ms(), now, keys)
         self._remember(name, now_known)
         return now_known
 
-    def _remember(self, name: str, known: _Known) -> None:
+    def _remember(self, name: str, known: _KnownEntry) -> None:
         """Entries, and of what is none so much that most registries are read once only (R-22)."""
         if known.entry is not None:
             self._junk.discard(name)
@@ -154,7 +156,7 @@ class Registry:
             return None, Verdict.STALE
         return known.entry, self._judge(known, known.seen_ms)
 
-    def _judge(self, known: _Known, now: int) -> Verdict:
+    def _judge(self, known: _KnownEntry, now: int) -> Verdict:
         entry = known.entry
         assert entry is not None
         if known.gone:

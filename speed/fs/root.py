@@ -30,7 +30,7 @@ from speed.wire.names import child_path
 # The way to a root or a key file: each step of it is one that no other user can change (R-28).
 
 
-class UntrustedError(Exception):
+class UntrustedPathError(Exception):
     """What was found, and the command that mends it, if one does."""
 
     def __init__(self, found: str, cure: str = "") -> None:
@@ -48,7 +48,7 @@ def who() -> Who:
 
 
 def followed(path: str) -> str:
-    """Where ``path`` leads once its links are followed. ``UntrustedError`` for a step that others can change, OSError.
+    """Where ``path`` leads once its links are followed. UntrustedPathError for a step that others can change, OSError.
 
     The last step is judged by its owner alone: whoever asks knows what it should be.
     """
@@ -78,16 +78,16 @@ def step_of(status: os.stat_result) -> Step:
 def _check(step: str, status: os.stat_result, me: Who, *, is_last: bool) -> None:
     trust = judge_step(step_of(status), me)
     if trust is Trust.OWNER:
-        raise UntrustedError(f"{step} belongs to another user (uid {status.st_uid})")
+        raise UntrustedPathError(f"{step} belongs to another user (uid {status.st_uid})")
     if trust is Trust.WRITABLE and not is_last:
         cure = f"chmod {'+t' if status.st_mode & stat.S_ISGID else 'go-w'} {step}"
-        raise UntrustedError(f"others can write to {step}, and so replace what is below it", f"run `{cure}`")
+        raise UntrustedPathError(f"others can write to {step}, and so replace what is below it", f"run `{cure}`")
 
 
 def _follow(link: str, place: str, way: list[str], links: int) -> str:
     """Put the steps of a link before the others; the directory in which they begin."""
     if links > MAX_LINKS:
-        raise UntrustedError(f"{link} is one of more than {MAX_LINKS} links")
+        raise UntrustedPathError(f"{link} is one of more than {MAX_LINKS} links")
     target = os.readlink(link)
     way += target.split("/")[::-1]
     return "" if target.startswith("/") else place
@@ -134,14 +134,14 @@ def check_root(root: str) -> None:
         trust_of(root)
     except FileNotFoundError:
         return
-    except UntrustedError as error:
+    except UntrustedPathError as error:
         raise RootError(error.told(_OTHERWISE)) from None
     except OSError as error:
         raise RootError(f"cannot use the root {root}: {error.strerror}; {_OTHERWISE}") from None
 
 
 def trust_of(root: str) -> Trust:
-    """Whether a root is this user's or a group's; ``UntrustedError`` if it is neither, OSError if it cannot be seen."""
+    """Whether a root is this user's or a group's; UntrustedPathError if it is neither, OSError if it cannot be seen."""
     trust = _checked(followed(root), inside=False)
     for path in (names.registry_dir(root), names.claims_dir(root)):
         with suppress(FileNotFoundError):  # it is made where it is missing
@@ -150,20 +150,22 @@ def trust_of(root: str) -> Trust:
 
 
 def _checked(path: str, *, inside: bool) -> Trust:
-    """What a directory is judged to be; ``UntrustedError`` says why it is not trusted."""
+    """What a directory is judged to be; UntrustedPathError says why it is not trusted."""
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
-        raise UntrustedError(f"{path} is no directory")
+        raise UntrustedPathError(f"{path} is no directory")
     trust = judge_root(step_of(status)._replace(lists=_lists(path)), who(), inside=inside)
     if trust is Trust.OWNER:
-        raise UntrustedError(f"{path} belongs to another user (uid {status.st_uid})")
+        raise UntrustedPathError(f"{path} belongs to another user (uid {status.st_uid})")
     if trust is Trust.WRITABLE:
         others = "everybody" if status.st_mode & stat.S_IWOTH else f"the group {status.st_gid}"
-        raise UntrustedError(f"{others} can write to {path}", f"run `chmod 700 {path}`, or `speed root init --group`")
+        raise UntrustedPathError(
+            f"{others} can write to {path}", f"run `chmod 700 {path}`, or `speed root init --group`"
+        )
     if trust is Trust.LISTED:
-        raise UntrustedError(f"an access list lets others write to {path}", f"run `setfacl -bk {path}`")
+        raise UntrustedPathError(f"an access list lets others write to {path}", f"run `setfacl -bk {path}`")
     if trust is Trust.STRANGER:
-        raise UntrustedError(
+        raise UntrustedPathError(
             f"{path} is the root of a group (gid {status.st_gid}) of which this user is no member",
             "become one and log in again",
         )

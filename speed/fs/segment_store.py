@@ -18,7 +18,7 @@ from speed.errors import RootError, SegmentStoreError, WireError
 from speed.fs.open import ensure_directory, names_in, open_directory, open_or_make, sync_directory, unlink_quietly
 from speed.segment.assembler import COLUMN_UNIT
 from speed.segment.form import Segment
-from speed.segment.reassembly import Key, Reconstruction
+from speed.segment.reassembly import PayloadKey, Reconstruction
 from speed.wire import names
 from speed.wire.limits import NONCE_BYTES, TAG_BYTES
 from speed.wire.seal import Keyring
@@ -45,7 +45,7 @@ class StoreDamagedError(SegmentStoreError):
     """The store is of another version, of another key, or not what was written."""
 
 
-class Place(NamedTuple):
+class StoredSegment(NamedTuple):
     """Where a segment's bytes lie in the file of its payload; when it came (Unix seconds)."""
 
     slot: int
@@ -57,11 +57,11 @@ class Place(NamedTuple):
 class Listed(NamedTuple):
     """A payload that is not complete; ``begun`` is in Unix seconds."""
 
-    key: Key
+    key: PayloadKey
     data_count: int
     parity_count: int
     begun: float
-    places: list[Place]
+    places: list[StoredSegment]
 
 
 class SegmentIndex:
@@ -99,7 +99,7 @@ class SegmentIndex:
                 raise StoreDamagedError(f"the segment store was sealed with another key: {error}") from None
             self._keyring = self._keyring.frozen()  # it goes on with the key that it was opened with (W-20)
 
-    def id_of(self, key: Key) -> bytes:
+    def id_of(self, key: PayloadKey) -> bytes:
         """The name of a payload in files and tables."""
         return self._keyring.segments_id(self.key_id, bytes((key.kind,)) + key.hash + key.sender.encode())
 
@@ -107,7 +107,7 @@ class SegmentIndex:
         """Seals the segments of one payload."""
         return self._keyring.segments_aead(self.key_id, self._node + payload_id)
 
-    def add(self, key: Key, counts: tuple[int, int], begun: float, place: Place) -> None:
+    def add(self, key: PayloadKey, counts: tuple[int, int], begun: float, place: StoredSegment) -> None:
         """Note a segment whose bytes are in place; noting it again changes nothing."""
         payload = self.id_of(key)
         head = _PAYLOAD.pack(key.kind, *counts, begun, key.hash) + key.sender.encode()
@@ -117,12 +117,12 @@ class SegmentIndex:
             sealed = self._seal(_SHARD.pack(*place), shard)
             db.execute("INSERT OR REPLACE INTO shard VALUES (?, ?, ?)", (shard, payload, sealed))
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: PayloadKey) -> None:
         """Forget a payload that is not complete."""
         with self._writing() as db:
             self._remove(db, self.id_of(key))
 
-    def complete(self, key: Key, at: float, forgotten: list[Key]) -> None:
+    def complete(self, key: PayloadKey, at: float, forgotten: list[PayloadKey]) -> None:
         """Note that a payload was delivered, and forget others that were."""
         payload = self.id_of(key)
         head = self._seal(_COMPLETE.pack(key.kind, at, key.hash) + key.sender.encode(), payload)
@@ -131,7 +131,7 @@ class SegmentIndex:
             db.execute("INSERT OR REPLACE INTO complete VALUES (?, ?)", (payload, head))
             self._forget(db, forgotten)
 
-    def forget(self, keys: list[Key]) -> None:
+    def forget(self, keys: list[PayloadKey]) -> None:
         """Forget payloads that were delivered."""
         with self._writing() as db:
             self._forget(db, keys)
@@ -142,20 +142,20 @@ class SegmentIndex:
             for payload, head in self._db.execute("SELECT id, head FROM payload").fetchall():
                 yield self._listed(payload, head)
 
-    def payload(self, key: Key) -> Listed | None:
+    def payload(self, key: PayloadKey) -> Listed | None:
         """One payload that is not complete."""
         with _translated():
             payload = self.id_of(key)
             row = self._db.execute("SELECT head FROM payload WHERE id=?", (payload,)).fetchone()
             return None if row is None else self._listed(payload, row[0])
 
-    def completions(self) -> Iterator[tuple[Key, float]]:
+    def completions(self) -> Iterator[tuple[PayloadKey, float]]:
         """All payloads that were delivered, and when (Unix seconds)."""
         with _translated():
             for payload, head in self._db.execute("SELECT id, head FROM complete").fetchall():
                 opened = self._open(head, payload)
                 kind, at, digest = _COMPLETE.unpack_from(opened)
-                yield Key(opened[_COMPLETE.size :].decode(), kind, digest), at
+                yield PayloadKey(opened[_COMPLETE.size :].decode(), kind, digest), at
 
     def close(self) -> None:
         self._db.close()
@@ -163,18 +163,18 @@ class SegmentIndex:
     def _listed(self, payload: bytes, head: bytes) -> Listed:
         opened = self._open(head, payload)
         kind, data_count, parity_count, begun, digest = _PAYLOAD.unpack_from(opened)
-        key = Key(opened[_PAYLOAD.size :].decode(), kind, digest)
+        key = PayloadKey(opened[_PAYLOAD.size :].decode(), kind, digest)
         return Listed(key, data_count, parity_count, begun, self._places(payload))
 
-    def _places(self, payload: bytes) -> list[Place]:
+    def _places(self, payload: bytes) -> list[StoredSegment]:
         rows = self._db.execute("SELECT id, head FROM shard WHERE payload=?", (payload,)).fetchall()
-        return [Place(*_SHARD.unpack(self._open(head, shard))) for shard, head in rows]
+        return [StoredSegment(*_SHARD.unpack(self._open(head, shard))) for shard, head in rows]
 
     def _remove(self, db: sqlite3.Connection, payload: bytes) -> None:
         db.execute("DELETE FROM shard WHERE payload=?", (payload,))
         db.execute("DELETE FROM payload WHERE id=?", (payload,))
 
-    def _forget(self, db: sqlite3.Connection, keys: list[Key]) -> None:
+    def _forget(self, db: sqlite3.Connection, keys: list[PayloadKey]) -> None:
         db.executemany("DELETE FROM complete WHERE id=?", [(self.id_of(key),) for key in keys])
 
     def _seal(self, head: bytes, name: bytes) -> bytes:
@@ -235,7 +235,7 @@ class SegmentStore:
         """Whether an earlier process of this name left something."""
         return os.path.isdir(self._path)
 
-    def load(self) -> tuple[list[Listed], list[tuple[Key, float]]]:
+    def load(self) -> tuple[list[Listed], list[tuple[PayloadKey, float]]]:
         """What is held and what is complete; files that belong to nothing are removed."""
         try:
             listed, done = list(self.index().payloads()), list(self.index().completions())
@@ -261,7 +261,7 @@ class SegmentStore:
                 os.close(fd)
         except OSError as error:
             raise SegmentStoreError(f"a segment cannot be kept: {error.strerror}") from error
-        place = Place(segment.slot, len(segment.payload), offset, at)
+        place = StoredSegment(segment.slot, len(segment.payload), offset, at)
         index.add(one.key, (one.data_count, one.parity_count), one.begun, place)
 
     def shards(self, listed: Listed) -> StoredShards:
@@ -274,24 +274,24 @@ class SegmentStore:
             raise SegmentStoreError(f"segments cannot be read: {error.strerror}") from error
         return StoredShards(fd, index.aead_of(payload_id), listed)
 
-    def listed(self, key: Key) -> Listed | None:
+    def listed(self, key: PayloadKey) -> Listed | None:
         """What is kept of one payload."""
         return self.index().payload(key)
 
-    def remove(self, keys: Iterable[Key]) -> None:
+    def remove(self, keys: Iterable[PayloadKey]) -> None:
         """Forget payloads that are not complete."""
         index = self.index()
         for key in keys:
             index.remove(key)
             unlink_quietly(names.shards_name(index.id_of(key)), self._dir)
 
-    def complete(self, key: Key, at: float, forgotten: list[Key]) -> None:
+    def complete(self, key: PayloadKey, at: float, forgotten: list[PayloadKey]) -> None:
         """Note a delivery at ``at`` (Unix seconds), and forget older ones."""
         index = self.index()
         index.complete(key, at, forgotten)
         unlink_quietly(names.shards_name(index.id_of(key)), self._dir)
 
-    def forget(self, keys: list[Key]) -> None:
+    def forget(self, keys: list[PayloadKey]) -> None:
         """Forget deliveries."""
         if keys:
             self.index().forget(keys)
@@ -379,7 +379,7 @@ class StoredShards:
         place = self._places.get(slot)
         if place is None:
             offset = max((_end(other) for other in self._places.values()), default=0)
-            place = self._places[slot] = Place(slot, self.segment_size, offset, 0.0)
+            place = self._places[slot] = StoredSegment(slot, self.segment_size, offset, 0.0)
         first = begin // BLOCK_BYTES
         try:
             os.pwrite(self._fd, b"".join(_sealed(self._aead, slot, first, data)), place.offset + first * _SEALED_BYTES)
@@ -391,13 +391,13 @@ class StoredShards:
         if fd >= 0:
             os.close(fd)
 
-    def _blocks(self, place: Place, first: int, last: int) -> Iterable[bytes]:
+    def _blocks(self, place: StoredSegment, first: int, last: int) -> Iterable[bytes]:
         for block in range(first, last):
             if self._opened[:2] != (place.slot, block):
                 self._opened = (place.slot, block, self._block(place, block))
             yield self._opened[2]
 
-    def _block(self, place: Place, block: int) -> bytes:
+    def _block(self, place: StoredSegment, block: int) -> bytes:
         size = min(BLOCK_BYTES, place.size - block * BLOCK_BYTES) + NONCE_BYTES + TAG_BYTES
         try:
             sealed = os.pread(self._fd, size, place.offset + block * _SEALED_BYTES)
@@ -433,6 +433,6 @@ def _name(slot: int, block: int) -> bytes:
     return bytes((slot,)) + block.to_bytes(4, "big")
 
 
-def _end(place: Place) -> int:
+def _end(place: StoredSegment) -> int:
     blocks = -(-place.size // BLOCK_BYTES)
     return place.offset + place.size + blocks * (NONCE_BYTES + TAG_BYTES)

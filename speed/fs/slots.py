@@ -11,7 +11,7 @@ from io import BytesIO
 from time import perf_counter
 from typing import NamedTuple
 
-from speed.core.lane import LaneDecoder, Opened, SlotChoice, Token, Window, choose_slot, excess
+from speed.core.lane import ByteWindow, LaneDecoder, Opened, SlotChoice, Token, choose_slot, excess
 from speed.fs.open import create_file, open_for_writing, unlink_quietly, write_all_at
 from speed.wire.cursor import Cursor, SlotHead, SlotPieces
 from speed.wire.envelope import FLAG_SLOTTED, Header
@@ -25,7 +25,7 @@ CHUNK_BYTES = 64 << 10
 """What is read of a file at a time, unless an envelope is larger."""
 
 
-class Received(NamedTuple):
+class OpenedEnvelope(NamedTuple):
     """One authentic envelope; ``token`` finishes it.
 
     ``redelivered``: an earlier process may have begun it. ``unsure``: not even of a request that it committed before
@@ -52,7 +52,7 @@ class EnvelopeReader:
         """The authentic envelope that begins at a place of a file, however large it is."""
         needed = CHUNK_BYTES
         while True:
-            scanned = self.decoder.scan(Window(read_at(fd, offset, needed), offset, generation), limit=1)
+            scanned = self.decoder.scan(ByteWindow(read_at(fd, offset, needed), offset, generation), limit=1)
             if scanned.items or scanned.needed <= needed:
                 break
             needed = scanned.needed
@@ -91,7 +91,7 @@ class SlotReader:
     ``envelope`` is the one that says where it lies. Nothing is kept open between two reads.
     """
 
-    def __init__(self, head: SlotHead, envelope: Received) -> None:
+    def __init__(self, head: SlotHead, envelope: OpenedEnvelope) -> None:
         self.envelope = envelope
         self.name = slot_name(envelope.token.generation, head.number)
         self.payload_bytes = head.payload_bytes
@@ -152,7 +152,7 @@ class SlotReader:
             self.missing = sealed
         return is_opened
 
-    def whole(self) -> Received:
+    def whole(self) -> OpenedEnvelope:
         """The envelope as if its payload had lain in it."""
         assert self._payload is not None
         before = self.envelope.header

@@ -29,8 +29,8 @@ from speed.gateway.settings import (
     Clients,
     Counters,
     GatewaySettings,
-    Pace,
-    RefusedError,
+    HandshakeError,
+    RateLimit,
 )
 
 # The host of the topics, for a loop of asyncio: asked on threads, and listened to.
@@ -58,7 +58,7 @@ class Hosted(Protocol):
         """Seconds after which something may be due without anybody's doing."""
 
 
-class Topics:
+class TopicClient:
     """For one loop; made in it. ``close`` ends the threads."""
 
     def __init__(self, host: Hosted, name: str) -> None:
@@ -173,12 +173,12 @@ _REQUEST = re.compile(rb"GET [^ ]+ HTTP/1\.1\r?")
 class Conversation(Protocol):
     """What is said on a connection that was accepted. It ends, and ``close`` is called, however that happens."""
 
-    async def run(self, connection: Connection) -> None: ...
+    async def run(self, connection: ClientConnection) -> None: ...
 
     async def close(self) -> None: ...
 
 
-def beside(connection: Connection, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def beside(connection: ClientConnection, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Work beside the reading of a connection, which ends if that fails."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: connection.cut() if done.cancelled() or done.exception() else None)
@@ -196,7 +196,7 @@ class Gate:
     """Have something done to its end, whatever becomes of the connection."""
 
 
-class Connection(ServerConnection):
+class ClientConnection(ServerConnection):
     """A connection of websockets that a client cannot make grow, and that ends when the client is not there."""
 
     def __init__(self, *arguments: Any, gate: Gate, **named: Any) -> None:
@@ -209,7 +209,7 @@ class Connection(ServerConnection):
         self._who: list[str] = []
         """As whom it is counted: its address, and the subject of its token."""
         self._client: Client | None = None
-        self._refusal: RefusedError | None = None
+        self._refusal: HandshakeError | None = None
         self._line: bytearray | None = bytearray()
         self._is_over = False
         self._bytes = 0
@@ -219,7 +219,7 @@ class Connection(ServerConnection):
         self._unread_since: float | None = None
         """Since when the client has not read what was sent; None if it has."""
         self._pongs = 0
-        self._others = Pace(gate.settings.max_frames_per_second)
+        self._others = RateLimit(gate.settings.max_frames_per_second)
         """Of frames that carry no message of their own, which the reading of messages does not slow down."""
 
     # --- bounds ---
@@ -232,17 +232,17 @@ class Connection(ServerConnection):
             self._client = self._gate.clients.enter(who)
             self._who = [who]
             self._gate.counters.count("gateway_connections")
-        except RefusedError as refused:
+        except HandshakeError as refused:
             self._gate.counters.count("gateway_connections_refused")
             self._turn_away(refused)
 
-    def _turn_away(self, refusal: RefusedError) -> None:
+    def _turn_away(self, refusal: HandshakeError) -> None:
         """Answer when it has asked, so that it gets the answer."""
         self._refusal = refusal
         self.loop.call_later(CLOSE_SECONDS, self.cut)
 
     def hold(self, who: str) -> None:
-        """Count it as that of ``who`` too. Raises RefusedError 429."""
+        """Count it as that of ``who`` too. Raises HandshakeError 429."""
         self._client = self._gate.clients.hold(who)
         self._who.append(who)
 

@@ -11,9 +11,9 @@ import msgspec
 
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, Connection, Topics, beside, set_within
+from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, ClientConnection, TopicClient, beside, set_within
 from speed.gateway.encryption import HeldKeys
-from speed.gateway.frames import Delivery, MessageId
+from speed.gateway.frames import ClientDelivery, MessageId
 from speed.gateway.settings import (
     HEAVY_SECONDS,
     KEYS_AWAY_SECONDS,
@@ -24,7 +24,7 @@ from speed.gateway.settings import (
     MOST_AT_ONCE,
     TAKEN_SECONDS,
     Counters,
-    RefusedError,
+    HandshakeError,
     refused,
 )
 from speed.message.errors import KeyUnavailableError
@@ -33,7 +33,7 @@ from speed.topics.subscription import SubscriptionError
 # How many messages a consumer or reader may be sent now. No sockets, no clock.
 
 
-class Window:
+class DeliveryWindow:
     """What a client has and did not settle, and its permits.
 
     Args:
@@ -110,7 +110,7 @@ class Opener:
         """Wait for no more keys."""
         self._ended.set()
 
-    async def open(self, topic: str, row: Sequence[Any], message: Delivery) -> Fate:
+    async def open(self, topic: str, row: Sequence[Any], message: ClientDelivery) -> Fate:
         """Open ``message``, which is the host's ``row`` of ``topic``; while its keys are away it waits for them."""
         context = message.encryption_context
         if not self._held or isinstance(context, msgspec.UnsetType):
@@ -144,7 +144,7 @@ class ConsumerPlace(NamedTuple):
 class Membership:
     """One topic of a consumer."""
 
-    def __init__(self, topics: Topics, place: ConsumerPlace, topic: str, dead_letter: str) -> None:
+    def __init__(self, topics: TopicClient, place: ConsumerPlace, topic: str, dead_letter: str) -> None:
         self.topic = topic
         self._topics, self._place, self._dead_letter = topics, place, dead_letter
         self._who = {"topic": topic, "subscription": place.subscription}
@@ -221,15 +221,15 @@ class Membership:
             await self._ask("unsubscribe")
 
 
-class Consumer:
+class ConsumerConversation:
     """One reads commands, one settles, one sends; each by its own events."""
 
     def __init__(
         self,
-        topics: Topics,
+        topics: TopicClient,
         counters: Counters,
         memberships: Sequence[Membership],
-        window: Window,
+        window: DeliveryWindow,
         opener: Opener,
     ) -> None:
         self._topics, self._counters, self._window = topics, counters, window
@@ -239,7 +239,7 @@ class Consumer:
         self._is_closing = False
 
     async def open(self) -> None:
-        """Join all. Raises RefusedError; then none is joined."""
+        """Join all. Raises HandshakeError; then none is joined."""
         self._topics.listen(self._names, self._wake)
         now = asyncio.get_running_loop().time
         ends = now() + TAKEN_SECONDS
@@ -263,7 +263,7 @@ class Consumer:
             return False
         return True
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: ClientConnection) -> None:
         sending = beside(connection, self._send_all(connection))
         settling = beside(connection, self._settle_all(connection))
         try:
@@ -290,7 +290,7 @@ class Consumer:
 
     # --- commands ---
 
-    async def _take(self, connection: Connection, data: str | bytes) -> bool:
+    async def _take(self, connection: ClientConnection, data: str | bytes) -> bool:
         """Whether the conversation goes on."""
         try:
             command = frames.read_command(data)
@@ -324,7 +324,7 @@ class Consumer:
             (membership.acknowledged if is_known else membership.strange).add(message.entry)
         self._settle.set()
 
-    async def _unsubscribe(self, connection: Connection) -> bool:
+    async def _unsubscribe(self, connection: ClientConnection) -> bool:
         self._is_closing = True
         try:
             await self.close()
@@ -336,7 +336,7 @@ class Consumer:
             await connection.end(NORMAL, "unsubscribed")
         return False
 
-    async def _settle_all(self, connection: Connection) -> None:
+    async def _settle_all(self, connection: ClientConnection) -> None:
         while not self._is_closing:
             self._settle.clear()
             for one in self._memberships:
@@ -347,7 +347,7 @@ class Consumer:
             await self._settled_of(connection, one)
         self._settled.set()
 
-    async def _settled_of(self, connection: Connection, membership: Membership) -> None:
+    async def _settled_of(self, connection: ClientConnection, membership: Membership) -> None:
         try:
             if membership.waits:
                 await membership.settle()
@@ -359,7 +359,7 @@ class Consumer:
 
     # --- messages ---
 
-    async def _send_all(self, connection: Connection) -> None:
+    async def _send_all(self, connection: ClientConnection) -> None:
         now = asyncio.get_running_loop().time
         try:
             while not self._is_closing:
@@ -371,7 +371,7 @@ class Consumer:
             if not self._is_closing:
                 await connection.end(BAD_POLICY, f"{error.code}: nothing more is delivered")
 
-    async def _send_some(self, connection: Connection, membership: Membership, now: Callable[[], float]) -> bool:
+    async def _send_some(self, connection: ClientConnection, membership: Membership, now: Callable[[], float]) -> bool:
         """What is there of one topic, as far as there is room; whether that was anything."""
         room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
         rows = await membership.fetch(room) if room > 0 else []
@@ -393,7 +393,7 @@ class Consumer:
             connection.weigh(-len(row[3]))
         return bool(rows)
 
-    async def _rest(self, connection: Connection) -> None:
+    async def _rest(self, connection: ClientConnection) -> None:
         """Until something may be new, or due."""
         if self._is_closing:
             return
@@ -407,17 +407,17 @@ class Consumer:
         await set_within(self._wake, max(LEAST_REST_SECONDS, min([LOOK_SECONDS, *events])))
 
 
-class Reader:
+class ReaderConversation:
     """One reads what the client settles, one sends. ``start`` is ``latest``, ``earliest``, or the message before."""
 
     def __init__(
         self,
-        topics: Topics,
+        topics: TopicClient,
         counters: Counters,
         caller: str,
         topic: str,
         start: str | MessageId,
-        window: Window,
+        window: DeliveryWindow,
         opener: Opener,
     ) -> None:
         self._topics, self._counters = topics, counters
@@ -429,7 +429,7 @@ class Reader:
         self._is_closing = False
 
     async def open(self) -> None:
-        """Find the place. Raises RefusedError."""
+        """Find the place. Raises HandshakeError."""
         try:
             if isinstance(self._start, MessageId):
                 await self._begin_behind(self._start)
@@ -445,10 +445,10 @@ class Reader:
     async def _begin_behind(self, message: MessageId) -> None:
         lane = (await self._read(1))["lane"]
         if message.ledger != frames.ledger_of(lane):
-            raise RefusedError(400, "messageId is of another topic, or of one that was made anew")
+            raise HandshakeError(400, "messageId is of another topic, or of one that was made anew")
         self._place = message.entry + 1
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: ClientConnection) -> None:
         sending = beside(connection, self._send_all(connection))
         try:
             async for data in connection.frames():
@@ -464,7 +464,7 @@ class Reader:
         """No longer be told of what is new."""
         self._topics.unlisten([self._topic], self._wake)
 
-    async def _take(self, connection: Connection, data: str | bytes) -> bool:
+    async def _take(self, connection: ClientConnection, data: str | bytes) -> bool:
         """Whether that was a command."""
         try:
             command = frames.read_command(data)
@@ -480,7 +480,7 @@ class Reader:
         self._wake.set()
         return True
 
-    async def _send_all(self, connection: Connection) -> None:
+    async def _send_all(self, connection: ClientConnection) -> None:
         now = asyncio.get_running_loop().time
         while not self._is_closing:
             self._wake.clear()
@@ -495,7 +495,7 @@ class Reader:
             elif not await self._send(connection, answer, now):
                 return
 
-    async def _send(self, connection: Connection, answer: Mapping[str, Any], now: Any) -> bool:
+    async def _send(self, connection: ClientConnection, answer: Mapping[str, Any], now: Any) -> bool:
         ledger = frames.ledger_of(answer["lane"])
         connection.weigh(sum(len(row[3]) for row in answer["messages"]))
         for row in answer["messages"]:

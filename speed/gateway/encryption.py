@@ -16,7 +16,7 @@ import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from speed.errors import SpeedError
-from speed.gateway.settings import DATA_KEY_MESSAGES, DATA_KEY_SECONDS, MAX_OPENED_BYTES, MAX_RECIPIENTS, RefusedError
+from speed.gateway.settings import DATA_KEY_MESSAGES, DATA_KEY_SECONDS, MAX_OPENED_BYTES, MAX_RECIPIENTS, HandshakeError
 from speed.message.algorithms import AES, ASYMMETRIC, Algorithm
 from speed.message.errors import EncryptionError, KeyRefusedError, KeyUnavailableError, NoRecipientKeyError
 from speed.message.keys import MessageKey
@@ -31,17 +31,17 @@ BOTH_OR_NEITHER = "the params compressionType and uncompressedMessageSize should
 MAX_SIZE = (1 << 31) - 1
 
 
-class Key(msgspec.Struct, rename="camel"):
+class EncryptedKey(msgspec.Struct, rename="camel"):
     """The data key, encrypted for one recipient."""
 
     key_value: str = ""
     metadata: dict[str, str] | None = None
 
 
-Keys = dict[str, Key]
+Keys = dict[str, EncryptedKey]
 
 
-class Context(msgspec.Struct, rename="camel"):
+class EncryptionContext(msgspec.Struct, rename="camel"):
     """What a reader needs to decrypt a message; ``batch_size`` is None for one that is no batch."""
 
     keys: Keys
@@ -52,11 +52,11 @@ class Context(msgspec.Struct, rename="camel"):
 
 
 _keys = msgspec.json.Decoder(Keys)
-_context = msgspec.json.Decoder(Context)
+_context = msgspec.json.Decoder(EncryptionContext)
 
 
 def read_keys(text: str) -> Keys | tuple[str, ...] | None:
-    """What ``encryptionKeys`` says; None without it. Raises RefusedError 400.
+    """What ``encryptionKeys`` says; None without it. Raises HandshakeError 400.
 
     Data keys are of a client that encrypts by itself. Names, with commas between them, ask the gateway to encrypt.
     """
@@ -65,7 +65,7 @@ def read_keys(text: str) -> Keys | tuple[str, ...] | None:
     data = _json(text.replace(" ", "+"))  # a plus that was not encoded
     keys = tuple(dict.fromkeys(text.split(","))) if data is None else _data_keys(data)
     if len(keys) > MAX_RECIPIENTS:
-        raise RefusedError(400, f"encryptionKeys are for {len(keys)} recipients: at most {MAX_RECIPIENTS}")
+        raise HandshakeError(400, f"encryptionKeys are for {len(keys)} recipients: at most {MAX_RECIPIENTS}")
     return keys
 
 
@@ -85,19 +85,19 @@ def _data_keys(data: bytes) -> Keys:
     except ValueError:
         keys = {}
     if not keys or not next(iter(keys.values())).key_value:
-        raise RefusedError(400, "encryptionKeys are no keys: give names, or Base64 of a JSON object of data keys")
+        raise HandshakeError(400, "encryptionKeys are no keys: give names, or Base64 of a JSON object of data keys")
     for name, key in keys.items():
         _check_key(name, key)
     return keys
 
 
-def _check_key(name: str, key: Key) -> None:
+def _check_key(name: str, key: EncryptedKey) -> None:
     try:
         is_sound = bool(name and decoded(key.key_value))
     except ValueError:
         is_sound = False
     if not is_sound:
-        raise RefusedError(400, "encryptionKeys: each key needs a name, and a keyValue in Base64")
+        raise HandshakeError(400, "encryptionKeys: each key needs a name, and a keyValue in Base64")
     key.metadata = key.metadata or {}
 
 
@@ -107,7 +107,9 @@ class ByClient:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
 
-    def seal(self, payload: bytes, param: str | None, kind: str | None, size: int | None) -> tuple[bytes, Context]:
+    def seal(
+        self, payload: bytes, param: str | None, kind: str | None, size: int | None
+    ) -> tuple[bytes, EncryptionContext]:
         """The payload as it is, and its context. Raises ValueError with what is wrong."""
         return payload, new_context(self._keys, param, kind, size)
 
@@ -117,18 +119,18 @@ class ByGateway:
 
     def __init__(self, data_key: DataKey) -> None:
         self._data_key = data_key
-        self._keys = {name: Key(_text(value), {}) for name, value in data_key.wrapped.items()}
+        self._keys = {name: EncryptedKey(_text(value), {}) for name, value in data_key.wrapped.items()}
 
-    def seal(self, payload: bytes, *_: object) -> tuple[bytes, Context]:
+    def seal(self, payload: bytes, *_: object) -> tuple[bytes, EncryptionContext]:
         """The encrypted payload, and its context; what a client says of its own encryption is passed over."""
         sealed, iv = self._data_key.encrypt(payload)
-        return sealed, Context(self._keys, _text(iv))
+        return sealed, EncryptionContext(self._keys, _text(iv))
 
 
 Sealing = ByClient | ByGateway
 
 
-def opened(context: Context, payload: bytes, decryptor: Decryptor) -> bytes:
+def opened(context: EncryptionContext, payload: bytes, decryptor: Decryptor) -> bytes:
     """The payload as it was before its client or the gateway encrypted it. Raises MessageError."""
     try:
         wrapped = {name: decoded(key.key_value) for name, key in context.keys.items()}
@@ -141,7 +143,7 @@ def opened(context: Context, payload: bytes, decryptor: Decryptor) -> bytes:
     return uncompress(context.compression_type, packed, context.uncompressed_message_size, MAX_OPENED_BYTES)
 
 
-def new_context(keys: Keys, param: str | None, compression: str | None, size: int | None) -> Context:
+def new_context(keys: Keys, param: str | None, compression: str | None, size: int | None) -> EncryptionContext:
     """The context of one message. Raises ValueError with what is wrong."""
     if not param:
         raise ValueError("encryptionParam is missing: without it nobody can decrypt the message")
@@ -150,15 +152,15 @@ def new_context(keys: Keys, param: str | None, compression: str | None, size: in
         raise ValueError(BOTH_OR_NEITHER)
     if size is not None and not 0 <= size <= MAX_SIZE:
         raise ValueError(f"uncompressedMessageSize must be from 0 to {MAX_SIZE}")
-    return Context(keys, param, compression or "NONE", size or 0)
+    return EncryptionContext(keys, param, compression or "NONE", size or 0)
 
 
-def written(context: Context) -> str:
+def written(context: EncryptionContext) -> str:
     """As a message keeps it."""
     return msgspec.json.encode(context).decode()
 
 
-def kept(text: Any) -> Context | None:
+def kept(text: Any) -> EncryptionContext | None:
     """What ``written`` wrote; None for what others put there."""
     try:
         return _context.decode(text) if isinstance(text, str) else None
@@ -228,7 +230,7 @@ class HeldKeys:
         held = [self._keys[name] for name in names]
         return DataKey({one.name: await one.run(one.public, topic) for one in held})
 
-    async def opened(self, topic: str, at_ms: int, context: Context, payload: bytes) -> bytes:
+    async def opened(self, topic: str, at_ms: int, context: EncryptionContext, payload: bytes) -> bytes:
         """A payload that was published to ``topic`` at that time (Unix ms), as it was before it was encrypted.
 
         Raises KeyUnavailableError while a key cannot be asked for, another SpeedError if no key here opens it.
@@ -263,7 +265,7 @@ class _HeldKey:
         key = self._store.current(self.name, NAMESPACE, topic, time.time_ns() // 1_000_000)
         return load_public(self.name, key.public or b"" if isinstance(key, PemKey) else key)
 
-    def open(self, topic: str, at_ms: int, context: Context, payload: bytes) -> bytes:
+    def open(self, topic: str, at_ms: int, context: EncryptionContext, payload: bytes) -> bytes:
         for decryptor in self._usable(topic, at_ms):
             try:
                 return opened(context, payload, decryptor)

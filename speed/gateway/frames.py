@@ -15,7 +15,7 @@ import msgspec
 
 from speed.errors import UnserialisableError, WireError
 from speed.gateway import encryption
-from speed.gateway.encryption import Context, Sealing
+from speed.gateway.encryption import EncryptionContext, Sealing
 from speed.wire.limits import MAX_TOPIC_KEY_BYTES, MAX_TOPIC_PROPERTIES
 from speed.wire.records import VARINT, read_varint, varint, walk
 from speed.wire.topic import decode
@@ -131,7 +131,7 @@ class _Reply(_Kept, rename="camel"):
     schema_version: int = msgspec.field(default_factory=int)
 
 
-class Delivery(msgspec.Struct, rename="camel"):
+class ClientDelivery(msgspec.Struct, rename="camel"):
     """One message as consumers and readers get it."""
 
     message_id: str
@@ -141,7 +141,7 @@ class Delivery(msgspec.Struct, rename="camel"):
     redelivery_count: int
     event_time: str | msgspec.UnsetType = msgspec.UNSET
     key: str | msgspec.UnsetType = msgspec.UNSET
-    encryption_context: Context | msgspec.UnsetType = msgspec.UNSET
+    encryption_context: EncryptionContext | msgspec.UnsetType = msgspec.UNSET
 
 
 _publication = msgspec.json.Decoder(Publication)
@@ -267,7 +267,7 @@ def not_kept(error: PublishRefusedError, context: str | None) -> str:
     return _write(_Reply(f"send-error:{error.number}", error_msg=str(error), context=context)).decode()
 
 
-def delivery(ledger: int, row: Sequence[Any]) -> Delivery:
+def delivery(ledger: int, row: Sequence[Any]) -> ClientDelivery:
     """One message; ``row`` is what the host gave."""
     offset, attempts, recorded_ms, data = row
     _, about, payload = decode(data)
@@ -277,7 +277,7 @@ def delivery(ledger: int, row: Sequence[Any]) -> Delivery:
     context = encryption.kept(properties.pop(encryption.PROPERTY, None))
     if context is not None and context.compression_type == encryption.COMPRESSIONS[0]:
         context.uncompressed_message_size = len(content)
-    return Delivery(
+    return ClientDelivery(
         MessageId(ledger, offset).text(),
         content,
         properties,
@@ -289,7 +289,7 @@ def delivery(ledger: int, row: Sequence[Any]) -> Delivery:
     )
 
 
-def written(message: Delivery) -> str:
+def written(message: ClientDelivery) -> str:
     """A message as it is sent."""
     return _write(message).decode()
 

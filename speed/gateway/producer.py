@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import TRY_AGAIN, Connection, Topics, beside, set_within
+from speed.gateway.connection import TRY_AGAIN, ClientConnection, TopicClient, beside, set_within
 from speed.gateway.encryption import Sealer, Sealing
 from speed.gateway.frames import MessageId, PublishRefusedError
 from speed.gateway.settings import HEAVY_SECONDS, MAX_PENDING_BYTES, Counters
@@ -38,11 +38,11 @@ class ProducerPlace(NamedTuple):
     most_pending: int
 
 
-class Producer:
+class ProducerConversation:
     """One reads, one publishes: what came while a batch was written is the next batch, one write each."""
 
     def __init__(
-        self, topics: Topics, counters: Counters, place: ProducerPlace, done: Callable[[], None] = lambda: None
+        self, topics: TopicClient, counters: Counters, place: ProducerPlace, done: Callable[[], None] = lambda: None
     ) -> None:
         """``done`` is called at the end."""
         self._topics, self._counters, self._place, self._done = topics, counters, place, done
@@ -52,7 +52,7 @@ class Producer:
         self._came, self._went = asyncio.Event(), asyncio.Event()
         self._is_closing = False
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: ClientConnection) -> None:
         publishing = beside(connection, self._publish_all(connection))
         try:
             async for data in connection.frames():
@@ -88,7 +88,7 @@ class Producer:
         self._bytes += len(data)
         self._came.set()
 
-    async def _publish_all(self, connection: Connection) -> None:
+    async def _publish_all(self, connection: ClientConnection) -> None:
         """Until the connection is closed and everything that came is kept; replies to nobody are dropped."""
         is_there = True
         try:

@@ -15,7 +15,7 @@ from speed.errors import InvalidNameError
 from speed.gateway import encryption, frames
 from speed.gateway.encryption import Keys
 from speed.gateway.frames import MessageId
-from speed.gateway.settings import MAX_PENDING, MAX_QUEUE, MAX_TOPICS_EACH, RefusedError
+from speed.gateway.settings import MAX_PENDING, MAX_QUEUE, MAX_TOPICS_EACH, HandshakeError
 from speed.wire import names
 
 # What a request's address asks for: the role, the topics, the subscription, the parameters. Pure.
@@ -28,7 +28,7 @@ MAX_PATTERN = 256
 
 
 @dataclass(frozen=True)
-class Address:
+class RequestAddress:
     """What a client wants to be; ``parameters`` are the first of each name."""
 
     role: str
@@ -40,14 +40,14 @@ class Address:
 
 
 def split(target: str) -> tuple[list[str], dict[str, str]]:
-    """The parts of the path, decoded, and the first parameter of each name. Raises RefusedError 400."""
+    """The parts of the path, decoded, and the first parameter of each name. Raises HandshakeError 400."""
     path, _, query = target.partition("?")
     if not path.startswith("/"):
-        raise RefusedError(400, "the address begins with no slash")
+        raise HandshakeError(400, "the address begins with no slash")
     try:
         parts = [unquote(part, errors="strict") for part in path[1:].split("/")]
     except UnicodeDecodeError:
-        raise RefusedError(400, "the address is not UTF-8") from None
+        raise HandshakeError(400, "the address is not UTF-8") from None
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         parameters.setdefault(name, value)
@@ -65,13 +65,13 @@ class TopicNames:
         self._namespace = namespace
 
     def of(self, tenant: str, namespace: str, topic: str) -> str:
-        """Raises RefusedError 400 for what is no name of a topic."""
+        """Raises HandshakeError 400 for what is no name of a topic."""
         own = f"{tenant}/{namespace}"
         name = topic if own == self._namespace else f"{own}/{topic}"
         try:
             return names.check_topic(name.replace("/", "."))
         except InvalidNameError as error:
-            raise RefusedError(400, str(error)) from None
+            raise HandshakeError(400, str(error)) from None
 
     def of_text(self, text: str) -> str:
         """Of a topic as parameters name it: with everything, or its name alone."""
@@ -80,56 +80,56 @@ class TopicNames:
             return self.of(tenant, namespace, text)
         parts = text.removeprefix(_SCHEME).split("/", 2)
         if len(parts) != 3:
-            raise RefusedError(400, "a topic is persistent://TENANT/NAMESPACE/NAME, or its name alone")
+            raise HandshakeError(400, "a topic is persistent://TENANT/NAMESPACE/NAME, or its name alone")
         return self.of(*parts)
 
     def matching(self, pattern: str, known: Iterable[str]) -> tuple[str, ...]:
-        """Those of ``known`` (names of SPEED) that ``pattern`` covers. Raises RefusedError 400.
+        """Those of ``known`` (names of SPEED) that ``pattern`` covers. Raises HandshakeError 400.
 
         A pattern is text with ``.*`` for anything and ``.`` for one character; ``\\.`` is a dot. More of regular
         expressions takes too long on some texts.
         """
         if len(pattern) > MAX_PATTERN or not _PLAIN.fullmatch(pattern):
-            raise RefusedError(400, "a pattern of topics is text with .* for anything, of at most 256 characters")
+            raise HandshakeError(400, "a pattern of topics is text with .* for anything, of at most 256 characters")
         wanted = pattern.removeprefix(f"{_SCHEME}{self._namespace}/").replace(r"\.", "\0")
         return tuple(name for name in known if _covers(wanted.split(".*"), name))
 
-    def address(self, target: str) -> Address:
-        """Raises RefusedError 400 or 404."""
+    def address(self, target: str) -> RequestAddress:
+        """Raises HandshakeError 400 or 404."""
         parts, parameters = split(target)
         if parts[:2] == ["ws", "v2"] and len(parts) > 2 and parts[2] in ROLES:
             return self._version_2(parts[2], parts[3:], parameters)
         if parts[:3] == ["ws", "v3", "consumer"] and len(parts) == 4:
             return self._version_3(parts[3], parameters)
         if parts == ["ws", "pingpong"]:
-            return Address("pingpong", (), "", parameters)
-        raise RefusedError(404, "there is nothing here: /ws/v2/producer, /ws/v2/consumer and /ws/v2/reader are")
+            return RequestAddress("pingpong", (), "", parameters)
+        raise HandshakeError(404, "there is nothing here: /ws/v2/producer, /ws/v2/consumer and /ws/v2/reader are")
 
-    def _version_2(self, role: str, parts: list[str], parameters: dict[str, str]) -> Address:
+    def _version_2(self, role: str, parts: list[str], parameters: dict[str, str]) -> RequestAddress:
         if parts[:1] != [_PERSISTENT]:
-            raise RefusedError(400, "only persistent topics are served")
+            raise HandshakeError(400, "only persistent topics are served")
         rest = parts[1:]
         subscription = rest.pop() if role == "consumer" and rest else ""
         if len(rest) < 3 or not all(rest) or (role == "consumer" and not subscription):
             path = "/persistent/TENANT/NAMESPACE/TOPIC" + ("/SUBSCRIPTION" if role == "consumer" else "")
-            raise RefusedError(400, f"the address of a {role} is /ws/v2/{role}{path}")
+            raise HandshakeError(400, f"the address of a {role} is /ws/v2/{role}{path}")
         topic = self.of(rest[0], rest[1], "/".join(rest[2:]))
-        return Address(role, (topic,), _checked(subscription), parameters)
+        return RequestAddress(role, (topic,), _checked(subscription), parameters)
 
-    def _version_3(self, subscription: str, parameters: dict[str, str]) -> Address:
+    def _version_3(self, subscription: str, parameters: dict[str, str]) -> RequestAddress:
         listed, pattern = parameters.get("topics", ""), parameters.get("topicsPattern", "")
         if bool(listed) == bool(pattern):
-            raise RefusedError(400, "give topics or topicsPattern")
+            raise HandshakeError(400, "give topics or topicsPattern")
         given = listed.split(",") if listed else []
         if len(given) > MAX_TOPICS_EACH:
-            raise RefusedError(400, f"{len(given)} topics: one consumer has at most {MAX_TOPICS_EACH}")
+            raise HandshakeError(400, f"{len(given)} topics: one consumer has at most {MAX_TOPICS_EACH}")
         topics = tuple(dict.fromkeys(self.of_text(one) for one in given))
-        return Address("consumer", topics, _checked(subscription), parameters, pattern)
+        return RequestAddress("consumer", topics, _checked(subscription), parameters, pattern)
 
 
 def _checked(subscription: str) -> str:
     if subscription and not names.is_node_name(subscription):
-        raise RefusedError(400, "a subscription's name has letters, digits, '_', '-' and '.' only, at most 128")
+        raise HandshakeError(400, "a subscription's name has letters, digits, '_', '-' and '.' only, at most 128")
     return subscription
 
 
@@ -171,8 +171,8 @@ FAILURE_ACTIONS = ("FAIL", "DISCARD", "CONSUME")
 BATCHING = ("batchingEnabled", "batchingMaxMessages", "maxPendingMessages", "batchingMaxPublishDelay")
 
 
-class _Given:
-    """Reads what was given; RefusedError 400 names what is wrong."""
+class _GivenParameters:
+    """Reads what was given; HandshakeError 400 names what is wrong."""
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self._parameters = parameters
@@ -186,7 +186,7 @@ class _Given:
             return default
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 19) or not least <= int(text) <= most:
-            raise RefusedError(400, f"{name} must be a whole number from {least} to {most}")
+            raise HandshakeError(400, f"{name} must be a whole number from {least} to {most}")
         return int(text)
 
     def is_true(self, name: str) -> bool:
@@ -197,7 +197,7 @@ class _Given:
         if ignoring_case:
             text = text.lower()
         if text not in choices:
-            raise RefusedError(400, f"{name} must be one of {', '.join(choices)}")
+            raise HandshakeError(400, f"{name} must be one of {', '.join(choices)}")
         return text
 
 
@@ -216,8 +216,8 @@ class ProducerParameters:
 
 
 def producer_parameters(parameters: Mapping[str, str]) -> ProducerParameters:
-    """Raises RefusedError 400."""
-    given = _Given(parameters)
+    """Raises HandshakeError 400."""
+    given = _GivenParameters(parameters)
     given.whole("sendTimeoutMillis", 30_000, 0, MAX_INT)
     given.is_true("batchingEnabled")
     given.whole("batchingMaxMessages", 1000, 1, MAX_INT)
@@ -258,15 +258,15 @@ class ConsumerParameters:
 
 
 def consumer_parameters(parameters: Mapping[str, str]) -> ConsumerParameters:
-    """Raises RefusedError 400."""
-    given = _Given(parameters)
+    """Raises HandshakeError 400."""
+    given = _GivenParameters(parameters)
     ack_timeout = given.whole("ackTimeoutMillis", 0, 0, MAX_MS)
     if 0 < ack_timeout < LEAST_ACK_TIMEOUT_MS:
-        raise RefusedError(400, f"ackTimeoutMillis must be 0 or at least {LEAST_ACK_TIMEOUT_MS}")
+        raise HandshakeError(400, f"ackTimeoutMillis must be 0 or at least {LEAST_ACK_TIMEOUT_MS}")
     redeliveries = given.whole("maxRedeliverCount", 0, 0, 65_534)
     dead_letter = given.text("deadLetterTopic")
     if dead_letter and not redeliveries:
-        raise RefusedError(400, "deadLetterTopic needs maxRedeliverCount")
+        raise HandshakeError(400, "deadLetterTopic needs maxRedeliverCount")
     given.whole("priorityLevel", 0, 0, MAX_INT)
     return ConsumerParameters(
         type=SUBSCRIPTION_TYPES[given.one_of("subscriptionType", "Exclusive", tuple(SUBSCRIPTION_TYPES))],
@@ -293,8 +293,8 @@ class ReaderParameters:
 
 
 def reader_parameters(parameters: Mapping[str, str]) -> ReaderParameters:
-    """Raises RefusedError 400."""
-    given = _Given(parameters)
+    """Raises HandshakeError 400."""
+    given = _GivenParameters(parameters)
     start = given.text("messageId") or "latest"
     return ReaderParameters(_place(start), _queue_size(given), given.is_true("pullMode"), _failure_action(given))
 
@@ -305,12 +305,12 @@ def _place(text: str) -> str | MessageId:
     try:
         return frames.read(text.replace(" ", "+"))  # a plus that was not encoded
     except ValueError as error:
-        raise RefusedError(400, f"messageId is latest, earliest or the id of a message; this is {error}") from None
+        raise HandshakeError(400, f"messageId is latest, earliest or the id of a message; this is {error}") from None
 
 
-def _failure_action(given: _Given) -> str:
+def _failure_action(given: _GivenParameters) -> str:
     return given.one_of("cryptoFailureAction", FAILURE_ACTIONS[0], FAILURE_ACTIONS)
 
 
-def _queue_size(given: _Given) -> int:
+def _queue_size(given: _GivenParameters) -> int:
     return max(1, min(given.whole("receiverQueueSize", MAX_QUEUE, 0, MAX_INT), MAX_QUEUE))

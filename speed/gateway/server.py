@@ -25,21 +25,28 @@ from speed.gateway.connection import (
     FAILED,
     GOING_AWAY,
     NORMAL,
-    Connection,
+    ClientConnection,
     Conversation,
     Door,
     Gate,
     Hosted,
-    Topics,
+    TopicClient,
     beside,
 )
-from speed.gateway.consumer import Consumer, ConsumerPlace, Membership, Opener, Reader, Window
+from speed.gateway.consumer import (
+    ConsumerConversation,
+    ConsumerPlace,
+    DeliveryWindow,
+    Membership,
+    Opener,
+    ReaderConversation,
+)
 from speed.gateway.encryption import ByClient, HeldKeys, HeldSealer, Sealer
-from speed.gateway.producer import Producer, ProducerPlace
+from speed.gateway.producer import ProducerConversation, ProducerPlace
 from speed.gateway.requests import (
-    Address,
     ConsumerParameters,
     ProducerParameters,
+    RequestAddress,
     TopicNames,
     consumer_parameters,
     producer_parameters,
@@ -55,7 +62,7 @@ from speed.gateway.settings import (
     Clients,
     Counters,
     GatewaySettings,
-    RefusedError,
+    HandshakeError,
     TokenKeySettings,
     refused,
 )
@@ -90,20 +97,20 @@ class Guests:
         self._verifier = _verifier(settings, keys) if settings.issuer else None
 
     def know(self, authorization: Sequence[str], parameters: Mapping[str, str]) -> Guest:
-        """Raises RefusedError 401."""
+        """Raises HandshakeError 401."""
         if self._verifier is None:
             return Guest(self._name)
         token = bearer(authorization, parameters)
         if not token:
-            raise RefusedError(401, "a token is needed: as Authorization: Bearer, or as the parameter token")
+            raise HandshakeError(401, "a token is needed: as Authorization: Bearer, or as the parameter token")
         try:
             identity, expires = self._verifier.verify_until(token)
         except TokenError as error:
-            raise RefusedError(401, str(error)) from None
+            raise HandshakeError(401, str(error)) from None
         if expires <= time.time():
-            raise RefusedError(401, "the token has expired")
+            raise HandshakeError(401, "the token has expired")
         if not names.is_node_name(identity.publisher_id):
-            raise RefusedError(401, "the token's subject is no name that grants can have")
+            raise HandshakeError(401, "the token's subject is no name that grants can have")
         return Guest(identity.publisher_id, expires, has_token=True)
 
 
@@ -150,7 +157,7 @@ _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 class PingPong:
     """Answers pings, as every connection does; what is said is passed over."""
 
-    async def run(self, connection: Connection) -> None:
+    async def run(self, connection: ClientConnection) -> None:
         async for _ in connection.frames():
             pass
 
@@ -161,7 +168,9 @@ class PingPong:
 class App:
     """Answers requests and begins conversations. For one loop."""
 
-    def __init__(self, settings: GatewaySettings, gate: Gate, topics: Topics, guests: Guests, held: HeldKeys) -> None:
+    def __init__(
+        self, settings: GatewaySettings, gate: Gate, topics: TopicClient, guests: Guests, held: HeldKeys
+    ) -> None:
         self._settings, self._gate, self._topics, self._guests, self._held = settings, gate, topics, guests, held
         self._names = TopicNames(settings.namespace)
         self._producers: set[tuple[str, str, str]] = set()
@@ -177,7 +186,7 @@ class App:
         """Have ``/metrics`` answer with these lines too; asked on a thread of the topics."""
         self._others = others
 
-    async def answer(self, connection: Connection, request: Request) -> Response | None:
+    async def answer(self, connection: ClientConnection, request: Request) -> Response | None:
         """What to answer; None begins the conversation that ``connection`` now has."""
         try:
             self._check_host(request.headers)
@@ -185,7 +194,7 @@ class App:
                 return await self._page(connection, request)
             self._check_origin(request.headers)
             await self._begin(connection, request)
-        except RefusedError as error:
+        except HandshakeError as error:
             self._gate.counters.count("gateway_handshakes_refused")
             return connection.respond(error.status, f"{error}\n")
         return None
@@ -196,18 +205,18 @@ class App:
         """A page of elsewhere can have its own name lead here: only addresses and known names are answered."""
         given = headers.get_all("Host")
         if len(given) != 1 or not _is_known(given[0], self._settings.hosts):
-            raise RefusedError(403, "this host is not served under that name: see `hosts` of [gateway]")
+            raise HandshakeError(403, "this host is not served under that name: see `hosts` of [gateway]")
 
     def _check_origin(self, headers: Headers) -> None:
         given = headers.get_all("Origin")
         scheme = "https" if self._settings.certificate else "http"
         allowed = {f"{scheme}://{headers['Host']}", *self._settings.origins}
         if any(one not in allowed for one in given):
-            raise RefusedError(403, "pages of that origin may not connect: see `origins` of [gateway]")
+            raise HandshakeError(403, "pages of that origin may not connect: see `origins` of [gateway]")
 
     # --- conversations ---
 
-    async def _begin(self, connection: Connection, request: Request) -> None:
+    async def _begin(self, connection: ClientConnection, request: Request) -> None:
         guest, address = self._known(request)
         if guest.has_token:
             connection.hold(f"token {guest.name}")
@@ -215,16 +224,16 @@ class App:
         # To its end, also when the handshake takes too long: what was joined must be left again.
         await asyncio.shield(self._gate.begin(self._open_for(connection, guest, address)))
 
-    async def _open_for(self, connection: Connection, guest: Guest, address: Address) -> None:
+    async def _open_for(self, connection: ClientConnection, guest: Guest, address: RequestAddress) -> None:
         connection.give(await self._opened(guest, address))
 
-    def _known(self, request: Request) -> tuple[Guest, Address]:
+    def _known(self, request: Request) -> tuple[Guest, RequestAddress]:
         """Who asks for what. Who is not known learns nothing else."""
         _, parameters = split(request.path)
         guest = self._guests.know(request.headers.get_all("Authorization"), parameters)
         return guest, self._names.address(request.path)
 
-    async def _opened(self, guest: Guest, address: Address) -> Conversation:
+    async def _opened(self, guest: Guest, address: RequestAddress) -> Conversation:
         for topic in address.topics:
             self._check(guest, RIGHTS[address.role], topic)
         if address.role == "producer":
@@ -239,21 +248,21 @@ class App:
         except SubscriptionError as error:
             raise refused(error) from None
 
-    async def _producer(self, guest: Guest, address: Address) -> Producer:
+    async def _producer(self, guest: Guest, address: RequestAddress) -> ProducerConversation:
         (topic,) = address.topics
         asked = producer_parameters(address.parameters)
         if asked.name and not names.is_node_name(asked.name):
-            raise RefusedError(400, "producerName has letters, digits, '_', '-' and '.' only, at most 128")
+            raise HandshakeError(400, "producerName has letters, digits, '_', '-' and '.' only, at most 128")
         sealer = await self._sealer(asked, topic)
         here = (topic, guest.name, asked.name)
         if asked.name and here in self._producers:
-            raise RefusedError(409, "TAKEN: a producer of this name is connected to the topic")
+            raise HandshakeError(409, "TAKEN: a producer of this name is connected to the topic")
         if asked.discarded:
             text = "a producer of topic %s encrypts its messages itself: %s have no effect"
             log.warning(text, topic, ", ".join(asked.discarded))
         self._producers.add(here)
         place = ProducerPlace(guest.name, topic, asked.name, sealer, asked.first_sequence, asked.most_pending)
-        return Producer(self._topics, self._gate.counters, place, lambda: self._producers.discard(here))
+        return ProducerConversation(self._topics, self._gate.counters, place, lambda: self._producers.discard(here))
 
     async def _sealer(self, asked: ProducerParameters, topic: str) -> Sealer:
         """What the producer's messages are encrypted with; keys of the gateway are had before it is accepted."""
@@ -261,17 +270,17 @@ class App:
             return Sealer(ByClient(asked.keys) if asked.keys else None)
         unknown = next((name for name in asked.keys if name not in self._held), None)
         if unknown is not None:
-            raise RefusedError(400, f"encryptionKeys: there is no key {unknown[:64]!r}: see `keys` of [gateway]")
+            raise HandshakeError(400, f"encryptionKeys: there is no key {unknown[:64]!r}: see `keys` of [gateway]")
         sealer = HeldSealer(self._held, asked.keys, topic)
         try:
             await sealer.current()
         except KeyUnavailableError:
-            raise RefusedError(503, "the keys cannot be had now: try again later") from None
+            raise HandshakeError(503, "the keys cannot be had now: try again later") from None
         except SpeedError as error:
-            raise RefusedError(403, f"{error.code}: the keys may not be used for this topic") from None
+            raise HandshakeError(403, f"{error.code}: the keys may not be used for this topic") from None
         return sealer
 
-    async def _consumer(self, guest: Guest, address: Address) -> Consumer:
+    async def _consumer(self, guest: Guest, address: RequestAddress) -> ConsumerConversation:
         asked = consumer_parameters(address.parameters)
         topics = address.topics or await self._matching(guest, address.pattern)
         place = ConsumerPlace(
@@ -281,9 +290,9 @@ class App:
             Membership(self._topics, place, topic, self._dead_letter(asked, topic, address.subscription))
             for topic in topics
         ]
-        window = Window(asked.queue_size, is_pulling=asked.is_pulling, late_seconds=asked.ack_timeout_ms / 1000)
+        window = DeliveryWindow(asked.queue_size, is_pulling=asked.is_pulling, late_seconds=asked.ack_timeout_ms / 1000)
         opener = Opener(self._held, asked.failure_action, self._gate.counters)
-        consumer = Consumer(self._topics, self._gate.counters, memberships, window, opener)
+        consumer = ConsumerConversation(self._topics, self._gate.counters, memberships, window, opener)
         await consumer.open()
         return consumer
 
@@ -303,21 +312,21 @@ class App:
                 continue
             found.append(name)
         if not 0 < len(found) <= MAX_TOPICS_EACH:
-            raise RefusedError(404, f"topicsPattern covers {len(found)} topics: 1 to {MAX_TOPICS_EACH} are served")
+            raise HandshakeError(404, f"topicsPattern covers {len(found)} topics: 1 to {MAX_TOPICS_EACH} are served")
         return found
 
-    async def _reader(self, guest: Guest, address: Address) -> Reader:
+    async def _reader(self, guest: Guest, address: RequestAddress) -> ReaderConversation:
         (topic,) = address.topics
         asked = reader_parameters(address.parameters)
-        window = Window(asked.queue_size, is_pulling=asked.is_pulling)
+        window = DeliveryWindow(asked.queue_size, is_pulling=asked.is_pulling)
         opener = Opener(self._held, asked.failure_action, self._gate.counters)
-        reader = Reader(self._topics, self._gate.counters, guest.name, topic, asked.start, window, opener)
+        reader = ReaderConversation(self._topics, self._gate.counters, guest.name, topic, asked.start, window, opener)
         await reader.open()
         return reader
 
     # --- plain requests ---
 
-    async def _page(self, connection: Connection, request: Request) -> Response:
+    async def _page(self, connection: ClientConnection, request: Request) -> Response:
         path = request.path.partition("?")[0]
         if path == "/health":
             return _said(connection, 200, _JSON, b'{"status":"up"}')
@@ -333,8 +342,8 @@ class App:
         if parts[:2] == ["admin", "v2"]:
             return _said(connection, 200, _JSON, msgspec.json.encode(self._administered(guest, parts[2:])))
         if parts[:1] == ["ws"]:
-            raise RefusedError(426, "this address is for WebSocket clients")
-        raise RefusedError(404, "there is nothing here")
+            raise HandshakeError(426, "this address is for WebSocket clients")
+        raise HandshakeError(404, "there is nothing here")
 
     def _administered(self, guest: Guest, parts: list[str]) -> Any:
         """What clients of Pulsar ask before they begin."""
@@ -350,7 +359,7 @@ class App:
                 else:
                     return {"partitions": 0}
             raise refused(why)
-        raise RefusedError(404, "topics are administered by `speed topic`")
+        raise HandshakeError(404, "topics are administered by `speed topic`")
 
 
 def _terms(asked: ConsumerParameters) -> dict[str, Any]:
@@ -378,7 +387,7 @@ def _is_known(host: str, known: Sequence[str]) -> bool:
     return True
 
 
-def _said(connection: Connection, status: int, kind: str, body: bytes) -> Response:
+def _said(connection: ClientConnection, status: int, kind: str, body: bytes) -> Response:
     response = connection.respond(status, body.decode())
     del response.headers["Content-Type"]
     response.headers["Content-Type"] = kind
@@ -460,7 +469,7 @@ class Gateway:
         counters = Counters()
         clients = Clients(settings.max_connections, settings.max_connections_per_client, settings.max_frames_per_second)
         gate = Gate(settings, clients, counters, self._begin)
-        topics = Topics(self._host, self._name)
+        topics = TopicClient(self._host, self._name)
         try:
             app = App(settings, gate, topics, self._guests, self._held)
             app.ready_if(self._is_ready)
@@ -479,12 +488,12 @@ class Gateway:
         server: Server = await serve(
             cast(Any, self._converse),
             sock=Door(settings.address, settings.port, settings.max_connections + MAX_TURNED_AWAY),
-            create_connection=cast(type[ServerConnection], partial(Connection, gate=gate)),
+            create_connection=cast(type[ServerConnection], partial(ClientConnection, gate=gate)),
             process_request=cast(Any, app.answer),
             compression=None,
             server_header=None,
             open_timeout=settings.handshake_seconds,
-            ping_interval=None,  # `Connection.watch` asks: this one waits for who does not read
+            ping_interval=None,  # `ClientConnection.watch` asks: this one waits for who does not read
             close_timeout=CLOSE_SECONDS,
             max_size=MAX_FRAME_BYTES,
             max_queue=MAX_FRAMES_WAITING,
@@ -494,7 +503,7 @@ class Gateway:
         )
         return server
 
-    async def _converse(self, connection: Connection) -> None:
+    async def _converse(self, connection: ClientConnection) -> None:
         """What is said on one connection, to its end."""
         conversation = connection.conversation
         assert conversation is not None
@@ -519,7 +528,7 @@ class Gateway:
 
     async def _ended(self, server: Server) -> None:
         """Listen no more, close what is open, and wait a few seconds for that."""
-        open_now = cast("set[Connection]", set(server.connections))
+        open_now = cast("set[ClientConnection]", set(server.connections))
         server.close(close_connections=False)
         await asyncio.gather(*(one.end(GOING_AWAY, "the gateway stops") for one in open_now))
         try:

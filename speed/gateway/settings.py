@@ -78,7 +78,7 @@ _STATUS = {
 }
 
 
-class RefusedError(Exception):
+class HandshakeError(Exception):
     """A handshake that fails: ``status`` of HTTP, and a text for people."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -86,9 +86,9 @@ class RefusedError(Exception):
         self.status = status
 
 
-def refused(error: SubscriptionError) -> RefusedError:
+def refused(error: SubscriptionError) -> HandshakeError:
     """What the host of the topics refused."""
-    return RefusedError(_STATUS.get(error.code, 500), f"{error.code}: {error}")
+    return HandshakeError(_STATUS.get(error.code, 500), f"{error.code}: {error}")
 
 
 # What a gateway counts; for one thread.
@@ -161,7 +161,7 @@ LOOK_SECONDS: Final = 5.0
 """How often who waits for messages looks by itself."""
 
 
-class Pace:
+class RateLimit:
     """Counts against a rate, with one second's worth at once."""
 
     def __init__(self, per_second: float) -> None:
@@ -184,7 +184,7 @@ class Client:
         self.connections = 0
         self.bytes = 0
         """Of messages that wait for it."""
-        self.pace = Pace(frames_per_second)
+        self.pace = RateLimit(frames_per_second)
 
 
 class Clients:
@@ -196,9 +196,9 @@ class Clients:
         self.connections = 0
 
     def enter(self, who: str) -> Client:
-        """Count a connection of the address ``who``. Raises RefusedError 503 or 429; then it is not counted."""
+        """Count a connection of the address ``who``. Raises HandshakeError 503 or 429; then it is not counted."""
         if self.connections >= self._most:
-            raise RefusedError(503, "too many connections: try again later")
+            raise HandshakeError(503, "too many connections: try again later")
         client = self.hold(who)
         self.connections += 1
         return client
@@ -209,10 +209,10 @@ class Clients:
         self.release(who)
 
     def hold(self, who: str) -> Client:
-        """Count a connection of ``who`` alone, as of a token's subject. Raises RefusedError 429."""
+        """Count a connection of ``who`` alone, as of a token's subject. Raises HandshakeError 429."""
         client = self._known.get(who) or Client(self._rate)
         if client.connections >= self._most_each:
-            raise RefusedError(429, "too many connections of this client: close some")
+            raise HandshakeError(429, "too many connections of this client: close some")
         client.connections += 1
         self._known[who] = client
         return client

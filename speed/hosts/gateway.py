@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from speed.backends.address import Address
 from speed.core.log import logger
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.errors import WireError
 from speed.hosts import HostGrants
 from speed.hosts.link import LIFE_BYTES, HostLink, PairSeal
 from speed.hosts.nats import NatsConnection
-from speed.hosts.services import OPERATIONS, Inward, Outward, StandIns
+from speed.hosts.services import OPERATIONS, Inward, Outward, ProxyNodes
 from speed.wire.envelope import EnvelopeType, parse_header
 from speed.wire.limits import AAD_BYTES, TAG_BYTES
 from speed.wire.names import SUBJECT, host_id
@@ -40,7 +40,7 @@ class HostGateway:
         keyrings: Mapping[str, Keyring],
         grants: HostGrants,
         node: Node,
-        stand_ins: StandIns,
+        stand_ins: ProxyNodes,
         max_calls: int,
     ) -> None:
         """``keyrings``: for each other host the keys of the pair. ``node`` is the gateway's own. ConfigurationError."""
@@ -48,7 +48,7 @@ class HostGateway:
         self.grants = grants
         self._id = host_id(name)
         self._counts: Counter[str] = Counter()
-        self._said = Said()
+        self._limiter = LogLimiter()
         self._wake = threading.Event()
         """There is something to greet about: a connection, or the end."""
         self._broker = NatsConnection(address, SUBJECT + name, self._arrived, self._wake.set)
@@ -100,9 +100,9 @@ class HostGateway:
             self._take(envelope)
         except WireError as error:
             self.count("hosts_refused_replayed" if error.reason == "BAD_SEQUENCE" else "hosts_refused")
-            self._said.warn(log, f"refused {error.reason}", "refused what came from the NATS server: %s", error)
+            self._limiter.warn(log, f"refused {error.reason}", "refused what came from the NATS server: %s", error)
         except Exception as error:  # whatever it is: others are still heard
-            self._said.failed(log, "hearing other hosts", error)
+            self._limiter.failed(log, "hearing other hosts", error)
 
     def _take(self, envelope: bytes) -> None:
         header = parse_header(envelope)

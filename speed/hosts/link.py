@@ -13,8 +13,8 @@ from time import monotonic
 from typing import Any
 
 from speed.core.log import logger
-from speed.engine.python.context import unix_ms
-from speed.engine.tracing import Said
+from speed.engine.message import unix_ms
+from speed.engine.tracing import LogLimiter
 from speed.errors import (
     CallTimeoutError,
     CallWithdrawnError,
@@ -234,7 +234,7 @@ class HostLink:
         self.name = name
         self._seal, self._broker, self._count = seal, broker, count
         self._subject = SUBJECT + name
-        self._said = Said()
+        self._limiter = LogLimiter()
         self._sending = threading.Lock()
         """Held while a counter is taken and what has it is published: they arrive in order."""
         self._counter = 0

@@ -117,7 +117,7 @@ _READ_BYTES = 262_144
 _LEAST_PAYLOAD = 4096
 
 
-class _BrokenError(Exception):
+class _ConnectionBrokenError(Exception):
     """The connection cannot be used any longer; the text has no credentials."""
 
 
@@ -188,7 +188,7 @@ class NatsConnection:
             channel = self._connected()
             was_up = True
             self._serve(channel)
-        except (_BrokenError, OSError, ssl.SSLError) as error:
+        except (_ConnectionBrokenError, OSError, ssl.SSLError) as error:
             self._broke(_told(error))
         finally:
             with self._lock:
@@ -204,16 +204,16 @@ class NatsConnection:
             log.warning("NATS: %s; it is tried again", why)
         self.trouble = why
 
-    def _connected(self) -> Reading:
+    def _connected(self) -> LineReader:
         """A connection that hears the subject."""
         host, port = random.choice(self._address.hosts)
         raw = socket.create_connection((host, port), CONNECT_SECONDS)
         try:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            reading = Reading(PlainChannel(raw))
+            reading = LineReader(PlainChannel(raw))
             self._take_info(reading.next_line())
             if self._tls is not None:
-                reading = Reading(TlsChannel(raw, self._tls, host))
+                reading = LineReader(TlsChannel(raw, self._tls, host))
             reading.channel.send(self._greeting())
             self._confirm(reading)
             raw.settimeout(SILENT_SECONDS)
@@ -229,14 +229,14 @@ class NatsConnection:
 
     def _take_info(self, line: bytes) -> None:
         if not line.startswith(b"INFO "):
-            raise _BrokenError("what answers at the address is no NATS server")
+            raise _ConnectionBrokenError("what answers at the address is no NATS server")
         try:
             told = json.loads(line[5:])
             self.max_payload = min(MAX_MESSAGE_BYTES, max(_LEAST_PAYLOAD, int(told["max_payload"])))
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise _BrokenError("the NATS server says nothing about itself that can be read") from None
+            raise _ConnectionBrokenError("the NATS server says nothing about itself that can be read") from None
         if told.get("tls_required") and self._tls is None:
-            raise _BrokenError("the NATS server wants TLS: add tls=true to the address")
+            raise _ConnectionBrokenError("the NATS server wants TLS: add tls=true to the address")
 
     def _greeting(self) -> bytes:
         """CONNECT, the subject, and a question that is answered behind them."""
@@ -248,12 +248,12 @@ class NatsConnection:
             told["auth_token"] = self._address.user or password
         return b"CONNECT %b\r\nSUB %b 1\r\nPING\r\n" % (json.dumps(told).encode(), self._subject.encode())
 
-    def _confirm(self, reading: Reading) -> None:
+    def _confirm(self, reading: LineReader) -> None:
         while (line := reading.next_line()) != b"PONG":
             if line.startswith(b"-ERR"):
-                raise _BrokenError(_refusal(line))
+                raise _ConnectionBrokenError(_refusal(line))
 
-    def _serve(self, reading: Reading) -> None:
+    def _serve(self, reading: LineReader) -> None:
         """Hear until it breaks."""
         is_asked = False
         while True:
@@ -261,14 +261,14 @@ class NatsConnection:
                 line = reading.next_line()
             except TimeoutError:
                 if is_asked:
-                    raise _BrokenError("the server does not answer") from None
+                    raise _ConnectionBrokenError("the server does not answer") from None
                 is_asked = True
                 self._say(reading, b"PING\r\n")
                 continue
             is_asked = False
             self._heard(line, reading)
 
-    def _heard(self, line: bytes, reading: Reading) -> None:
+    def _heard(self, line: bytes, reading: LineReader) -> None:
         if line.startswith(b"MSG "):
             self._on_message(reading.payload(_size(line)))
         elif line == b"PING":
@@ -276,16 +276,16 @@ class NatsConnection:
         elif line.startswith(b"INFO "):
             self._take_info(line)
         elif line.startswith(b"-ERR"):
-            raise _BrokenError(_refusal(line))
+            raise _ConnectionBrokenError(_refusal(line))
         elif line not in (b"PONG", b"+OK"):
-            raise _BrokenError("the server says what no NATS server says")
+            raise _ConnectionBrokenError("the server says what no NATS server says")
 
-    def _say(self, reading: Reading, words: bytes) -> None:
+    def _say(self, reading: LineReader, words: bytes) -> None:
         with self._lock:
             reading.channel.send(words)
 
 
-class Reading:
+class LineReader:
     """Lines and payloads from a channel. For one thread."""
 
     def __init__(self, channel: Channel) -> None:
@@ -293,10 +293,10 @@ class Reading:
         self._buffer = bytearray()
 
     def next_line(self) -> bytes:
-        """Without its end. TimeoutError, OSError, or _BrokenError at the end."""
+        """Without its end. TimeoutError, OSError, or _ConnectionBrokenError at the end."""
         while (end := self._buffer.find(b"\r\n", 0, MAX_LINE_BYTES)) < 0:
             if len(self._buffer) >= MAX_LINE_BYTES:
-                raise _BrokenError("the server sends lines without an end")
+                raise _ConnectionBrokenError("the server sends lines without an end")
             self._more()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 2]
@@ -309,14 +309,14 @@ class Reading:
         with memoryview(self._buffer) as seen:
             data, end = bytes(seen[:size]), bytes(seen[size : size + 2])
         if end != b"\r\n":
-            raise _BrokenError("a message has another size than the server said")
+            raise _ConnectionBrokenError("a message has another size than the server said")
         del self._buffer[: size + 2]
         return data
 
     def _more(self) -> None:
         data = self.channel.receive(_READ_BYTES)
         if not data:
-            raise _BrokenError("the server closed the connection")
+            raise _ConnectionBrokenError("the server closed the connection")
         self._buffer += data
 
 
@@ -325,7 +325,7 @@ def _size(line: bytes) -> int:
     word = line.rpartition(b" ")[2]
     if word.isdigit() and len(word) < 10 and int(word) <= MAX_MESSAGE_BYTES:
         return int(word)
-    raise _BrokenError("a message has no size that can be")
+    raise _ConnectionBrokenError("a message has no size that can be")
 
 
 def _refusal(line: bytes) -> str:
@@ -341,7 +341,7 @@ def _refusal(line: bytes) -> str:
 def _told(error: BaseException) -> str:
     if is_untrusted(error):
         return UNTRUSTED
-    if isinstance(error, _BrokenError):
+    if isinstance(error, _ConnectionBrokenError):
         return str(error)
     with suppress(AttributeError):
         if error.strerror:  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.calls import execution_of, travelling
 from speed.core.log import logger
 from speed.core.services import Request
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.errors import (
     ApplicationError,
     CallError,
@@ -64,7 +64,7 @@ class StandIn:
         return self.is_answered and not self.has_sent and not self.node.closed
 
 
-class StandIns:
+class ProxyNodes:
     """Made when first needed, and closed for others when they were used longest ago. Thread-safe."""
 
     def __init__(self, make: Callable[[str], Node], most: int = MAX_STAND_INS) -> None:
@@ -220,7 +220,7 @@ _KINDS: dict[str, dict[str, type]] = {
 }
 
 
-class Serving:
+class PendingQuestion:
     """One question under way."""
 
     def __init__(self, link: HostLink, request_id: str, question: dict[str, Any]) -> None:
@@ -271,16 +271,16 @@ class Inward:
         self,
         own: str,
         grants: Callable[[], HostGrants],
-        stand_ins: StandIns,
+        stand_ins: ProxyNodes,
         most: int,
         count: Callable[[str], None],
     ) -> None:
         self._own, self._grants, self._stand_ins, self._most, self._count = own, grants, stand_ins, most, count
         self._pool = ThreadPoolExecutor(most, "speed-hosts")
         self._lock = threading.Lock()
-        self._under_way: dict[tuple[str, str], Serving] = {}
+        self._under_way: dict[tuple[str, str], PendingQuestion] = {}
         self._delivered: dict[str, OrderedDict[str, bytes]] = {}
-        self._said = Said()
+        self._limiter = LogLimiter()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -303,14 +303,14 @@ class Inward:
             self._withdraw(link, request_id)
             return
         _check(question)
-        serving = Serving(link, request_id, question)
+        serving = PendingQuestion(link, request_id, question)
         is_new, known = self._has_place(serving)
         if is_new:
             self._start(serving)
         elif known is not None:
             self._reply(link, known)
 
-    def _has_place(self, serving: Serving) -> tuple[bool, bytes | None]:
+    def _has_place(self, serving: PendingQuestion) -> tuple[bool, bytes | None]:
         """Whether it begins, or the answer if there is one already. Neither for a repetition of what is under way."""
         with self._lock:
             answers = self._delivered.get(serving.link.name)
@@ -332,7 +332,7 @@ class Inward:
         if serving is not None:
             serving.withdraw()
 
-    def _start(self, serving: Serving) -> None:
+    def _start(self, serving: PendingQuestion) -> None:
         """A call that waits for nothing begins at once: another thread costs it more than all that is done here."""
         question = serving.question
         if question["operation"] == "call":
@@ -344,7 +344,7 @@ class Inward:
 
     # --- on a thread of the pool; a call ends on one of its stand-in ---
 
-    def _serve(self, serving: Serving) -> None:
+    def _serve(self, serving: PendingQuestion) -> None:
         question = serving.question
         try:
             left = serving.seconds_left()
@@ -364,13 +364,13 @@ class Inward:
         else:
             self._end(serving, self._success(serving, result))
 
-    def _ended(self, serving: Serving, future: Future[Any]) -> None:
+    def _ended(self, serving: PendingQuestion, future: Future[Any]) -> None:
         error = future.exception()
         assert serving.stand_in is not None
         serving.stand_in.is_answered = not isinstance(error, CallTimeoutError)
         self._end(serving, self._success(serving, future.result()) if error is None else self._failure(serving, error))
 
-    def _success(self, serving: Serving, result: Any) -> bytes:
+    def _success(self, serving: PendingQuestion, result: Any) -> bytes:
         try:
             answer = spc.encode_success(serving.request_id, result)
             serving.link.check_size(answer)
@@ -379,7 +379,7 @@ class Inward:
         self._count("hosts_answered")
         return answer
 
-    def _failure(self, serving: Serving, error: BaseException) -> bytes:
+    def _failure(self, serving: PendingQuestion, error: BaseException) -> bytes:
         if isinstance(error, SpeedError):
             self._count("hosts_denied" if error.code == "ACCESS_DENIED" else "hosts_failed")
             return _failed_response(serving.request_id, error)
@@ -387,7 +387,7 @@ class Inward:
         log.error("a question of host %s failed", serving.link.name, exc_info=error)
         return spc.encode_error(serving.request_id, "INTERNAL_ERROR", text)
 
-    def _end(self, serving: Serving, answer: bytes) -> None:
+    def _end(self, serving: PendingQuestion, answer: bytes) -> None:
         with self._lock:
             if serving.is_send:
                 self._remember(serving, answer)
@@ -396,7 +396,7 @@ class Inward:
             self._stand_ins.give_back(serving.stand_in)
         self._reply(serving.link, answer)
 
-    def _remember(self, serving: Serving, answer: bytes) -> None:
+    def _remember(self, serving: PendingQuestion, answer: bytes) -> None:
         kept = self._delivered.setdefault(serving.link.name, OrderedDict())
         kept[serving.request_id] = answer
         if len(kept) > REMEMBERED:
@@ -407,7 +407,9 @@ class Inward:
             link.publish(EnvelopeType.SPC_RESPONSE, answer)
         except SpeedError as error:
             self._count("hosts_answers_undelivered")
-            self._said.warn(log, f"undelivered {link.name}", "an answer to host %s was not sent: %s", link.name, error)
+            self._limiter.warn(
+                log, f"undelivered {link.name}", "an answer to host %s was not sent: %s", link.name, error
+            )
 
 
 def _called(stand_in: Node, question: dict[str, Any], left: float) -> Future[Any]:

@@ -31,7 +31,7 @@ LARGEST_RECORD_BYTES = MAX_JOURNAL_BLOCK_BYTES - RECORD_BYTES
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordingRule:
     """What is recorded, and from whom: ``allow`` are the grants of the recording nodes; topics may be refused."""
 
     topics: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Recorder:
         options: further arguments of the nodes (root, key, lease_seconds, …).
     """
 
-    def __init__(self, writer: JournalWriter, recorded: Recorded, name: str, **options: Any) -> None:
+    def __init__(self, writer: JournalWriter, recorded: RecordingRule, name: str, **options: Any) -> None:
         """Starts the nodes; raises what ``Node`` does, and then none is left running."""
         self._writer = writer
         self._nodes: list[Node] = []

@@ -16,12 +16,12 @@ from typing import NamedTuple
 from speed.fs.open import create_file, unlink_quietly, write_all
 from speed.journal.files import End, JournalLane, Record, Volume
 from speed.wire import names
-from speed.wire.journal import MAX_LEFT_OUT, RECORD_BYTES, Entry, VolumeKeys
+from speed.wire.journal import MAX_LEFT_OUT, RECORD_BYTES, BlockEntry, VolumeKeys
 from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
 from speed.wire.seal import NonceSource
 
 
-class Kept(NamedTuple):
+class KeptVolume(NamedTuple):
     """One volume: when its first and last record were recorded (Unix ms), and its bytes."""
 
     first_ms: int
@@ -31,7 +31,7 @@ class Kept(NamedTuple):
     size: int
 
 
-class Lane(NamedTuple):
+class RetainedLane(NamedTuple):
     """A lane that retention looks at; ``last_ms`` is when its last record came, None where that is not known."""
 
     source: str
@@ -52,9 +52,9 @@ class Retention:
     def keeps_all(self) -> bool:
         return self.max_bytes is None and self.max_age_seconds is None
 
-    def expired(self, directory: str, lanes: Mapping[str, Lane], now_ms: int) -> dict[str, list[int]]:
+    def expired(self, directory: str, lanes: Mapping[str, RetainedLane], now_ms: int) -> dict[str, list[int]]:
         """The volumes to remove by lane, the oldest first; none of a lane in which there is nothing."""
-        sources: dict[str, list[Kept]] = {}
+        sources: dict[str, list[KeptVolume]] = {}
         gone: dict[str, list[int]] = {}
         for lane_id, lane in lanes.items():
             kept = list(self._lane(directory, lane_id, lane.last_ms))
@@ -70,16 +70,16 @@ class Retention:
         """A lane was removed wholly."""
         self._ended.pop(lane_id, None)
 
-    def _chosen(self, sources: Mapping[str, list[Kept]], now_ms: int) -> Iterator[Kept]:
+    def _chosen(self, sources: Mapping[str, list[KeptVolume]], now_ms: int) -> Iterator[KeptVolume]:
         oldest_ms = now_ms - self.max_age_seconds * 1000 if self.max_age_seconds is not None else -1
-        held: dict[str, deque[Kept]] = {}
+        held: dict[str, deque[KeptVolume]] = {}
         for source, volumes in sources.items():
             yield from (volume for volume in volumes if volume.last_ms < oldest_ms)
             held[source] = deque(sorted(volume for volume in volumes if volume.last_ms >= oldest_ms))
         if self.max_bytes is not None:
             yield from _too_much(held, self.max_bytes)
 
-    def _lane(self, directory: str, lane: str, last_ms: int | None) -> Iterator[Kept]:
+    def _lane(self, directory: str, lane: str, last_ms: int | None) -> Iterator[KeptVolume]:
         """The volumes of a lane that hold something. A volume ends before its successor begins."""
         try:
             with JournalLane(directory, lane) as files:
@@ -93,7 +93,7 @@ class Retention:
             last = next((time for time in began[at + 1 :] if time is not None), end)
             start = began[at]
             if sizes[at]:
-                yield Kept(last if start is None else start, last, lane, first, sizes[at])
+                yield KeptVolume(last if start is None else start, last, lane, first, sizes[at])
 
     def _first_ms(self, files: JournalLane, first: int) -> int | None:
         """When a volume begins; None if it is empty or its beginning is damaged."""
@@ -120,7 +120,7 @@ class Retention:
         return known[2]
 
 
-def _too_much(held: Mapping[str, deque[Kept]], max_bytes: int) -> Iterator[Kept]:
+def _too_much(held: Mapping[str, deque[KeptVolume]], max_bytes: int) -> Iterator[KeptVolume]:
     """The oldest volumes of whom holds the most, until all hold no more than ``max_bytes``."""
     sizes = {source: sum(volume.size for volume in volumes) for source, volumes in held.items()}
     total = sum(sizes.values())
@@ -186,7 +186,7 @@ def sealed(
 
 
 def _block(first: int, records: Sequence[Record], keys: VolumeKeys, nonces: NonceSource) -> bytes:
-    entries = [Entry(one.sequence, one.recorded_at_ms, one.flags, one.message) for one in records]
+    entries = [BlockEntry(one.sequence, one.recorded_at_ms, one.flags, one.message) for one in records]
     return keys.seal_kept(first, [one.offset for one in records], entries, nonces.draw())
 
 

@@ -14,7 +14,7 @@ from speed.fs.open import create_file, open_directory, opened, replace_file, wri
 from speed.journal.files import End, JournalLane, Volume
 from speed.journal.reader import Journal
 from speed.wire import names
-from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Description, Entry, VolumeKeys, seal_end
+from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, BlockEntry, Description, VolumeKeys, seal_end
 from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
 from speed.wire.seal import Keyring, NonceSource
 
@@ -152,13 +152,13 @@ class VolumeWriter:
                 f"the journal's lane {self.id} cannot be written: {error.strerror}; make room, or shorten its retention"
             ) from error
 
-    def _fresh(self, incoming: Iterable[Incoming], now_ms: int) -> list[Entry]:
+    def _fresh(self, incoming: Iterable[Incoming], now_ms: int) -> list[BlockEntry]:
         entries = []
         last = self._last_sequence or 0
         for sequence, redelivered, message in incoming:
             if sequence and sequence <= last and self._is_recorded(sequence, message):
                 continue
-            entries.append(Entry(sequence, now_ms, FLAG_REDELIVERED if redelivered else 0, message))
+            entries.append(BlockEntry(sequence, now_ms, FLAG_REDELIVERED if redelivered else 0, message))
             last = sequence
         return entries
 
@@ -170,7 +170,7 @@ class VolumeWriter:
             self._tail = self._records_before() | {record.sequence: record.message for record in records}
         return self._tail.get(sequence) == message
 
-    def _write(self, entries: Sequence[Entry]) -> int:
+    def _write(self, entries: Sequence[BlockEntry]) -> int:
         """Append blocks by one write; all of them count, or none."""
         if self._size >= self._volume_bytes or not self._reopened():
             self._roll()
@@ -282,17 +282,17 @@ class VolumeWriter:
         self._fd = self._end_fd = -1
 
 
-def _blocks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def _blocks(entries: Sequence[BlockEntry]) -> Iterator[Sequence[BlockEntry]]:
     """Runs of entries that fit a block; a large message has one of its own."""
     return _runs(entries, JOURNAL_BLOCK_RECORDS, JOURNAL_BLOCK_BYTES)
 
 
-def _parts(entries: Sequence[Entry], most_bytes: int) -> Iterator[Sequence[Entry]]:
+def _parts(entries: Sequence[BlockEntry], most_bytes: int) -> Iterator[Sequence[BlockEntry]]:
     """Runs of entries that go into one write, hence one volume."""
     return _runs(entries, len(entries), most_bytes)
 
 
-def _runs(entries: Sequence[Entry], most: int, most_bytes: int) -> Iterator[Sequence[Entry]]:
+def _runs(entries: Sequence[BlockEntry], most: int, most_bytes: int) -> Iterator[Sequence[BlockEntry]]:
     ends = list(accumulate(RECORD_BYTES + len(entry.message) for entry in entries))
     start = before = 0
     while start < len(entries):

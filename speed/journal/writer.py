@@ -36,7 +36,16 @@ from speed.fs.root import is_group_root, lies_in_memory
 from speed.journal.files import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
 from speed.journal.reseal import Resealed, ResealingRun
-from speed.journal.retention import Keeps, Lane, Retention, identities, kept, remove_leftovers, sealed, write_beside
+from speed.journal.retention import (
+    Keeps,
+    RetainedLane,
+    Retention,
+    identities,
+    kept,
+    remove_leftovers,
+    sealed,
+    write_beside,
+)
 from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
 from speed.wire.journal import (
@@ -328,7 +337,7 @@ class JournalWriter:
         if self._retention.keeps_all:
             return
         open_ones = {lane_id: lane.last_ms for lane_id, lane in self._lanes.items()}
-        lanes = {lane_id: Lane(source, open_ones.get(lane_id)) for lane_id, source in self._sources.items()}
+        lanes = {lane_id: RetainedLane(source, open_ones.get(lane_id)) for lane_id, source in self._sources.items()}
         gone = self._retention.expired(self.directory, lanes, _unix_ms())
         with suppress(OSError, SpeedError):  # what is still there goes the next time
             self._remove(gone)

@@ -227,7 +227,7 @@ _FAR = 1 << 53
 _ALGORITHMS = frozenset({"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"})
 
 
-class Identity(NamedTuple):
+class TokenIdentity(NamedTuple):
     """Who a token speaks for."""
 
     publisher_id: str
@@ -284,11 +284,11 @@ class TokenVerifier:
         self._claims = (publisher_claim, team_claim)
         self._audit, self._schemas = audit, schemas
 
-    def verify(self, token: str) -> Identity:
+    def verify(self, token: str) -> TokenIdentity:
         """The identity; TokenError for a token that is malformed, forged, expired or for others."""
         return self.verify_until(token)[0]
 
-    def verify_until(self, token: str) -> tuple[Identity, float]:
+    def verify_until(self, token: str) -> tuple[TokenIdentity, float]:
         """As ``verify``, and when the token says that it expires (Unix seconds)."""
         if len(token) > MAX_TOKEN_BYTES:
             raise TokenError(f"auth_token: is longer than {MAX_TOKEN_BYTES} bytes")
@@ -312,7 +312,7 @@ class TokenVerifier:
         publisher, team = (claims.get(name, "") for name in self._claims)
         if not isinstance(publisher, str) or not publisher or not isinstance(team, str):
             raise TokenError("auth_token: names no publisher")
-        return Identity(publisher, team), float(min(int(claims["exp"]), _FAR))
+        return TokenIdentity(publisher, team), float(min(int(claims["exp"]), _FAR))
 
     def admit(self, data: bytes) -> bytes:
         """A message as it may go on: its token verified and gone, its publisher the token's.

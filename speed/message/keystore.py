@@ -111,7 +111,7 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RefreshPolicy:
     """When keys are old, how long a provider is waited for, and by which clock (seconds)."""
 
     max_age: float = MAX_AGE_SECONDS
@@ -122,7 +122,7 @@ class Pace:
 class KeySet:
     """A set by its name; of a key at hand, that key for ever. Thread-safe."""
 
-    def __init__(self, name: str, given: KeyProvider | MessageKey, pace: Pace) -> None:
+    def __init__(self, name: str, given: KeyProvider | MessageKey, pace: RefreshPolicy) -> None:
         self._name, self._pace = name, pace
         self._provider: KeyProvider | None = None
         self._keys: tuple[MessageKey, ...] = ()
@@ -269,7 +269,7 @@ class KeyStore:
         if len(sets) > MAX_SETS:
             raise ConfigurationError(f"{len(sets)} key sets are too many; at most {MAX_SETS} are kept")
         checked_seconds("max_age_seconds", max_age_seconds)
-        pace = Pace(max_age_seconds, checked_seconds("wait_seconds", wait_seconds), clock)
+        pace = RefreshPolicy(max_age_seconds, checked_seconds("wait_seconds", wait_seconds), clock)
         self._sets = {check_key_id(name): KeySet(name, _provider(given), pace) for name, given in sets.items()}
         self._max_uses = max_uses
         self._uses: Counter[str] = Counter()

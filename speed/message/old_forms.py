@@ -76,7 +76,7 @@ def of_kafka(value: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
     """A record of Kafka with at least one of the old headers; None for another."""
     if not headers.keys() & _KAFKA_HEADERS:
         return None
-    told = _Told({name: _text(text) for name, text in headers.items()})
+    told = _OldMetadata({name: _text(text) for name, text in headers.items()})
     told.take("correlation-id", "correlation_id")
     told.take_time("timestamp")
     told.take_schema("schema-version", "schema_version")
@@ -91,7 +91,7 @@ def of_nats(data: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
     lower = {name.lower(): _text(text) for name, text in headers.items()}
     if not lower.keys() & _NATS_HEADERS:
         return None
-    told = _Told(lower)
+    told = _OldMetadata(lower)
     told.take_id("nats-msg-id")
     told.take_schema("x-schema-url", "schema_url")
     told.take_trace("x-trace-id")
@@ -107,7 +107,7 @@ def of_redis(text: bytes) -> OldMessage | None:
     meta = value.get("meta", {})
     if not isinstance(meta, dict):
         return None
-    told = _Told({name: meta[name] for name in _REDIS_META & meta.keys()})
+    told = _OldMetadata({name: meta[name] for name in _REDIS_META & meta.keys()})
     told.take_schema("schema", "schema_version")
     told.take_time("ts")
     told.take_trace("trace_id")
@@ -122,7 +122,7 @@ def of_postgresql(row: Mapping[str, Any]) -> OldMessage | None:
     metadata = row["metadata"] if row["metadata"] is not None else {}
     if not isinstance(metadata, dict):
         return None
-    told = _Told({"topic": row["topic"], **{name: metadata[name] for name in _ROW_METADATA & metadata.keys()}})
+    told = _OldMetadata({"topic": row["topic"], **{name: metadata[name] for name in _ROW_METADATA & metadata.keys()}})
     told.take("topic", "topic")
     told.take_schema("schema_version", "schema_version")
     told.take_beside(BESIDE[POSTGRESQL])
@@ -155,7 +155,7 @@ def _with_headers(
     return read(value.encode(), {name: text.encode() for name, text in headers.items()})
 
 
-class _Told:
+class _OldMetadata:
     """What an old message says, taken over where it can be used; what cannot is left out."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -246,7 +246,7 @@ _MAX_ID_MS = (1 << 48) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """Where an old message lies.
 
     Attributes:
@@ -262,7 +262,7 @@ class Place:
     stored_at_ms: int = 0
 
 
-class Taken(NamedTuple):
+class ConvertedMessage(NamedTuple):
     """The envelope that an old message became, and what it says; its time is in Unix milliseconds."""
 
     envelope: bytes
@@ -272,7 +272,7 @@ class Taken(NamedTuple):
     traceparent: str | None
 
 
-def take_over(old: OldMessage, data: bytes, place: Place, namespace: str) -> Taken:
+def take_over(old: OldMessage, data: bytes, place: SourcePosition, namespace: str) -> ConvertedMessage:
     """The envelope of an old message that lay at ``place`` as ``data``: the same each time, but for ``namespace``.
 
     WireError(BAD_MESSAGE) for what no envelope holds, such as another kind of topic.
@@ -282,10 +282,12 @@ def take_over(old: OldMessage, data: bytes, place: Place, namespace: str) -> Tak
     if "message_id" not in told:
         told["message_id"] = old_message_id(place, data, told["published_at_ms"])
     envelope = encode_message(payload, content_type=content_type, namespace=namespace, schema=old.schema, **told)
-    return Taken(envelope, told["topic"], told["message_id"], told["published_at_ms"], told.get("traceparent"))
+    return ConvertedMessage(
+        envelope, told["topic"], told["message_id"], told["published_at_ms"], told.get("traceparent")
+    )
 
 
-def old_message_id(place: Place, data: bytes, published_at_ms: int) -> str:
+def old_message_id(place: SourcePosition, data: bytes, published_at_ms: int) -> str:
     """The id of a message that has none: of its time, its place and its bytes."""
     parts = (place.backend.encode(), place.topic.encode(), place.position.encode(), data)
     digest = sha256(b"".join(varint(len(part)) + part for part in parts)).digest()

@@ -24,7 +24,7 @@ _MAX_TIME_BYTES = 9
 """So that a time fits into 63 bits."""
 
 
-class Shape(NamedTuple):
+class MessageShape(NamedTuple):
     """``before`` id ``between`` time ``after``; then come the payload's two lengths.
 
     ``after`` ends with the payload's tag, which ends at ``end``.
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
     end: int
 
 
-def shape_of(message: bytes) -> Shape | None:
+def shape_of(message: bytes) -> MessageShape | None:
     """How a message lies if writers write it so: parts once, the payload last. WireError for broken records."""
     records = _places(message, 0, len(message))
     parts = _places(message, *records[_METADATA][2:]) if _METADATA in records else {}
@@ -57,7 +57,7 @@ def shape_of(message: bytes) -> Shape | None:
     if end > _MAX_HEAD_BYTES or time_end - time_start > _MAX_TIME_BYTES:
         return None
     before, between, after = message[:id_start], message[id_end:time_start], message[time_end:end]
-    return Shape(before, id_start, id_end, between, time_start, time_end, after, end)
+    return MessageShape(before, id_start, id_end, between, time_start, time_end, after, end)
 
 
 def _places(message: bytes, begin: int, end: int) -> dict[int, tuple[int, int, int, int]]:
@@ -82,7 +82,7 @@ class MessageReader:
     """Reads messages, those that are like others before them at a fraction of the price. Thread-safe."""
 
     def __init__(self) -> None:
-        self._kinds: tuple[_Kind, ...] = ()
+        self._kinds: tuple[_MessageKind, ...] = ()
         """The latest first."""
 
     def read(self, data: bytes) -> MessageView:
@@ -103,7 +103,7 @@ class MessageReader:
 
     def _learn(self, view: MessageView, data: bytes) -> bool:
         shape = shape_of(data)
-        kind = _Kind(view, shape) if shape else None
+        kind = _MessageKind(view, shape) if shape else None
         if kind is None or kind.view(data) is None:  # it would not know it, as one of more than 16 KiB
             return False
         self._kinds = (kind, *self._kinds[: MOST_KINDS - 1])
@@ -116,12 +116,12 @@ def _is_common(view: MessageView) -> bool:
     return is_alone and view.says_only_publisher
 
 
-class _Kind:
+class _MessageKind:
     """Messages that differ in id, time and payload alone."""
 
     __slots__ = ("_shape", "_time", "first")
 
-    def __init__(self, first: MessageView, shape: Shape) -> None:
+    def __init__(self, first: MessageView, shape: MessageShape) -> None:
         self.first, self._shape = first, shape
         self._time = b"", 0
         """Of the last message, as it was written and read: it is often that of the next one."""

@@ -13,7 +13,7 @@ from speed.core.hints import Hint, compile_hint, describe
 from speed.core.log import logger
 from speed.engine import Engine
 from speed.engine.message import Message
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -162,7 +162,7 @@ class Opening:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._said = Said()
+        self._limiter = LogLimiter()
         self._held: dict[int, Message] = {}
         """What a thread received and cannot be judged now."""
 
@@ -221,10 +221,10 @@ class Opening:
             raise
         except MessageError as error:
             text = "a message of %s was refused: %s: %s"
-            self._said.warn(log, error.code, text, message.source, error.code, error)
+            self._limiter.warn(log, error.code, text, message.source, error.code, error)
             raise WireError(error.code, str(error)) from None
         except WireError as error:
-            self._said.warn(log, error.reason, "a message of %s was refused: %s", message.source, error)
+            self._limiter.warn(log, error.reason, "a message of %s was refused: %s", message.source, error)
             raise
         return message if view is message.metadata else message.with_view(view)
 

@@ -31,7 +31,7 @@ WARN_SECONDS = 60.0
 _NO_OPTIONS = PublishOptions()
 
 
-class Written(NamedTuple):
+class EncodedMessage(NamedTuple):
     """One message as it is sent; its time is in Unix milliseconds."""
 
     message_id: str
@@ -49,7 +49,7 @@ def write(
     namespace: str,
     publisher_id: str | None,
     make_id: Callable[[int], str] | None = None,
-) -> Written:
+) -> EncodedMessage:
     """One message, with all metadata in ``metadata``. Raises what ``Guard.write`` does.
 
     ``make_id`` makes its id of the time; without it, it is random.
@@ -76,7 +76,7 @@ def write(
         data = encode_message(payload, **told)
     else:
         data = guard.write(payload, asked, **told)
-    return Written(message_id, data, now, told["traceparent"])
+    return EncodedMessage(message_id, data, now, told["traceparent"])
 
 
 class Protected(Opening):
@@ -88,7 +88,7 @@ class Protected(Opening):
         self.protects = settings.protects
         self._name = name
         self._namespace = namespace
-        self._guard = Guard(settings, name, partial(self._said.warn, log, seconds=WARN_SECONDS))
+        self._guard = Guard(settings, name, partial(self._limiter.warn, log, seconds=WARN_SECONDS))
 
     # --- sending ---
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import speed.errors
 from speed.core.calls import checked_answer, execution_of, own_code
 from speed.engine.message import is_large
+from speed.engine.options import CallRequest, SendRequest
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,
@@ -46,7 +47,7 @@ _KINDS: dict[str, type[SpeedError]] = {
 """What is no error of a call, by code: those of speed.errors alone, and of them the one that is named in codes.json."""
 
 
-class Carried:
+class GatewayAnswer:
     """What the gateway answers to a call, as its caller gets it."""
 
     __slots__ = ("asked",)
@@ -104,6 +105,13 @@ def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield part
 
 
+def _through_gateway(request: CallRequest) -> CallRequest:
+    """What asks the gateway of this root to make the call."""
+    split_remote(request.target)
+    asked = {"node": request.target, "service": request.service, "arguments": request.arguments}
+    return CallRequest(GATEWAY, "call", asked, request.timeout, request.traceparent, request.views)
+
+
 class Across:
     """The verbs of an engine that can name a node of another host. Thread-safe."""
 
@@ -113,21 +121,13 @@ class Across:
 
     # --- calls ---
 
-    def call(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
-    ) -> Any:
-        split_remote(target)
-        asked = {"node": target, "service": service, "arguments": arguments}
-        return self._ask(Carried(target, service), "call", asked, timeout, traceparent, views)
+    def call(self, request: CallRequest) -> Any:
+        return self._ask(GatewayAnswer(request.target, request.service), _through_gateway(request))
 
-    def submit(
-        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None, views: bool
-    ) -> Future[Any]:
-        split_remote(target)
-        carried = Carried(target, service)
-        asked = {"node": target, "service": service, "arguments": arguments}
+    def submit(self, request: CallRequest) -> Future[Any]:
+        carried = GatewayAnswer(request.target, request.service)
         try:
-            return self._engine.submit(GATEWAY, "call", asked, timeout, traceparent, views, carried)
+            return self._engine.submit(_through_gateway(request), carried)
         except SpeedError as error:
             raise carried.failed(error) from None
 
@@ -143,19 +143,11 @@ class Across:
 
     def _about(self, target: str, operation: str, timeout: float) -> Any:
         split_remote(target)
-        return self._ask(Carried(target, operation), operation, {"node": target}, timeout)
+        return self._ask(GatewayAnswer(target, operation), CallRequest(GATEWAY, operation, {"node": target}, timeout))
 
-    def _ask(
-        self,
-        carried: Carried,
-        operation: str,
-        asked: dict[str, Any],
-        timeout: float,
-        traceparent: str | None = None,
-        views: bool = False,
-    ) -> Any:
+    def _ask(self, carried: GatewayAnswer, request: CallRequest) -> Any:
         try:
-            answer = carried(self._engine.call(GATEWAY, operation, asked, timeout, traceparent, views))
+            answer = carried(self._engine.call(request))
         except SpeedError as error:
             raise carried.failed(error) from None
         if isinstance(answer, SpeedError):
@@ -164,21 +156,12 @@ class Across:
 
     # --- messages ---
 
-    def send(
-        self,
-        target: str,
-        payload: Any,
-        ack: bool,
-        timeout: float,
-        options: dict[str, Any],
-        progress: Any,
-        unordered: bool,
-    ) -> str:
+    def send(self, request: SendRequest) -> str:
         """``progress`` and ``unordered`` are about payloads in segments, which do not cross."""
-        if is_large(payload):
+        if is_large(request.payload):
             raise NotAvailableError("what no envelope holds does not cross hosts: send it in parts")
-        message_id, data = self._protected().encode(payload, None, options)
-        self.forward(target, (data,), False, ack, timeout)
+        message_id, data = self._protected().encode(request.payload, None, request.metadata)
+        self.forward(request.target, (data,), False, request.ack, request.timeout)
         return message_id
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
@@ -192,7 +175,7 @@ class Across:
             raise NotAvailableError("events do not cross to a node of another host: publish them on a bridge")
         asked = {"node": target, "messages": [bytes(one) for one in messages], "ack": ack}
         try:
-            self._ask(Carried(target, "send"), "send", asked, timeout)
+            self._ask(GatewayAnswer(target, "send"), CallRequest(GATEWAY, "send", asked, timeout))
         except CallTimeoutError as error:
             raise NotAcknowledgedError(f"{target}: {error}") from None
 

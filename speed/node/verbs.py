@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from speed.core.hints import by_name, each, function, is_type, number, several, text, texts
+from speed.core.hints import by_name, each, function, in_seconds, is_type, number, several, text, texts
 from speed.core.services import Service, as_service
 from speed.engine import Engine
 from speed.engine.event_loop import Awaited, EventLoop, Receiving, is_async
 from speed.engine.message import Published, publish_each
-from speed.engine.options import ON_FULL, in_seconds
+from speed.engine.options import ON_FULL, CallRequest, SendRequest
 from speed.engine.tracing import with_trace
 from speed.errors import ConfigurationError, NodeClosedError, SpeedError
 from speed.node.guard import Opening
@@ -119,7 +119,7 @@ class Verbs:
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
         try:
-            return self._toward(target).call(target, service, named, seconds, traceparent, views)
+            return self._toward(target).call(CallRequest(target, service, named, seconds, traceparent, views))
         except SpeedError as error:
             error.node, error.service = target, service
             raise
@@ -143,7 +143,7 @@ class Verbs:
         target, service = text("node", target), text("service", service)
         named, seconds = by_name(arguments), in_seconds(timeout)
         try:
-            return self._toward(target).submit(target, service, named, seconds, traceparent, views)
+            return self._toward(target).submit(CallRequest(target, service, named, seconds, traceparent, views))
         except SpeedError as error:
             error.node, error.service = target, service
             raise
@@ -198,7 +198,8 @@ class Verbs:
         metadata, protected = self._described(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
-            return self._toward(target).send(target, payload, ack, seconds, metadata, on_progress, unordered)
+            request = SendRequest(target, payload, ack, seconds, metadata, on_progress, unordered)
+            return self._toward(target).send(request)
         message_id, data = protected.encode(payload, options, metadata)
         self._toward(target).forward(target, (data,), False, ack, seconds)
         return message_id

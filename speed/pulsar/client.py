@@ -220,7 +220,7 @@ class Pulsar(_Closing):
             raise ConfigurationError(f"type is {type!r}: use one of {', '.join(frames.SUBSCRIPTION_TYPES)}")
         if not subscription:
             raise ConfigurationError("a subscription needs a name")
-        opener = _Opener(private_keys or {}, crypto_failure, max_payload_bytes)
+        opener = _DeliveryOpener(private_keys or {}, crypto_failure, max_payload_bytes)
         path = f"{frames.topic_path(topic)}/{quote(subscription, safe='')}"
         told = {"subscriptionType": type, "cryptoFailureAction": "CONSUME", **parameters}
         made = Consumer(self, lambda: frames.address(self.server, "consumer", path, told), opener)
@@ -242,7 +242,7 @@ class Pulsar(_Closing):
         The other parameters are those of ``consumer``. Pulsar 4.0.1 does not tell readers how a message is encrypted:
         with ``private_keys``, what comes without that is treated as a message that cannot be opened.
         """
-        opener = _Opener(private_keys or {}, crypto_failure, max_payload_bytes)
+        opener = _DeliveryOpener(private_keys or {}, crypto_failure, max_payload_bytes)
         made = Reader(self, topic, start, opener, parameters)
         self._open.append(made)
         return made
@@ -358,7 +358,7 @@ class Producer(_Closing):
         raise PulsarTimeoutError("the server did not answer in time; the message may be kept or not")
 
 
-class _Opener:
+class _DeliveryOpener:
     """What a consumer does with deliveries."""
 
     def __init__(self, private_keys: Mapping[str, Key], crypto_failure: str, most: int) -> None:
@@ -368,7 +368,7 @@ class _Opener:
         self._decryptor = Decryptor(keys) if keys else None
         self._action, self._most, self.is_told = crypto_failure, most, True
 
-    def __call__(self, delivery: frames.Delivery) -> list[PulsarMessage]:
+    def __call__(self, delivery: frames.ServerDelivery) -> list[PulsarMessage]:
         """Its messages; none if it is to be discarded. Raises UnreadableError."""
         try:
             return opened(delivery, self._decryptor, self._most, self.is_told)
@@ -383,7 +383,7 @@ class _Opener:
 
 
 class _Receiving(_Closing):
-    def __init__(self, pulsar: Pulsar, make_address: Callable[[], str], opener: _Opener) -> None:
+    def __init__(self, pulsar: Pulsar, make_address: Callable[[], str], opener: _DeliveryOpener) -> None:
         self._link, self._opener = _Link(pulsar, make_address), opener
         self._ready: deque[PulsarMessage] = deque()
         self._unopened: deque[dict[str, Any]] = deque()
@@ -435,7 +435,7 @@ class _Receiving(_Closing):
     def _tell(self, frame: str) -> None:
         self._link.send(frame, 30.0)
 
-    def _delivered(self, delivery: frames.Delivery) -> None:
+    def _delivered(self, delivery: frames.ServerDelivery) -> None:
         """Called with each delivery before it is opened."""
 
 
@@ -461,7 +461,9 @@ class Consumer(_Receiving):
 class Reader(_Receiving):
     """Reads a topic, and goes on where it was after a connection ended. For one thread at a time."""
 
-    def __init__(self, pulsar: Pulsar, topic: str, start: str, opener: _Opener, parameters: Mapping[str, str]) -> None:
+    def __init__(
+        self, pulsar: Pulsar, topic: str, start: str, opener: _DeliveryOpener, parameters: Mapping[str, str]
+    ) -> None:
         self._last, opener.is_told = start, False
         path, told = frames.topic_path(topic), {"cryptoFailureAction": "CONSUME", **parameters}
         super().__init__(
@@ -471,7 +473,7 @@ class Reader(_Receiving):
     def __enter__(self) -> Reader:
         return self
 
-    def _delivered(self, delivery: frames.Delivery) -> None:
+    def _delivered(self, delivery: frames.ServerDelivery) -> None:
         """A reader acknowledges only so that more comes."""
         self._last = delivery.message_id
         self._tell(frames.command(None, delivery.message_id))

@@ -81,7 +81,7 @@ class EncryptionContext:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class ServerDelivery:
     """One message as the server delivers it."""
 
     message_id: str
@@ -146,11 +146,11 @@ def published_id(answer: Mapping[str, Any]) -> str:
     raise PulsarRefusedError(f"the server did not take the message: {str(answer.get('result'))[:100]}: {reason}")
 
 
-def delivery(told: Mapping[str, Any]) -> Delivery:
+def delivery(told: Mapping[str, Any]) -> ServerDelivery:
     """The message in a parsed frame. PulsarError for what is malformed."""
     try:
         context = told.get("encryptionContext")
-        return Delivery(
+        return ServerDelivery(
             _of(str, told["messageId"]),
             b64decode(told.get("payload") or "", validate=True),
             {_of(str, name): _of(str, value) for name, value in (told.get("properties") or {}).items()},

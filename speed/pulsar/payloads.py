@@ -30,7 +30,7 @@ from speed.errors import ConfigurationError, WireError
 from speed.message import compression
 from speed.message.errors import BatchError, CompressionError, EncryptionError, KeyRefusedError, NoRecipientKeyError
 from speed.message.keys import MessageKey
-from speed.pulsar.frames import Delivery, EncryptionContext
+from speed.pulsar.frames import EncryptionContext, ServerDelivery
 from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, walk
 
 # A data key wrapped for an elliptic-curve key as Pulsar's Java client does, with BouncyCastle's ECIES.
@@ -359,7 +359,7 @@ class PulsarMessage:
         return not self.unfinished
 
 
-def closed(delivery: Delivery) -> PulsarMessage:
+def closed(delivery: ServerDelivery) -> PulsarMessage:
     """The message as it came."""
     return PulsarMessage(
         delivery.message_id,
@@ -373,7 +373,9 @@ def closed(delivery: Delivery) -> PulsarMessage:
     )
 
 
-def opened(delivery: Delivery, decryptor: Decryptor | None, most: int, is_told: bool = True) -> list[PulsarMessage]:
+def opened(
+    delivery: ServerDelivery, decryptor: Decryptor | None, most: int, is_told: bool = True
+) -> list[PulsarMessage]:
     """The messages in a delivery: one, or those of a batch. Raises MessageErrors for what cannot be opened.
 
     ``is_told`` is whether the server tells of each payload if it is encrypted.
@@ -396,7 +398,7 @@ def opened(delivery: Delivery, decryptor: Decryptor | None, most: int, is_told: 
     return [_of_batch(delivery, single, index, unfinished) for index, single in enumerate(singles)]
 
 
-def _message(delivery: Delivery, payload: bytes) -> PulsarMessage:
+def _message(delivery: ServerDelivery, payload: bytes) -> PulsarMessage:
     return PulsarMessage(
         delivery.message_id,
         payload,
@@ -408,7 +410,7 @@ def _message(delivery: Delivery, payload: bytes) -> PulsarMessage:
     )
 
 
-def _of_batch(delivery: Delivery, single: Single, index: int, unfinished: set[int]) -> PulsarMessage:
+def _of_batch(delivery: ServerDelivery, single: Single, index: int, unfinished: set[int]) -> PulsarMessage:
     return PulsarMessage(
         delivery.message_id,
         single.payload,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from speed.errors import WireError
 from speed.segment.form import STEP_BYTES, Keccak, Segment, new_keccak, read_segment
 from speed.segment.parity import Decoder
-from speed.segment.reassembly import Key, Limits, Reassembly, SegmentVerdict
+from speed.segment.reassembly import Limits, PayloadKey, Reassembly, SegmentVerdict
 from speed.wire.limits import MIN_LENGTH_TRIALS
 
 # A payload put together from enough of its segments, and proven by its hash (G-3, G-10, G-11).
@@ -155,7 +155,7 @@ class Assembler:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._reassembly = Reassembly(limits)
-        self._shards: dict[Key, MemoryShards] = {}
+        self._shards: dict[PayloadKey, MemoryShards] = {}
 
     def receive(self, sender: str, data: bytes, now: float, kind: int = 1) -> Outcome:
         """Take one segment.
@@ -170,7 +170,7 @@ class Assembler:
         """
         self.expire(now)
         segment = read_segment(data)
-        key = Key(sender, kind, segment.hash)
+        key = PayloadKey(sender, kind, segment.hash)
         verdict, evicted = self._reassembly.admit(key, segment, now)
         for other in evicted:
             del self._shards[other]
@@ -184,19 +184,19 @@ class Assembler:
             return Outcome("kept")
         return self._finish(key, now)
 
-    def expire(self, now: float) -> list[Key]:
+    def expire(self, now: float) -> list[PayloadKey]:
         """Forget what waited too long; returns the payloads that are lost."""
         late, _ = self._reassembly.expire(now)
         for key in late:
             del self._shards[key]
         return late
 
-    def _again(self, key: Key, segment: Segment) -> Outcome:
+    def _again(self, key: PayloadKey, segment: Segment) -> Outcome:
         if self._shards[key].parts[segment.slot] != segment.payload:
             raise WireError("SEGMENT_CONFLICT", "has other bytes than the segment that came before")
         return Outcome("duplicate")
 
-    def _finish(self, key: Key, now: float) -> Outcome:
+    def _finish(self, key: PayloadKey, now: float) -> Outcome:
         shards = self._shards.pop(key)
         try:
             size = rebuild(shards, key.hash)

@@ -173,7 +173,7 @@ STEP_BYTES = 1 << 20
 """Bytes that are read and hashed at a time."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """A payload of ``size`` bytes; ``read`` gives those from ``begin`` to before ``end``."""
 
     @property
@@ -195,7 +195,7 @@ class Memory:
         return self._data[begin:end]
 
 
-def steps(source: Source, begin: int, end: int) -> Iterator[bytes | memoryview]:
+def steps(source: ByteSource, begin: int, end: int) -> Iterator[bytes | memoryview]:
     """The bytes from ``begin`` to before ``end``, in parts of bounded size."""
     for at in range(begin, end, STEP_BYTES):
         yield source.read(at, min(at + STEP_BYTES, end))

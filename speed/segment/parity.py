@@ -113,7 +113,7 @@ _SLICE_TOTAL = 1 << 19
 _HALF_UNIT = SHARD_UNIT // 2
 
 
-class Encoder:
+class ParityEncoder:
     """Makes the parity of one shape; may be used for many payloads, by one thread at a time."""
 
     def __init__(self, data_count: int, parity_count: int) -> None:
@@ -191,7 +191,7 @@ class Decoder:
     def __init__(self, data_count: int, parity_count: int, missing: Sequence[int], parity: Sequence[int]) -> None:
         """``missing``: indexes of data shards; ``parity``: indexes of the parity shards at hand, as many."""
         self._np = _numpy()
-        self._encoder = Encoder(data_count, parity_count)
+        self._encoder = ParityEncoder(data_count, parity_count)
         self._bits = field_bits(data_count, parity_count)
         self._parity = list(parity)
         matrix = _matrix(data_count, parity_count)[self._np.ix_(self._parity, list(missing))]
@@ -224,7 +224,7 @@ def encode(shards: Sequence[bytes | memoryview], parity_count: int) -> list[byte
     rows = np.zeros((len(shards), -(-size // SHARD_UNIT) * SHARD_UNIT), np.uint8)
     for row, shard in zip(rows, shards, strict=True):
         row[: len(shard)] = np.frombuffer(shard, np.uint8)
-    return [bytes(row) for row in Encoder(len(shards), parity_count).encode(rows)]
+    return [bytes(row) for row in ParityEncoder(len(shards), parity_count).encode(rows)]
 
 
 def decode(held: Mapping[int, bytes | memoryview], data_count: int, parity_count: int) -> dict[int, bytes]:
@@ -270,7 +270,7 @@ def add_product(np: Any, target: Any, factor: Any, table: Any, scratch: Any) -> 
 
 @lru_cache(maxsize=16)
 def _matrix(data_count: int, parity_count: int) -> Any:
-    return Encoder(data_count, parity_count).matrix()
+    return ParityEncoder(data_count, parity_count).matrix()
 
 
 def _inverse(np: Any, matrix: Any, field: Field) -> Any:

@@ -24,7 +24,7 @@ class SegmentVerdict(Enum):
 
 
 @dataclass(frozen=True)
-class Key:
+class PayloadKey:
     """Whose payload it is: sender, type of its envelopes, hash."""
 
     sender: str
@@ -70,7 +70,7 @@ class Limits:
 class Reconstruction:
     """One payload that is being put together."""
 
-    key: Key
+    key: PayloadKey
     data_count: int
     parity_count: int
     begun: float
@@ -114,14 +114,14 @@ class Reassembly:
 
     def __init__(self, bounds: Limits | None = None) -> None:
         self.limits = bounds or Limits()
-        self._gathering: OrderedDict[Key, Reconstruction] = OrderedDict()
-        self._ready: dict[Key, Reconstruction] = {}
-        self._done: OrderedDict[Key, float] = OrderedDict()
+        self._gathering: OrderedDict[PayloadKey, Reconstruction] = OrderedDict()
+        self._ready: dict[PayloadKey, Reconstruction] = {}
+        self._done: OrderedDict[PayloadKey, float] = OrderedDict()
         self._done_of: dict[str, int] = {}
 
     def admit(
-        self, key: Key, segment: Segment, now: float, most_bytes: int | None = None
-    ) -> tuple[SegmentVerdict, list[Key]]:
+        self, key: PayloadKey, segment: Segment, now: float, most_bytes: int | None = None
+    ) -> tuple[SegmentVerdict, list[PayloadKey]]:
         """What is to be done with a valid segment, and the payloads that were evicted for it.
 
         After READY the payload waits for ``complete`` or ``discard``. ``most_bytes`` is a lower limit of this payload.
@@ -147,14 +147,14 @@ class Reassembly:
             self._ready[key] = self._gathering.pop(key)
         return (SegmentVerdict.READY if one.is_ready else SegmentVerdict.KEPT), evicted
 
-    def reconstruction(self, key: Key) -> Reconstruction | None:
+    def reconstruction(self, key: PayloadKey) -> Reconstruction | None:
         """What is known of a payload that is not complete."""
         return self._gathering.get(key) or self._ready.get(key)
 
-    def is_complete(self, key: Key) -> bool:
+    def is_complete(self, key: PayloadKey) -> bool:
         return key in self._done
 
-    def complete(self, key: Key, now: float) -> list[Key]:
+    def complete(self, key: PayloadKey, now: float) -> list[PayloadKey]:
         """The payload was delivered; returns the completions that were forgotten for it."""
         self._ready.pop(key, None)
         self._gathering.pop(key, None)
@@ -163,12 +163,12 @@ class Reassembly:
         self._done[key] = now
         return list(self._surplus_completions(key.sender))
 
-    def discard(self, key: Key) -> None:
+    def discard(self, key: PayloadKey) -> None:
         """Forget a payload that is not complete, so that it may be sent anew."""
         self._ready.pop(key, None)
         self._gathering.pop(key, None)
 
-    def expire(self, now: float) -> tuple[list[Key], list[Key]]:
+    def expire(self, now: float) -> tuple[list[PayloadKey], list[PayloadKey]]:
         """Forget what waited too long; returns (incomplete payloads, completions)."""
         bounds = self.limits
         late = [
@@ -187,7 +187,7 @@ class Reassembly:
             self._forget(key)
         return late, old
 
-    def restore(self, gathering: Iterable[Reconstruction], done: Iterable[tuple[Key, float]]) -> None:
+    def restore(self, gathering: Iterable[Reconstruction], done: Iterable[tuple[PayloadKey, float]]) -> None:
         """Take up what a store kept; ready payloads wait for a segment that comes again."""
         for one in sorted(gathering, key=lambda one: one.touched):
             self._gathering[one.key] = one
@@ -202,9 +202,9 @@ class Reassembly:
         if least > most:
             raise WireError("SEGMENT_LIMIT", f"a payload of {least} bytes and more exceeds the limit of {most}")
 
-    def _make_room(self, key: Key, size: int) -> list[Key]:
+    def _make_room(self, key: PayloadKey, size: int) -> list[PayloadKey]:
         """Evict until the segment fits. SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""
-        bounds, evicted = self.limits, list[Key]()
+        bounds, evicted = self.limits, list[PayloadKey]()
         own = self._gathering.get(key)
         alone = size + (own.buffered if own else 0)
         if alone > min(bounds.sender_buffered_bytes, bounds.buffered_bytes):
@@ -216,7 +216,7 @@ class Reassembly:
             del self._gathering[victim]
         return evicted
 
-    def _victim(self, key: Key, size: int, new: int, gone: list[Key]) -> Key | None:
+    def _victim(self, key: PayloadKey, size: int, new: int, gone: list[PayloadKey]) -> PayloadKey | None:
         bounds, everyone = self.limits, [one for one in self._gathering.values() if one.key not in gone]
         shortages: tuple[tuple[int, int, int, Callable[[Reconstruction], int]], ...] = (
             (bounds.sender_reconstructions, bounds.reconstructions, new, lambda _: 1),
@@ -233,7 +233,7 @@ class Reassembly:
                 return _longest_waiting(everyone, largest, key)
         return None
 
-    def _surplus_completions(self, sender: str) -> Iterable[Key]:
+    def _surplus_completions(self, sender: str) -> Iterable[PayloadKey]:
         while self._done_of[sender] > self.limits.sender_completions or len(self._done) > self.limits.completions:
             if self._done_of[sender] <= self.limits.sender_completions:
                 sender = max(self._done_of, key=self._done_of.__getitem__)
@@ -241,14 +241,14 @@ class Reassembly:
             self._forget(oldest)
             yield oldest
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: PayloadKey) -> None:
         del self._done[key]
         self._done_of[key.sender] -= 1
         if not self._done_of[key.sender]:
             del self._done_of[key.sender]
 
 
-def _longest_waiting(gathering: list[Reconstruction], sender: str, key: Key) -> Key:
+def _longest_waiting(gathering: list[Reconstruction], sender: str, key: PayloadKey) -> PayloadKey:
     """The payload of ``sender``, other than ``key``, that got its last segment first."""
     for other in gathering:
         if other.key.sender == sender and other.key != key:

@@ -8,8 +8,8 @@ from math import ceil
 from typing import Any
 
 from speed.errors import ConfigurationError, PayloadTooLargeError
-from speed.segment.form import MAX_HEAD_BYTES, SHARD_UNIT, Memory, Segment, Source, hash_all, steps
-from speed.segment.parity import Encoder
+from speed.segment.form import MAX_HEAD_BYTES, SHARD_UNIT, ByteSource, Memory, Segment, hash_all, steps
+from speed.segment.parity import ParityEncoder
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import DATA_SEGMENT_BYTES, MAX_SEGMENTS, PARITY_RATE
 
@@ -75,7 +75,9 @@ class Splitter:
         segments = shape.data_count + shape.parity_count
         return payload_bytes + shape.parity_count * shape.segment_size + segments * (MAX_HEAD_BYTES + ENVELOPE_OVERHEAD)
 
-    def split(self, payload: bytes | bytearray | memoryview | Source, *, unordered: bool = False) -> Iterator[Segment]:
+    def split(
+        self, payload: bytes | bytearray | memoryview | ByteSource, *, unordered: bool = False
+    ) -> Iterator[Segment]:
         """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity.
 
         ``unordered`` marks them: what comes behind the payload need not wait for it.
@@ -91,7 +93,7 @@ def splitter_for(payload_bytes: int) -> Splitter:
     return Splitter(max(DATA_SEGMENT_BYTES, -(-least // SHARD_UNIT) * SHARD_UNIT), 0)
 
 
-def cut(source: Source, shape: Shape, digest: bytes | None = None) -> Iterator[Segment]:
+def cut(source: ByteSource, shape: Shape, digest: bytes | None = None) -> Iterator[Segment]:
     """The segments of a payload, data first; ``digest`` is its hash, if that is known."""
     digest = digest or hash_all(steps(source, 0, source.size))
     for index in range(shape.data_count):
@@ -102,7 +104,7 @@ def cut(source: Source, shape: Shape, digest: bytes | None = None) -> Iterator[S
         yield Segment(digest, shape.data_count, shape.parity_count, index, True, shard)
 
 
-def parity_shards(source: Source, shape: Shape) -> Iterator[memoryview]:
+def parity_shards(source: ByteSource, shape: Shape) -> Iterator[memoryview]:
     """The parity shards of a payload, one after the other."""
     group = max(1, _PARITY_BYTES // shape.segment_size)
     for first in range(0, shape.parity_count, group):
@@ -111,10 +113,10 @@ def parity_shards(source: Source, shape: Shape) -> Iterator[memoryview]:
             yield memoryview(row)
 
 
-def _parity_rows(source: Source, shape: Shape, wanted: slice) -> Any:
+def _parity_rows(source: ByteSource, shape: Shape, wanted: slice) -> Any:
     import numpy as np
 
-    encoder = Encoder(shape.data_count, shape.parity_count)
+    encoder = ParityEncoder(shape.data_count, shape.parity_count)
     rows = np.empty((wanted.stop - wanted.start, shape.segment_size), np.uint8)
     width = max(_COLUMN_BYTES // shape.data_count // SHARD_UNIT, 1) * SHARD_UNIT
     for begin in range(0, shape.segment_size, width):
@@ -123,7 +125,7 @@ def _parity_rows(source: Source, shape: Shape, wanted: slice) -> Any:
     return rows
 
 
-def _columns(source: Source, shape: Shape, begin: int, end: int) -> Any:
+def _columns(source: ByteSource, shape: Shape, begin: int, end: int) -> Any:
     import numpy as np
 
     columns: Any = np.zeros((shape.data_count, end - begin), np.uint8)

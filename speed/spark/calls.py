@@ -118,7 +118,7 @@ class Reports:
 # What a service answered, as the Arrow columns that were promised to Spark.
 
 
-class _BrokenError(Exception):
+class _BrokenRowError(Exception):
     """A row of the answer that is not as it was promised."""
 
     def __init__(self, row: int, text: str) -> None:
@@ -143,7 +143,7 @@ def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, *, named
     there = next(iter(lengths), rows or 0)
     try:
         return [_promised(by_name.get(field.name), field, there) for field in promised]
-    except _BrokenError as broken:
+    except _BrokenRowError as broken:
         if rows is None:  # no row that was sent is to blame
             text, details = f"row {broken.row} of the answer: {broken}", {"row_of_answer": broken.row}
         else:
@@ -184,11 +184,11 @@ def _promised(column: Column | None, field: pa.Field, rows: int) -> pa.Array:
         try:
             array = cast(columns.to_arrow(column), field.type)
         except MisfitError as error:
-            raise _BrokenError(error.row, f"the answer for {field.name!r} {error.why}") from None
+            raise _BrokenRowError(error.row, f"the answer for {field.name!r} {error.why}") from None
     if not field.nullable and array.null_count:
         row = array.is_null().index(True).as_py()
         missing = "nothing" if column is None else "null"
-        raise _BrokenError(row, f"the answer for {field.name!r} is {missing}, which was promised NOT NULL")
+        raise _BrokenRowError(row, f"the answer for {field.name!r} is {missing}, which was promised NOT NULL")
     return array
 
 

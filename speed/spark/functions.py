@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _REPORT_SECONDS = 2.0
 
 
-class Work(NamedTuple):
+class ServiceUse(NamedTuple):
     """One use of a service: who calls, what, with which columns (None: all), for which columns.
 
     ``counts`` is None where Spark has no accumulators (Spark Connect): the node ``driver`` is told under ``topic``.
@@ -122,7 +122,7 @@ class Work(NamedTuple):
             pass  # figures never fail a task, and never hide why it failed
 
 
-def map_function(work: Work) -> Callable[[Batches], Batches]:
+def map_function(work: ServiceUse) -> Callable[[Batches], Batches]:
     """Batches in, what the service makes of them out."""
     begin = begin_with(work)
 
@@ -132,7 +132,7 @@ def map_function(work: Work) -> Callable[[Batches], Batches]:
     return map_batches
 
 
-def udf_function(work: Work) -> Callable[..., Any]:
+def udf_function(work: ServiceUse) -> Callable[..., Any]:
     """Arrays in, one array out, batch by batch: of the promised type, or of structures if several are promised."""
     import pyarrow as pa
 
@@ -252,7 +252,7 @@ def _opening(security: MakeSecurity | None, fails: bool) -> Callable[..., Any]:
     import pyarrow as pa
 
     try:
-        begin = begin_with(_Opener(security, fails))
+        begin = begin_with(_EnvelopeOpener(security, fails))
     except (TypeError, pickle.PicklingError) as error:
         raise ConfigurationError(
             f"security holds what cannot travel to the workers ({error}): find keys there, by their URIs"
@@ -266,7 +266,7 @@ def _opening(security: MakeSecurity | None, fails: bool) -> Callable[..., Any]:
     return open_envelopes
 
 
-class _Opener:
+class _EnvelopeOpener:
     """One use of ``envelope``. It travels to the workers."""
 
     def __init__(self, security: MakeSecurity | None, fails: bool) -> None:

@@ -19,7 +19,7 @@ import speed
 from speed.errors import ConfigurationError, KeyFileError
 from speed.fs.keyfile import default_root
 from speed.spark.calls import Counts, Reports
-from speed.spark.functions import Work, map_function, udf_function
+from speed.spark.functions import ServiceUse, map_function, udf_function
 from speed.spark.nodes import (
     AUTO,
     CallSettings,
@@ -353,7 +353,7 @@ class Speed:
     def _is_case_sensitive(self) -> bool:
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
-    def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> Work:
+    def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> ServiceUse:
         """Raises for what can be known before a job runs: the node is there, allows this job, has the service."""
         settings, driver = self._settings, None
         if not self._are_on_their_own():
@@ -362,7 +362,7 @@ class Speed:
             driver = self._here().node.name
         elif not self._root_is_given:
             settings = replace(settings, root=None)
-        return Work(settings, call, columns, arrow_schema(returned), self._counts, driver, self._id)
+        return ServiceUse(settings, call, columns, arrow_schema(returned), self._counts, driver, self._id)
 
     def _join(self, session: Any) -> LiveNodes | None:
         """The driver's own node, where it has one, which closes with the session."""

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 
 from speed.errors import JournalError, SpeedError
 from speed.journal.reseal import Resealed
-from speed.topics.subscription import Subscription, SubscriptionError, Taken, Terms
+from speed.topics.subscription import SubscriptionError, SubscriptionState, TakenMessage, Terms
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
-from speed.wire.topic import DEAD_LETTER, Head, decode, encode
+from speed.wire.topic import DEAD_LETTER, RecordHead, decode, encode
 
 # What each producer published last in one topic: a repetition is known by its sequence (D-6).
 
@@ -28,7 +28,7 @@ RUNS = 8
 """Of each producer: so many runs of what it published last are remembered with their offsets."""
 
 
-class Producer(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """A name, and the authenticated node, or family of nodes, that publishes under it."""
 
     owner: str
@@ -86,11 +86,11 @@ class Producers:
         self.end = int(saved["end"]) if saved else 0
         rows: Iterable[Any] = saved["producers"] if saved else ()
         self._last = {
-            Producer(owner, name): Last(sequence, ms, tuple(Run(*run) for run in runs))
+            ProducerIdentity(owner, name): Last(sequence, ms, tuple(Run(*run) for run in runs))
             for owner, name, sequence, ms, runs in rows
         }
 
-    def check_room(self, producer: Producer, now_ms: int) -> None:
+    def check_room(self, producer: ProducerIdentity, now_ms: int) -> None:
         """Make room for one more. Raises SubscriptionError FULL if its owner has too many lately."""
         if producer in self._last:
             return
@@ -108,7 +108,7 @@ class Producers:
         del self._last[self._longest_silent(one for one in self._last if one.owner == largest)]
         return True
 
-    def _forget_silent(self, some: Collection[Producer], now_ms: int, text: str) -> None:
+    def _forget_silent(self, some: Collection[ProducerIdentity], now_ms: int, text: str) -> None:
         silent = self._longest_silent(some)
         if now_ms - self._last[silent].ms < TOPIC_PRODUCER_SECONDS * 1000:
             raise SubscriptionError(
@@ -116,14 +116,14 @@ class Producers:
             )
         del self._last[silent]
 
-    def _longest_silent(self, some: Iterable[Producer]) -> Producer:
+    def _longest_silent(self, some: Iterable[ProducerIdentity]) -> ProducerIdentity:
         return min(some, key=lambda one: self._last[one].ms)
 
-    def note(self, producer: Producer, sequence: int, offset: int, now_ms: int) -> None:
+    def note(self, producer: ProducerIdentity, sequence: int, offset: int, now_ms: int) -> None:
         """A message is recorded; the last one counts, whatever its sequence."""
         self._last[producer] = self._last.get(producer, NEVER).then(sequence, offset, now_ms)
 
-    def last(self, producer: Producer) -> Last:
+    def last(self, producer: ProducerIdentity) -> Last:
         """What it published last."""
         return self._last.get(producer, NEVER)
 
@@ -154,7 +154,7 @@ Message = list[Any]
 """What consumers get: offset, attempts, recorded (Unix ms), and the bytes of the record."""
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """One message of a topic; ``data`` is its head, what is said of it, its payload."""
 
     offset: int
@@ -162,7 +162,7 @@ class Stored(NamedTuple):
     data: bytes
 
 
-class Source(Protocol):
+class SubscriptionSource(Protocol):
     """Where the messages of a subscription come from, and where it says what became of them."""
 
     @property
@@ -172,7 +172,7 @@ class Source(Protocol):
     def offer(self, group: Group, most: int) -> bool:
         """Offer its machine what comes next; False if there is nothing."""
 
-    def one(self, group: Group, offset: int) -> Stored | None:
+    def one(self, group: Group, offset: int) -> StoredMessage | None:
         """A message that was offered; None if it is not there any more."""
 
     def settle(self, group: Group, offsets: Sequence[int]) -> None:
@@ -202,7 +202,7 @@ def new_epoch() -> int:
 class Group:
     """Not thread-safe: its topic holds a lock around each method."""
 
-    def __init__(self, name: str, machine: Subscription, epoch: int = 0) -> None:
+    def __init__(self, name: str, machine: SubscriptionState, epoch: int = 0) -> None:
         self.name = name
         self.machine = machine
         self.epoch = epoch
@@ -235,7 +235,7 @@ class Group:
         terms = Terms(state["type"], state["max_deliveries"], state["ack_timeout_ms"], state["dead_letter"])
         ranges = [(start, min(end, log_end)) for start, end in state["ranges"]]
         attempts = {offset: count for offset, count in state["attempts"] if offset < log_end}
-        machine = Subscription(terms, min(state["cursor"], log_end), ranges, attempts)
+        machine = SubscriptionState(terms, min(state["cursor"], log_end), ranges, attempts)
         return cls(state["name"], machine, int(state.get("epoch", 0)))
 
     def begin_anew(self, consumer: str) -> None:
@@ -244,7 +244,7 @@ class Group:
 
     def receive(
         self,
-        source: Source,
+        source: SubscriptionSource,
         consumer: str,
         most: int,
         got: int,
@@ -275,14 +275,14 @@ class Group:
             raise
         return number + 1, messages
 
-    def begin(self, source: Source, consumer: str, offsets: Sequence[int]) -> list[int]:
+    def begin(self, source: SubscriptionSource, consumer: str, offsets: Sequence[int]) -> list[int]:
         """The program gets these now: their delivery counts. Returns those that the consumer still has."""
         begun = self.machine.begin(consumer, offsets, steady_ms())
         if begun:
             source.save(self)
         return begun
 
-    def _taken(self, source: Source, consumer: str, most: int, begun: int | None) -> list[Taken]:
+    def _taken(self, source: SubscriptionSource, consumer: str, most: int, begun: int | None) -> list[TakenMessage]:
         """As far as it takes to give ``most``, and as there is room. Damage is told when nothing is before it."""
         machine = self.machine
         taken = machine.take(consumer, most, steady_ms(), begun)
@@ -298,7 +298,7 @@ class Group:
             taken += machine.take(consumer, most - len(taken), steady_ms(), left)
         return taken
 
-    def _messages(self, source: Source, taken: Sequence[Taken], most_bytes: int) -> list[Message]:
+    def _messages(self, source: SubscriptionSource, taken: Sequence[TakenMessage], most_bytes: int) -> list[Message]:
         """What was taken, as far as it is still there and an answer holds; the rest is put back."""
         messages: list[Message] = []
         size = 0
@@ -324,7 +324,7 @@ class Group:
         self.machine.acknowledge(gone)
         return messages
 
-    def _bury_dead(self, source: Source) -> None:
+    def _bury_dead(self, source: SubscriptionSource) -> None:
         """Put aside what was delivered as often as it may be; what cannot be put aside stays."""
         dead = self.machine.dead()
         if not dead:
@@ -337,14 +337,14 @@ class Group:
             source.settle(self, [offset])
         source.save(self)
 
-    def _dead_letter(self, topic: str, stored: Stored, attempts: int) -> bytes:
+    def _dead_letter(self, topic: str, stored: StoredMessage, attempts: int) -> bytes:
         kept = decode(stored.data)
         about = {name: value for name, value in kept.about.items() if name in ("key", "properties", "publisher")}
         about["origin"] = [topic, stored.offset, self.name]
-        return encode(Head(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
+        return encode(RecordHead(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
 
 
-def _check_fits(stored: Stored | None, most_bytes: int) -> None:
+def _check_fits(stored: StoredMessage | None, most_bytes: int) -> None:
     if stored is not None and most_bytes < MAX_TOPIC_ANSWER_BYTES and len(stored.data) > most_bytes:
         text = f"a message of {len(stored.data)} bytes cannot be delivered: the root is full; make room there"
         raise SubscriptionError("STORAGE", text)
@@ -367,7 +367,7 @@ class HostedTopic(Protocol):
     def lane(self) -> str:
         """Another one when the topic is made anew."""
 
-    def publish(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+    def publish(self, producer: ProducerIdentity | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
         """Record (sequence, bytes) of each; returns where they are, repetitions where they were before."""
 
     def forget_producer(self, name: str, owner: str = "") -> int:
@@ -408,7 +408,7 @@ class HostedTopic(Protocol):
     def place(self, start: Start) -> int:
         """The offset that ``start`` means."""
 
-    def read(self, start: int, most: int) -> tuple[int, list[Stored]]:
+    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
 
     def seek(self, name: str, to: Start) -> int:
@@ -433,7 +433,7 @@ class HostedTopic(Protocol):
         """Whoever waits looks again."""
 
 
-class Backend(Protocol):
+class TopicStore(Protocol):
     """All topics of one host."""
 
     told: Callable[[str], None]

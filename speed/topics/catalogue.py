@@ -10,9 +10,9 @@ from speed.errors import JournalError, JournalExpiredError, KeyFileError, SpeedE
 from speed.journal.files import lanes_in
 from speed.journal.reseal import Resealed
 from speed.journal.writer import JournalWriter
-from speed.topics.storage import Compacting, Log, Reserve, Stopped, TopicState, compact
+from speed.topics.storage import Compacting, Reserve, Stopped, TopicLog, TopicState, compact
 from speed.topics.subscription import SubscriptionError
-from speed.topics.topic import Keeping, Topic
+from speed.topics.topic import HostedTopic, Keeping
 from speed.wire.journal import Subject
 from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_JOURNAL_LANES, MAX_TOPICS
 from speed.wire.topic import SETTINGS
@@ -53,7 +53,7 @@ class Catalogue:
         )
         self.told: Callable[[str], None] = lambda _: None
         """Is called with the name of a topic in which something may be new."""
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, HostedTopic] = {}
         self.broken: dict[str, str] = {}
         """Topics that cannot be used, and why."""
         self._reserve = Reserve(directory)
@@ -95,13 +95,13 @@ class Catalogue:
         """What is wrong with one topic is told of that one."""
         state: TopicState | None = None
         try:
-            log = Log(self._writer, self._key, self._subjects[name])
+            log = TopicLog(self._writer, self._key, self._subjects[name])
             if log.is_cut:
                 raise JournalError("its lane was cut: acknowledged messages are missing; delete it")
             keyring, reserve = self._writer.keyring, self._reserve
             state = TopicState(self._directory, log.lane, keyring, durable=self._durable, reserve=reserve)
             keeping = self._kept.get(name, self._keeping)
-            topic = Topic(name, log, state, keeping, self.lock, self.bury, self._tell)
+            topic = HostedTopic(name, log, state, keeping, self.lock, self.bury, self._tell)
             topic.parent = _parent(state, name)
             self.topics[name] = topic
         except (SpeedError, WireError, OSError) as error:
@@ -114,15 +114,15 @@ class Catalogue:
         """Where they lie, for people."""
         return self._directory
 
-    def known(self, name: str) -> Topic | None:
+    def known(self, name: str) -> HostedTopic | None:
         """The topic of a name; None if it is not there or broken."""
         return self.topics.get(name)
 
-    def used(self) -> Iterable[Topic]:
+    def used(self) -> Iterable[HostedTopic]:
         """Those with consumers."""
         return self.topics.values()
 
-    def every(self) -> Iterable[Topic]:
+    def every(self) -> Iterable[HostedTopic]:
         """All there are."""
         return self.topics.values()
 
@@ -142,7 +142,7 @@ class Catalogue:
                 self.broken[name] = str(error)
         self._compacting.begin()
 
-    def find(self, name: str) -> Topic:
+    def find(self, name: str) -> HostedTopic:
         """Raises SubscriptionError UNKNOWN_TOPIC, DAMAGED."""
         if name in self.broken:
             raise SubscriptionError("DAMAGED", f"topic {name!r} cannot be used: {self.broken[name]}")
@@ -150,7 +150,7 @@ class Catalogue:
             raise SubscriptionError("UNKNOWN_TOPIC", f"there is no topic {name!r}: `speed topic create` makes one")
         return self.topics[name]
 
-    def make(self, name: str, parent: str = "") -> Topic:
+    def make(self, name: str, parent: str = "") -> HostedTopic:
         """The topic of a name, made if it is not there. Raises SubscriptionError, StorageError, JournalFullError."""
         if name in self.topics or name in self.broken:
             return self.find(name)
@@ -233,7 +233,7 @@ class Catalogue:
                     trouble = f"topic {topic.name!r} is not compacted: {error}"
         return trouble
 
-    def _compact(self, topic: Topic, stopped: Stopped) -> None:
+    def _compact(self, topic: HostedTopic, stopped: Stopped) -> None:
         with self.lock:
             if topic.name not in self._asked and not topic.plan().is_due:
                 return

@@ -12,7 +12,7 @@ from typing import Any
 from speed import Node, Request, Response
 from speed.core.access import AccessPolicy
 from speed.errors import InvalidNameError, JournalError, JournalFullError, StorageError, WireError
-from speed.topics.backend import Backend, Group, HostedTopic, Producer, Start
+from speed.topics.backend import Group, HostedTopic, ProducerIdentity, Start, TopicStore
 from speed.topics.storage import room_at
 from speed.topics.subscription import TYPES, SubscriptionError, Terms, wrong
 from speed.wire import names
@@ -24,10 +24,8 @@ from speed.wire.limits import (
     MAX_TOPIC_PROPERTIES,
     TOPIC_WAIT_SECONDS,
 )
-from speed.wire.topic import MESSAGE, TOMBSTONE, Head, join, key_hash
+from speed.wire.topic import MESSAGE, TOMBSTONE, RecordHead, join, key_hash
 from speed.wire.value import pack, unpack
-
-# What a host of topics is asked: what a publisher sends, made records (D-4, D-5), and who may ask for what (D-17).
 
 # Who may publish, consume and manage which topic (D-17).
 
@@ -80,7 +78,7 @@ MAX_DELAY_MS = int(MAX_TOPIC_DELAY_SECONDS * 1000)
 _FIELDS = frozenset({"payload", "key", "properties", "due_ms", "sequence", "tombstone"})
 
 
-class Encoder:
+class RecordEncoder:
     """Of one publisher. Most messages are a payload and nothing else: what stands before it is made once."""
 
     def __init__(self, node: str, producer: str, owner: str = "") -> None:
@@ -88,7 +86,7 @@ class Encoder:
         named = {"producer": producer, "owner": owner} if producer else {}
         self._said = {"publisher": node, **{name: value for name, value in named.items() if value}}
         self._packed = pack(self._said)
-        self._plain = join(Head(), self._packed, b"")
+        self._plain = join(RecordHead(), self._packed, b"")
 
     def record(self, message: Any) -> tuple[int, bytes]:
         """Sequence and record of one message. Raises SubscriptionError INVALID_ARGUMENTS."""
@@ -123,7 +121,7 @@ def _check_payload(payload: Any) -> None:
         raise wrong(str(error)) from None
 
 
-def _head(message: Mapping[str, Any]) -> Head:
+def _head(message: Mapping[str, Any]) -> RecordHead:
     key, due_ms, sequence = message.get("key"), message.get("due_ms", 0), message.get("sequence", 0)
     if type(due_ms) is not int or type(sequence) is not int:
         raise wrong("due_ms and sequence must be whole numbers")
@@ -134,7 +132,7 @@ def _head(message: Mapping[str, Any]) -> Head:
     kind = TOMBSTONE if message.get("tombstone") else MESSAGE
     if kind == TOMBSTONE and key is None:
         raise wrong("a tombstone needs a key")
-    return Head(kind, 0, _key_hash(key), due_ms, sequence)
+    return RecordHead(kind, 0, _key_hash(key), due_ms, sequence)
 
 
 def _key_hash(key: Any) -> int:
@@ -174,7 +172,7 @@ class Host:
         topics: where they lie.
     """
 
-    def __init__(self, node: Node, topics: Backend, access: Access) -> None:
+    def __init__(self, node: Node, topics: TopicStore, access: Access) -> None:
         self._topics, self._root = topics, node.root
         self.access = access
         self._places = threading.Semaphore(MOST_WAITING)
@@ -249,11 +247,11 @@ class Host:
         if producer:
             names.check_node_name(producer)
         _check_owner(request.caller, owner)
-        encoder = Encoder(request.caller, producer, owner)
+        encoder = RecordEncoder(request.caller, producer, owner)
         records = [encoder.record(one) for one in messages]
         with self._topics.lock:
             found = self._topic(request, "publish", topic)
-            named = Producer(owner or request.caller, producer) if producer else None
+            named = ProducerIdentity(owner or request.caller, producer) if producer else None
             recorded = found.publish(named, records)
             repeated = [place for place, one in enumerate(recorded) if one.is_repeated]
             return {"lane": found.lane, "offsets": [one.offset for one in recorded], "repeated": repeated}

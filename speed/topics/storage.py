@@ -25,7 +25,7 @@ from speed.journal.files import MAX_FILES, JournalLane, Record
 from speed.journal.retention import Keeps
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import Closed, JournalWriter
-from speed.topics.backend import Stored
+from speed.topics.backend import StoredMessage
 from speed.wire.journal import Subject
 from speed.wire.limits import TOPIC_HEADROOM_BYTES, TOPIC_RESERVE_BYTES
 from speed.wire.names import child_path
@@ -37,14 +37,12 @@ from speed.wire.topic import (
     PRODUCERS,
     SETTINGS,
     TOMBSTONE,
-    Kept,
+    KeptMessage,
     decode,
     is_cursor,
     open_state,
     seal_state,
 )
-
-# The state files of one topic (D-2), and room on their file systems (D-27).
 
 # Room on the file systems of topics: what is published can still be consumed when they are full (D-27).
 
@@ -54,7 +52,7 @@ SHARE = 8
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Room(NamedTuple):
+class FreeSpace(NamedTuple):
     """What is free on a file system, and what publishing leaves there."""
 
     free: int
@@ -74,16 +72,16 @@ class Room(NamedTuple):
         return self.free // 2
 
 
-def room_at(path: str) -> Room:
+def room_at(path: str) -> FreeSpace:
     """As it is now; all there is where that cannot be found out."""
     if not hasattr(os, "statvfs"):
-        return Room(1 << 62, 0)
+        return FreeSpace(1 << 62, 0)
     try:
         status = os.statvfs(path)
     except OSError:
-        return Room(1 << 62, 0)
+        return FreeSpace(1 << 62, 0)
     total = status.f_blocks * status.f_frsize
-    return Room(status.f_bavail * status.f_frsize, min(TOPIC_HEADROOM_BYTES, total // SHARE))
+    return FreeSpace(status.f_bavail * status.f_frsize, min(TOPIC_HEADROOM_BYTES, total // SHARE))
 
 
 class Reserve:
@@ -220,7 +218,7 @@ class DamagedMessagesError(JournalDamagedError):
         return type(self), (self.topic, self.first, self.end), vars(self)
 
 
-class Log:
+class TopicLog:
     """Not thread-safe: the host holds one lock around everything."""
 
     def __init__(self, writer: JournalWriter, key: str, subject: Subject) -> None:
@@ -231,10 +229,10 @@ class Log:
         self._journal = Journal(writer.directory, key)
         end = writer.end(subject)
         self.lane, self.end, self.is_cut = end.lane, end.next, end.is_cut
-        self._recent: list[Stored] = []
+        self._recent: list[StoredMessage] = []
         self._recent_bytes = 0
-        self._read: list[Stored] = []
-        self._ahead: Iterator[Stored] = iter(())
+        self._read: list[StoredMessage] = []
+        self._ahead: Iterator[StoredMessage] = iter(())
         """What is on disk behind ``_read``: to look for its place anew would read the volume from its beginning."""
         self.damaged: dict[int, int] = {}
         """First offset and end of what was found to be damaged."""
@@ -245,7 +243,7 @@ class Log:
         """Record messages by one write; returns the offset of the first. Raises StorageError; then none is there."""
         end = self._writer.record(self._subject, [Incoming(0, False, data) for data in messages], self.lane)
         first = end.next - len(messages)
-        self._recent += [Stored(offset, end.last_ms, data) for offset, data in enumerate(messages, first)]
+        self._recent += [StoredMessage(offset, end.last_ms, data) for offset, data in enumerate(messages, first)]
         size = sum(map(len, messages))
         self._recent_bytes += size
         self.bytes += size
@@ -262,7 +260,7 @@ class Log:
             gone += 1
         del self._recent[:gone]
 
-    def read(self, start: int, most: int = READ_RECORDS) -> list[Stored]:
+    def read(self, start: int, most: int = READ_RECORDS) -> list[StoredMessage]:
         """Messages from ``start`` on, maybe fewer than there are; none only at the end.
 
         Raises DamagedMessagesError where those at ``start`` are damaged; JournalError.
@@ -279,18 +277,18 @@ class Log:
         place = bisect_left(self._read, start, key=_offset)
         return self._read[place : place + most]
 
-    def _from_disk(self, start: int) -> list[Stored]:
+    def _from_disk(self, start: int) -> list[StoredMessage]:
         if not self._read or start != self._read[-1].offset + 1:
             self._ahead = self._stored(start)
         return self._some() or self._some_anew(start)
 
-    def _some_anew(self, start: int) -> list[Stored]:
+    def _some_anew(self, start: int) -> list[StoredMessage]:
         """What was recorded since the end was looked at."""
         self._ahead = self._stored(start)
         return self._some()
 
-    def _some(self) -> list[Stored]:
-        found: list[Stored] = []
+    def _some(self) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
         size = 0
         try:
             for stored in islice(self._ahead, READ_RECORDS):
@@ -303,7 +301,7 @@ class Log:
                 raise
         return found
 
-    def _stored(self, start: int) -> Iterator[Stored]:
+    def _stored(self, start: int) -> Iterator[StoredMessage]:
         """Blocks follow each other, compacted or not: what lies between two of them was damaged."""
         end, following = self.end, start
         try:
@@ -311,7 +309,7 @@ class Log:
                 self._check_follows(following, block.offset)
                 following = block.end
                 for record in block.records(""):
-                    yield Stored(record.offset, record.recorded_at_ms, record.message)
+                    yield StoredMessage(record.offset, record.recorded_at_ms, record.message)
         except KeyFileError as error:
             raise JournalError(str(error)) from None
         self._check_follows(following, end)
@@ -335,7 +333,7 @@ class Log:
         """Hold no files open; who reads on opens them again."""
         self._ahead = iter(())
 
-    def one(self, offset: int) -> Stored | None:
+    def one(self, offset: int) -> StoredMessage | None:
         """The message of one offset; None if it is not there any more."""
         if self._recent and self._recent[0].offset <= offset < self.end:
             return self._recent[offset - self._recent[0].offset]
@@ -423,7 +421,7 @@ class Log:
         self._writer.remove(self._subject)
 
 
-def _offset(stored: Stored) -> int:
+def _offset(stored: StoredMessage) -> int:
     return stored.offset
 
 
@@ -495,7 +493,7 @@ def _give_way(record: Record) -> None:
         sleep(TURN_SECONDS)
 
 
-def _keyed(record: Record) -> Kept | None:
+def _keyed(record: Record) -> KeptMessage | None:
     """The message of a record that a later one can take the place of; None for any other."""
     try:
         message = decode(record.message)
@@ -505,7 +503,7 @@ def _keyed(record: Record) -> Kept | None:
     return message if is_value else None
 
 
-def compact(log: Log, plan: Plan, stopped: Stopped) -> int:
+def compact(log: TopicLog, plan: Plan, stopped: Stopped) -> int:
     """Do what is planned, volume by volume. Returns the offset before which each key is there once.
 
     It ends where it is stopped, or others changed a volume: no tombstone goes before the values that it ends.

@@ -119,7 +119,7 @@ TYPES = ("exclusive", "failover", "shared", "key-shared")
 ORDERED = ("exclusive", "failover")
 
 
-class Settled(Protocol):
+class Acknowledged(Protocol):
     """What is known to be acknowledged."""
 
     low: int
@@ -170,7 +170,7 @@ class Terms:
             raise SubscriptionError("TAKEN", text)
 
 
-class Taken(NamedTuple):
+class TakenMessage(NamedTuple):
     """A message to be delivered; ``attempts`` counts this time."""
 
     offset: int
@@ -207,7 +207,7 @@ class _Holder:
         self.consumer, self.count = consumer, 0
 
 
-class Subscription:
+class SubscriptionState:
     """Not thread-safe: its topic holds one lock around each method."""
 
     def __init__(
@@ -241,7 +241,7 @@ class Subscription:
         self.next = self._acknowledged.low
         """The offset that is to be offered next."""
 
-    def _settled(self, cursor: int, ranges: Iterable[tuple[int, int]]) -> Settled:
+    def _settled(self, cursor: int, ranges: Iterable[tuple[int, int]]) -> Acknowledged:
         return Ranges(cursor, ranges)
 
     # --- what there is ---
@@ -348,7 +348,7 @@ class Subscription:
         self._before = {offset: count for offset, count in self._before.items() if offset >= end}
         self.next = max(self.next, end)
 
-    def take(self, consumer: str, most: int, now_ms: int, begun: int | None = None) -> list[Taken]:
+    def take(self, consumer: str, most: int, now_ms: int, begun: int | None = None) -> list[TakenMessage]:
         """Messages that ``consumer`` gets now: the first ``begun`` of them, or all, for its program at once.
 
         Raises SubscriptionError NOT_JOINED.
@@ -367,7 +367,7 @@ class Subscription:
             self._in_flight[offset] = _InFlight(consumer, waiting.attempts + 1, waiting.key, late_ms, is_begun)
             del self._waiting[offset]
             self._hold(consumer, offset, waiting.key)
-        return [Taken(offset, waiting.attempts + 1) for offset, waiting in chosen]
+        return [TakenMessage(offset, waiting.attempts + 1) for offset, waiting in chosen]
 
     def _check_joined(self, consumer: str) -> None:
         if consumer not in self._consumers:
@@ -433,12 +433,12 @@ class Subscription:
     def _is_dead(self, waiting: _Waiting) -> bool:
         return 0 < self.terms.max_deliveries <= waiting.attempts
 
-    def dead(self) -> list[Taken]:
+    def dead(self) -> list[TakenMessage]:
         """What was delivered as often as it may be; its topic puts it aside and acknowledges it."""
         if not self.terms.max_deliveries:
             return []
         waiting = ((offset, self._waiting[offset]) for offset in self._order)
-        return [Taken(offset, one.attempts) for offset, one in waiting if self._is_dead(one)]
+        return [TakenMessage(offset, one.attempts) for offset, one in waiting if self._is_dead(one)]
 
     # --- settling ---
 

@@ -14,17 +14,17 @@ from speed.errors import JournalError, SpeedError, WireError
 from speed.topics.backend import (
     Group,
     Message,
-    Producer,
+    ProducerIdentity,
     Producers,
     Recorded,
     Start,
-    Stored,
+    StoredMessage,
     new_epoch,
     steady_ms,
     unix_ms,
 )
-from speed.topics.storage import DamagedMessagesError, Log, Plan, TopicState, room_at
-from speed.topics.subscription import Subscription, SubscriptionError, Terms
+from speed.topics.storage import DamagedMessagesError, Plan, TopicLog, TopicState, room_at
+from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_DELAYED, TOPIC_WAIT_SECONDS
 from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS, cursor_name, decode, decode_head, due_of
 
@@ -49,13 +49,13 @@ class Keeping:
     """With ``latest``: so long a tombstone is there for readers that have its key from before. A day, as in Kafka."""
 
 
-class Topic:
+class HostedTopic:
     """Raises SubscriptionError (codes of D-18) and StorageError; what failed left nothing behind."""
 
     def __init__(
         self,
         name: str,
-        log: Log,
+        log: TopicLog,
         state: TopicState,
         keeping: Keeping,
         lock: threading.RLock,
@@ -102,7 +102,7 @@ class Topic:
             start = found[-1].offset + 1
         return producers
 
-    def _sound_from(self, start: int) -> list[Stored]:
+    def _sound_from(self, start: int) -> list[StoredMessage]:
         """Messages from ``start`` on that can be read; consumers are told of the others."""
         while True:
             try:
@@ -116,12 +116,12 @@ class Topic:
 
     # --- publishing ---
 
-    def publish(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+    def publish(self, producer: ProducerIdentity | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
         """Record (sequence, bytes) of each; returns where they are, repetitions where they were before."""
         room_at(self.log.directory).check(self.log.directory, sum(len(data) for _, data in messages))
         return self.record(producer, messages)
 
-    def record(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+    def record(self, producer: ProducerIdentity | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
         """The same to the last byte of the file system."""
         self._check_room()
         delayed = self._check_delayed([data for _, data in messages])
@@ -153,7 +153,7 @@ class Topic:
         first = self.log.append(records) if records else 0
         return list(range(first, first + len(records)))
 
-    def _recorded_once(self, producer: Producer, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+    def _recorded_once(self, producer: ProducerIdentity, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
         """Leave out what this producer published before."""
         fresh, seen = set(), self._producers.last(producer).sequence
         for place, (sequence, _) in enumerate(messages):
@@ -220,7 +220,7 @@ class Topic:
     def _made_group(self, name: str, consumer: str, terms: Terms, start: Start) -> Group:
         if len(self.groups) + len(self.damaged) >= MAX_SUBSCRIPTIONS:
             raise SubscriptionError("FULL", f"topic {self.name!r} has {MAX_SUBSCRIPTIONS} subscriptions: remove some")
-        group = Group(name, Subscription(terms, self.place(start)), new_epoch())
+        group = Group(name, SubscriptionState(terms, self.place(start)), new_epoch())
         group.machine.join(consumer)
         self.save(group)
         self.groups[name] = group
@@ -241,7 +241,7 @@ class Topic:
         text = f"{start!r} is no place in topic {self.name!r}: use 'latest', 'earliest', a time in milliseconds, or "
         raise SubscriptionError("INVALID_ARGUMENTS", f"{text}an offset from {self.log.first} to {self.log.end}")
 
-    def read(self, start: int, most: int) -> tuple[int, list[Stored]]:
+    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
         kept = self.log.read(start, most)
         return (kept[-1].offset + 1 if kept else start), kept
@@ -276,7 +276,7 @@ class Topic:
             group.machine.offer(stored.offset, head.key_hash, head.due_ms and head.due_ms + ahead)
         return bool(found)
 
-    def one(self, group: Group, offset: int) -> Stored | None:
+    def one(self, group: Group, offset: int) -> StoredMessage | None:
         """The message of one offset; None if it is not there any more."""
         return self.log.one(offset)
 
@@ -330,7 +330,7 @@ class Topic:
         """Begin a subscription anew; one that is damaged is made again, shared. Returns the offset."""
         offset = self.place(to)
         if name not in self.groups and cursor_name(name) in self.damaged:
-            group = Group(name, Subscription(Terms("shared"), offset), new_epoch())
+            group = Group(name, SubscriptionState(Terms("shared"), offset), new_epoch())
         else:
             group = self.group(name)
             group.machine.seek(offset)
@@ -493,10 +493,10 @@ class Topic:
         self._state.close()
 
 
-def _producer_of(stored: Stored) -> Producer | None:
+def _producer_of(stored: StoredMessage) -> ProducerIdentity | None:
     about = decode(stored.data).about
     owner = about.get("owner") or about.get("publisher", "")
-    return Producer(owner, about["producer"]) if "producer" in about else None
+    return ProducerIdentity(owner, about["producer"]) if "producer" in about else None
 
 
 def _damaged(first: int, end: int) -> str:

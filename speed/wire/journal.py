@@ -116,7 +116,7 @@ class BlockHeader(NamedTuple):
         return self.size + BLOCK_OVERHEAD
 
 
-class Entry(NamedTuple):
+class BlockEntry(NamedTuple):
     """One record in a block; its offset follows from its place."""
 
     sequence: int
@@ -235,17 +235,19 @@ class VolumeKeys:
             aead = self._opened[key_id, version] = self._keyring.journal_aead(key_id, info)
         return aead
 
-    def seal(self, first: int, entries: Sequence[Entry], nonce: bytes) -> bytes:
+    def seal(self, first: int, entries: Sequence[BlockEntry], nonce: bytes) -> bytes:
         """One whole block of at least one record."""
         return self._sealed(RECORDED, first, entries, [0] * len(entries), nonce)
 
-    def seal_kept(self, first: int, offsets: Sequence[int], entries: Sequence[Entry], nonce: bytes) -> bytes:
+    def seal_kept(self, first: int, offsets: Sequence[int], entries: Sequence[BlockEntry], nonce: bytes) -> bytes:
         """One block of what is kept of the offsets from ``first`` to the last of ``offsets``, those of the entries."""
         before = [first - 1, *offsets]
         gaps = [offset - one - 1 for one, offset in pairwise(before)]
         return self._sealed(REWRITTEN, first, entries, gaps, nonce)
 
-    def _sealed(self, version: int, first: int, entries: Sequence[Entry], gaps: Sequence[int], nonce: bytes) -> bytes:
+    def _sealed(
+        self, version: int, first: int, entries: Sequence[BlockEntry], gaps: Sequence[int], nonce: bytes
+    ) -> bytes:
         plain = _pack(entries, gaps)
         times, sizes = (entries[0].recorded_at_ms, entries[-1].recorded_at_ms), (len(entries), len(plain))
         return self._under(BlockHeader(self._keyring.key_id, first, *times, *sizes, nonce, sum(gaps), version), plain)
@@ -313,7 +315,7 @@ def parse_block_header(data: bytes | memoryview, at: int = 0) -> BlockHeader:
     return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce, left_out, version)
 
 
-def _pack(entries: Iterable[Entry], gaps: Iterable[int]) -> bytes:
+def _pack(entries: Iterable[BlockEntry], gaps: Iterable[int]) -> bytes:
     table, messages = [], []
     for (sequence, recorded_at_ms, flags, message), gap in zip(entries, gaps, strict=True):
         table.append(_RECORD.pack(sequence, recorded_at_ms, len(message), gap << _FLAG_BITS | flags))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
+from functools import cache
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.errors import ConfigurationError, WireError
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 # Text of others as a terminal or a log may have it: what would act there is shown by its number (W-19).
 
@@ -93,7 +96,7 @@ def read_json(data: bytes, depth: int, *, written: bool = False) -> Any:
         raise ValueError("text holds half of a surrogate pair")
     if data.count(b"[") + data.count(b"{") > depth and _is_deeper(data, depth):
         raise ValueError("nested too deep")
-    return (_decode_written if written else _decode)(data.decode())
+    return _decoder(written).decode(data.decode())
 
 
 def _is_deeper(data: bytes, depth: int) -> bool:
@@ -120,8 +123,13 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-_decode = json.JSONDecoder(parse_constant=_no_json, parse_float=_finite, parse_int=_whole).decode
-_decode_written = json.JSONDecoder(parse_constant=_no_json, parse_float=WrittenFloat.of, parse_int=_whole).decode
+@cache
+def _decoder(written: bool) -> JSONDecoder:
+    import json  # who reads none does without
+
+    return json.JSONDecoder(
+        parse_constant=_no_json, parse_float=WrittenFloat.of if written else _finite, parse_int=_whole
+    )
 
 
 # W3C Trace Context: the ``traceparent`` text, made and parsed strictly (rule M-11).

@@ -30,7 +30,7 @@ _STATE = Struct(">4sB3x8s")
 MAX_ATTEMPTS: Final = 0xFFFF
 
 
-class Head(NamedTuple):
+class RecordHead(NamedTuple):
     """What the host needs to know of a message; times are Unix ms, 0 is none."""
 
     type: int = MESSAGE
@@ -40,10 +40,10 @@ class Head(NamedTuple):
     sequence: int = 0
 
 
-class Kept(NamedTuple):
+class KeptMessage(NamedTuple):
     """A message as it is kept: its head, what was said with it, its packed payload."""
 
-    head: Head
+    head: RecordHead
     about: Mapping[str, Any]
     payload: bytes
 
@@ -53,28 +53,28 @@ def key_hash(key: str) -> int:
     return crc32(key.encode()) or 1
 
 
-def encode(head: Head, about: Mapping[str, Any], payload: bytes) -> bytes:
+def encode(head: RecordHead, about: Mapping[str, Any], payload: bytes) -> bytes:
     """The message of a record."""
     return join(head, pack(dict(about)), payload)
 
 
-def join(head: Head, packed: bytes, payload: bytes) -> bytes:
+def join(head: RecordHead, packed: bytes, payload: bytes) -> bytes:
     """The same of a map that is packed already."""
     return _HEAD.pack(1, *head, len(packed), 0) + packed + payload
 
 
-def decode_head(data: bytes) -> Head:
+def decode_head(data: bytes) -> RecordHead:
     """The head alone; WireError BAD_JOURNAL."""
     return _unpacked(data)[0]
 
 
-def decode(data: bytes) -> Kept:
+def decode(data: bytes) -> KeptMessage:
     """All of it; WireError BAD_JOURNAL, BAD_PAYLOAD."""
     head, packed, payload = parts(data)
-    return Kept(head, read_about(packed), payload)
+    return KeptMessage(head, read_about(packed), payload)
 
 
-def parts(data: bytes) -> tuple[Head, bytes, bytes]:
+def parts(data: bytes) -> tuple[RecordHead, bytes, bytes]:
     """The head, what is said of the message as it is packed, the payload; WireError BAD_JOURNAL."""
     head, size = _unpacked(data)
     end = _HEAD.size + size
@@ -91,14 +91,14 @@ def due_of(data: bytes) -> int:
     return int.from_bytes(data[8:16], "big")
 
 
-def _unpacked(data: bytes) -> tuple[Head, int]:
+def _unpacked(data: bytes) -> tuple[RecordHead, int]:
     try:
         version, *fields, size, zero = _HEAD.unpack_from(data)
     except error:
         raise WireError("BAD_JOURNAL", "the head of a message is cut") from None
     if version != 1 or zero or fields[0] > DEAD_LETTER or _HEAD.size + size > len(data):
         raise WireError("BAD_JOURNAL", "no head of a message of version 1")
-    return Head(*fields), size
+    return RecordHead(*fields), size
 
 
 def cursor_name(subscription: str) -> str:

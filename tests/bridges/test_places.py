@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from speed.backends import open_backend
-from speed.backends.backend import Outgoing, Place
+from speed.backends.backend import Checkpoint, Outgoing
 from speed.message.view import MessageView
 from speed.message.writing import encode_message
 from speed.messages import BackendAwayError
@@ -50,7 +50,7 @@ def test_who_believes_in_another_place_publishes_nothing_and_is_told_what_is_the
     two = [outgoing(bench.topic, number) for number in (1, 2)]
     first, second = placing(bench), placing(bench)
     try:
-        place = Place(f"b-{bench.own}", "lane-1", bench.topic, 2)
+        place = Checkpoint(f"b-{bench.own}", "lane-1", bench.topic, 2)
         assert first.publish_at(two, [place], WAIT_SECONDS) == {}
         assert second.publish_at(two, [place], WAIT_SECONDS) == {"lane-1": 2}
         assert second.publish_at([outgoing(bench.topic, 3)], [place._replace(next=3, before=2)], WAIT_SECONDS) == {}
@@ -66,7 +66,7 @@ def test_of_several_lanes_one_that_is_elsewhere_keeps_all_back(bench_of: BenchOf
     bench = bench_of(name)
     backend = placing(bench)
     try:
-        places = [Place(f"b-{bench.own}", lane, bench.topic, number) for lane, number in (("x", 1), ("a", 2))]
+        places = [Checkpoint(f"b-{bench.own}", lane, bench.topic, number) for lane, number in (("x", 1), ("a", 2))]
         both = [outgoing(bench.topic, number) for number in (1, 2)]
         assert backend.publish_at(both[:1], places[:1], WAIT_SECONDS) == {}
         assert backend.publish_at(both, places, WAIT_SECONDS) == {"x": 1, "a": 0}

@@ -25,11 +25,14 @@ SOURCE = Path(__file__).parent / "spark_connector"
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A session with Spark's connector."""
+    """A session with Spark's connector, whose JVM may have been started by other tests."""
     name, home = "Spark's connector to Kafka (10 MB)", ROOT / "build" / "spark-kafka"
     library = archives.provide(name, SOURCE / "pom.xml", SOURCE / "jars.sha256", home)
     sessions = Sessions()
-    yield sessions.get(config={"spark.jars": ",".join(map(str, sorted(library.glob("*.jar"))))})
+    session = sessions.get()
+    for jar in sorted(library.glob("*.jar")):
+        session.sql(f"ADD JAR '{jar}'")
+    yield session
     sessions.stop()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from speed.fs.inbox import Inbox
 from speed.fs.lane_reader import LaneReader
 from speed.fs.lane_writer import LaneWriter
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.wire import names
 from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType
 from speed.wire.seal import Keyring, LinkSealer
@@ -92,9 +92,9 @@ class Lane:
         path.write_bytes(data)
         return path
 
-    def read_all(self, reader: LaneReader, *, finish: bool = True, scan: bool = False) -> list[Received]:
+    def read_all(self, reader: LaneReader, *, finish: bool = True, scan: bool = False) -> list[OpenedEnvelope]:
         """Read until nothing more waits; every read is later than the one before."""
-        found: list[Received] = []
+        found: list[OpenedEnvelope] = []
         more = True
         while more:
             self.now += 1.0
@@ -109,7 +109,7 @@ class Lane:
         return sorted(path.name for path in self.path.glob("*.lane"))
 
 
-def counters(received: list[Received]) -> list[int]:
+def counters(received: list[OpenedEnvelope]) -> list[int]:
     return [envelope.header.sequence & ((1 << 40) - 1) for envelope in received]
 
 

@@ -23,8 +23,8 @@ from speed.topics.backend import Recorded
 from speed.topics.catalogue import Catalogue
 from speed.topics.storage import Plan, neighbours
 from speed.topics.subscription import SubscriptionError
-from speed.topics.topic import Keeping, Topic
-from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, cursor_name, decode, encode, key_hash
+from speed.topics.topic import HostedTopic, Keeping
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, RecordHead, cursor_name, decode, encode, key_hash
 from speed.wire.value import pack
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
 from tests.system.topics import until
@@ -42,23 +42,25 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def keyed(key: str | None, value: object = 0, kind: int = MESSAGE) -> bytes:
     about = {"publisher": "p", **({} if key is None else {"key": key})}
-    return encode(Head(kind, key_hash=key_hash(key) if key else 0), about, b"" if kind == TOMBSTONE else pack(value))
+    return encode(
+        RecordHead(kind, key_hash=key_hash(key) if key else 0), about, b"" if kind == TOMBSTONE else pack(value)
+    )
 
 
-def put(topic: Topic, *messages: bytes) -> None:
+def put(topic: HostedTopic, *messages: bytes) -> None:
     """Publish, all in one volume of their own."""
     with topic.changed:
         topic.publish(None, [(0, message) for message in messages])
         topic.log.leave_volume()
 
 
-def keys(topic: Topic) -> list[tuple[int, str | None]]:
+def keys(topic: HostedTopic) -> list[tuple[int, str | None]]:
     """Offset and key of everything on the disk."""
     records = topic.log.records(topic.log.first, topic.log.end)
     return [(one.offset, decode(one.message).about.get("key")) for one in records]
 
 
-def values(topic: Topic) -> dict[str, int]:
+def values(topic: HostedTopic) -> dict[str, int]:
     """What a reader of the latest sees: the last offset of each key that is not deleted."""
     found: dict[str, int] = {}
     for one in topic.log.records(topic.log.first, topic.log.end):
@@ -77,7 +79,7 @@ def compact(catalogue: Catalogue, *, asked: bool = True) -> str:
     return catalogue.compact(lambda: False)
 
 
-def opened(place: Place, keeping: Keeping = LATEST) -> tuple[Catalogue, Topic]:
+def opened(place: Place, keeping: Keeping = LATEST) -> tuple[Catalogue, HostedTopic]:
     topic = place.topic(keeping=keeping)
     assert place.current is not None
     return place.current, topic

@@ -10,7 +10,7 @@ import pytest
 
 from speed.errors import StorageError, WireError
 from speed.fs import dead_letters
-from speed.fs.dead_letters import DeadLetter, DeadLetters, Kept
+from speed.fs.dead_letters import DeadLetter, DeadLetters, LetterFile
 from speed.wire.seal import Keyring
 
 RING = Keyring((bytes(32),))
@@ -88,7 +88,7 @@ def test_a_link_is_not_followed(letters: DeadLetters, tmp_path: Path) -> None:
     letters.add(letter(), [b"hello"], 5)
     directory = tmp_path / "billing" / "dead"
     os.symlink(directory / "00000001.letter", directory / "00000002.letter")
-    assert Kept(2, "letter", (directory / "00000002.letter").lstat().st_size) in letters.kept()
+    assert LetterFile(2, "letter", (directory / "00000002.letter").lstat().st_size) in letters.kept()
     with pytest.raises(StorageError):
         letters.read(2)
 

@@ -15,7 +15,7 @@ import pytest
 
 from speed.errors import RootError, StorageError
 from speed.fs.inbox import Inbox
-from speed.fs.lane_ahead import MAX_SEGMENT_BYTES
+from speed.fs.lane_files import MAX_SEGMENT_BYTES
 from speed.fs.lane_reader import LaneReader
 from speed.fs.root import filesystem_of
 from speed.wire import names

@@ -18,7 +18,7 @@ from speed.fs.keyfile import load_key_file, read_keys, write_key_file
 from speed.journal.files import LARGEST_BYTES
 from speed.journal.reseal import Held, Resealed, held_by
 from speed.journal.writer import JournalWriter
-from speed.wire.journal import RECORD_BYTES, Description, Entry, VolumeKeys, parse_block_header, seal_description
+from speed.wire.journal import RECORD_BYTES, BlockEntry, Description, VolumeKeys, parse_block_header, seal_description
 from speed.wire.topic import cursor_name, open_state, seal_state
 from tests.fs.journals import SUBJECT, Place, incoming, message
 
@@ -139,7 +139,7 @@ def test_a_forged_block_with_the_nonce_of_a_recorded_one_does_not_give_its_conte
     secret = message(1)
     known = bytes(len(secret))
     keys = VolumeKeys(old, bytes.fromhex(place.lane), 0)
-    segment.write_bytes(keys.seal(0, [Entry(1, 2, 0, known)], parse_block_header(recorded).nonce))
+    segment.write_bytes(keys.seal(0, [BlockEntry(1, 2, 0, known)], parse_block_header(recorded).nonce))
     reseal(place)
     anew = segment.read_bytes()
     assert anew[48:60] == recorded[48:60], "the nonce stays"

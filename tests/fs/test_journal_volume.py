@@ -14,7 +14,7 @@ import pytest
 from speed.errors import WireError
 from speed.journal import files as volume_module
 from speed.journal.files import CHUNK_BYTES, Block, Call, End, Record, Volume, call_bytes, read_call
-from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, VolumeKeys, record_sizes
+from speed.wire.journal import FLAG_REDELIVERED, BlockEntry, BlockHeader, VolumeKeys, record_sizes
 from speed.wire.seal import Keyring
 
 Opened = Callable[[bytes], Volume]
@@ -22,7 +22,7 @@ KEYS = VolumeKeys(Keyring((bytes(32),)), bytes(16), 0)
 
 
 def block(first: int, message: bytes = b"x") -> bytes:
-    return KEYS.seal(first, [Entry(1, 2, 0, message)], first.to_bytes(12, "big"))
+    return KEYS.seal(first, [BlockEntry(1, 2, 0, message)], first.to_bytes(12, "big"))
 
 
 def opens(header: BlockHeader, data: bytes) -> bool:
@@ -141,7 +141,7 @@ def test_a_call_is_read_back_and_what_is_none_is_refused() -> None:
 
 def test_of_a_block_those_until_a_time_are_its_first() -> None:
     """J-4: times do not decrease."""
-    entries = [Entry(number, 1000 + number // 2, 0, bytes([number]) * number) for number in range(10)]
+    entries = [BlockEntry(number, 1000 + number // 2, 0, bytes([number]) * number) for number in range(10)]
     table = b"".join(
         b"%b%b%b%b"
         % (

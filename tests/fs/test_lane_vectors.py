@@ -14,7 +14,7 @@ from scripts.vectors.lanes import seen
 from speed.errors import LeaseLostError
 from speed.fs.lane_reader import LaneReader
 from speed.fs.root import prepare_root
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.wire import names
 from speed.wire.cursor import decode_cursor
 from tests.fs.lanes import LANE_KEY, Lane
@@ -41,7 +41,7 @@ def lay(lane: Lane, case: dict[str, Any]) -> None:
             path.chmod(0o600)
 
 
-def take(lane: Lane, reader: LaneReader, finished: list[str]) -> list[Received]:
+def take(lane: Lane, reader: LaneReader, finished: list[str]) -> list[OpenedEnvelope]:
     """Read to the end, scan twice, and finish what is to be finished."""
     received = []
     for scan in (False, True, True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from speed.core.calls import Verdict, Written, verdict_of
+from speed.core.calls import RequestEnvelopes, RequestVerdict, verdict_of
 from speed.fs.committed import deciding_cursor
 from speed.wire.cursor import Cursor
 from speed.wire.names import node_id
@@ -38,7 +38,11 @@ def test_a_caller_reads_whether_its_call_had_begun(lane: Path, case: dict[str, A
     has_ended = case["process"] in ("gone", "left")
     cursor = deciding_cursor(str(lane), LANE_KEYS, case["generation"], lambda: has_ended)
     sequences = [int(one, 16) for one in case["request"]]
-    told = Verdict.MAY_HAVE_RUN if cursor is None else verdict_of(cursor, Written(sequences, len(sequences)))
+    told = (
+        RequestVerdict.MAY_HAVE_RUN
+        if cursor is None
+        else verdict_of(cursor, RequestEnvelopes(sequences, len(sequences)))
+    )
     assert told.value == case["verdict"]
 
 
@@ -49,5 +53,5 @@ def test_nothing_decides_where_the_lane_is_gone(lane: Path) -> None:
 
 def test_a_request_with_parity_may_have_begun_once_enough_of_its_segments_were_taken() -> None:
     cursor = Cursor(4, 2, 1, 600, 3)
-    assert verdict_of(cursor, Written([1, 2, 3, 4], 3)) is Verdict.MAY_HAVE_RUN
-    assert verdict_of(cursor, Written([2, 3, 4, 5], 3)) is Verdict.NOT_BEGUN
+    assert verdict_of(cursor, RequestEnvelopes([1, 2, 3, 4], 3)) is RequestVerdict.MAY_HAVE_RUN
+    assert verdict_of(cursor, RequestEnvelopes([2, 3, 4, 5], 3)) is RequestVerdict.NOT_BEGUN

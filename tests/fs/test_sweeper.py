@@ -11,7 +11,7 @@ import pytest
 
 from speed.engine.python.context import Stats
 from speed.engine.python.registrar import Sweeper
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.fs.registry import Registry
 from speed.wire import names
 from tests.fs.entries import LONG
@@ -19,7 +19,13 @@ from tests.fs.entries import LONG
 
 @pytest.fixture
 def context(registry: Registry) -> Any:
-    made = {"registry": registry, "root": registry.root, "keyring": registry.keyring, "stats": Stats(), "said": Said()}
+    made = {
+        "registry": registry,
+        "root": registry.root,
+        "keyring": registry.keyring,
+        "stats": Stats(),
+        "said": LogLimiter(),
+    }
     return types.SimpleNamespace(**made)
 
 

@@ -13,7 +13,7 @@ from speed.errors import JournalError
 from speed.topics.backend import Recorded
 from speed.topics.storage import DamagedMessagesError
 from speed.topics.subscription import SubscriptionError
-from speed.topics.topic import Topic
+from speed.topics.topic import HostedTopic
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
 
 
@@ -31,16 +31,16 @@ def flip(file: Path, place: float = 0.5) -> None:
     file.write_bytes(data)
 
 
-def lane_of(place: Place, topic: Topic) -> Path:
+def lane_of(place: Place, topic: HostedTopic) -> Path:
     return place.directory / topic.lane
 
 
-def volume_of(place: Place, topic: Topic) -> Path:
+def volume_of(place: Place, topic: HostedTopic) -> Path:
     (volume,) = lane_of(place, topic).glob("*.segment")
     return volume
 
 
-def end_subscription(topic: Topic) -> None:
+def end_subscription(topic: HostedTopic) -> None:
     """The next consumer begins anew."""
     with topic.changed:
         topic.leave(topic.group("billing"), "c")

@@ -15,13 +15,13 @@ from speed.errors import StorageError
 from speed.topics import storage as log_module
 from speed.topics import storage as state_module
 from speed.topics import topic as topic_module
-from speed.topics.backend import Producer, Recorded, unix_ms
-from speed.topics.storage import RESERVE, Room
+from speed.topics.backend import ProducerIdentity, Recorded, unix_ms
+from speed.topics.storage import RESERVE, FreeSpace
 from speed.topics.subscription import SubscriptionError, Terms
 from speed.topics.topic import Keeping
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_SUBSCRIPTIONS, MAX_TOPIC_PRODUCERS, TOPIC_PRODUCER_SECONDS
 from speed.wire.names import temporary_name
-from speed.wire.topic import Head, cursor_name, decode, encode
+from speed.wire.topic import RecordHead, cursor_name, decode, encode
 from speed.wire.value import pack
 from tests.fs.topics import Place, acknowledge, publish, publish_as, receive
 
@@ -221,7 +221,7 @@ def test_a_producer_in_excess_is_refused_until_another_one_of_its_owner_was_sile
     now = 1_700_000_000_000
     monkeypatch.setattr(topic_module, "unix_ms", lambda: now)
     for number in range(MAX_OWNER_PRODUCERS):
-        topic._producers.note(Producer("p", f"p{number}"), 1, number, now + number)
+        topic._producers.note(ProducerIdentity("p", f"p{number}"), 1, number, now + number)
     with pytest.raises(SubscriptionError) as refused:
         publish_as("one.more", topic, 1)
     assert refused.value.code == "FULL"
@@ -234,7 +234,7 @@ def test_a_producer_in_excess_is_refused_until_another_one_of_its_owner_was_sile
 def test_owners_of_many_producers_leave_room_for_another_one(place: Place) -> None:
     topic = place.topic()
     for number in range(MAX_TOPIC_PRODUCERS):
-        topic._producers.note(Producer(f"owner{number % 4}", f"p{number}"), 1, number, unix_ms())
+        topic._producers.note(ProducerIdentity(f"owner{number % 4}", f"p{number}"), 1, number, unix_ms())
     assert publish_as("shop", topic, 1, owner="late") == [Recorded(0)]
     assert publish_as("shop", topic, 1, owner="late") == [Recorded(0, True)]
     assert len(topic.described()["producers"]) == MAX_TOPIC_PRODUCERS
@@ -244,7 +244,7 @@ def test_what_the_host_remembers_of_producers_fits_into_its_file(place: Place) -
     topic = place.topic()
     for number in range(MAX_TOPIC_PRODUCERS):
         for sequence in range(2**62, 2**62 + 20, 2):
-            topic._producers.note(Producer("o" * 128, f"{number:0128}"), sequence, 2**61 + sequence, unix_ms())
+            topic._producers.note(ProducerIdentity("o" * 128, f"{number:0128}"), sequence, 2**61 + sequence, unix_ms())
     topic._save_producers()
     assert len(place.topic().described()["producers"]) == MAX_TOPIC_PRODUCERS
 
@@ -293,7 +293,7 @@ def test_delayed_messages_of_a_topic_are_bounded_and_refused_beyond(
     topic = place.topic()
     now = 1_700_000_000_000
     monkeypatch.setattr(topic_module, "unix_ms", lambda: now)
-    later = (0, encode(Head(due_ms=now + 1000), {"publisher": "p"}, b""))
+    later = (0, encode(RecordHead(due_ms=now + 1000), {"publisher": "p"}, b""))
     with topic.changed:
         topic.publish(None, [later, later])
         with pytest.raises(SubscriptionError) as refused:
@@ -308,7 +308,7 @@ def test_publishing_leaves_room_for_who_consumes(place: Place, monkeypatch: pyte
     """D-27."""
     topic = place.topic()
     publish(topic, 0)
-    monkeypatch.setattr(topic_module, "room_at", lambda path: Room(100_000, 100_000))
+    monkeypatch.setattr(topic_module, "room_at", lambda path: FreeSpace(100_000, 100_000))
     with pytest.raises(StorageError, match="left for consumers"):
         publish(topic, 1)
     assert receive(topic) == [(0, 1)]

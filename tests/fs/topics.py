@@ -6,11 +6,11 @@ import secrets
 from pathlib import Path
 
 from speed.fs.keyfile import write_key_file
-from speed.topics.backend import Producer, Recorded
+from speed.topics.backend import ProducerIdentity, Recorded
 from speed.topics.catalogue import Catalogue
 from speed.topics.subscription import Terms
-from speed.topics.topic import Topic
-from speed.wire.topic import Head, encode
+from speed.topics.topic import HostedTopic
+from speed.wire.topic import RecordHead, encode
 from speed.wire.value import pack
 
 
@@ -35,28 +35,28 @@ class Place:
         if self.current is not None:
             self.current.close()
 
-    def topic(self, name: str = "orders", **options: object) -> Topic:
+    def topic(self, name: str = "orders", **options: object) -> HostedTopic:
         with (made := self.catalogue(**options)).lock:
             return made.make(name)
 
 
 def record(number: int, size: int = 0, sequence: int = 0, owner: str = "p", name: str = "shop") -> tuple[int, bytes]:
     about = {"publisher": owner, "producer": name}
-    return sequence, encode(Head(sequence=sequence), about, pack([number, bytes(size)]))
+    return sequence, encode(RecordHead(sequence=sequence), about, pack([number, bytes(size)]))
 
 
-def publish(topic: Topic, *numbers: int, size: int = 0) -> list[int]:
+def publish(topic: HostedTopic, *numbers: int, size: int = 0) -> list[int]:
     with topic.changed:
         return [one.offset for one in topic.publish(None, [record(number, size) for number in numbers])]
 
 
-def publish_as(name: str, topic: Topic, *sequences: int, owner: str = "p") -> list[Recorded]:
+def publish_as(name: str, topic: HostedTopic, *sequences: int, owner: str = "p") -> list[Recorded]:
     with topic.changed:
         records = [record(0, sequence=sequence, owner=owner, name=name) for sequence in sequences]
-        return topic.publish(Producer(owner, name), records)
+        return topic.publish(ProducerIdentity(owner, name), records)
 
 
-def receive(topic: Topic, subscription: str = "billing", most: int = 100) -> list[tuple[int, int]]:
+def receive(topic: HostedTopic, subscription: str = "billing", most: int = 100) -> list[tuple[int, int]]:
     """Offset and attempts."""
     with topic.changed:
         group = topic.subscribe(subscription, "c", Terms("shared"), "earliest")
@@ -64,6 +64,6 @@ def receive(topic: Topic, subscription: str = "billing", most: int = 100) -> lis
         return [(offset, attempts) for offset, attempts, *_ in topic.receive(group, "c", most, number)[1]]
 
 
-def acknowledge(topic: Topic, *offsets: int, subscription: str = "billing") -> int:
+def acknowledge(topic: HostedTopic, *offsets: int, subscription: str = "billing") -> int:
     with topic.changed:
         return topic.acknowledge(topic.group(subscription), topic.log.lane, offsets, None)

@@ -11,7 +11,7 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["speed.wire", "speed.core", "speed.message"]):
-    from speed.core.lane import LaneDecoder, Window
+    from speed.core.lane import ByteWindow, LaneDecoder
     from speed.wire.seal import LinkOpener
     from tests.interop import bounds, corpus
     from tests.interop.decoding import RING, SOURCE, TARGET
@@ -40,7 +40,7 @@ def read_one(data: bytes) -> None:
 def _scan(data: bytes) -> None:
     """L-16: every byte is settled exactly once, in order, and never more of them than there are."""
     scanned = LaneDecoder(SOURCE, TARGET, 1 << 26, LinkOpener(RING, SOURCE, TARGET).open).scan(
-        Window(data, 0, 7, final=True, suspicious=True)
+        ByteWindow(data, 0, 7, final=True, suspicious=True)
     )
     settled = 0
     for item in scanned.items:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.journal.recording import Recorded, Recorder
+from speed.journal.recording import Recorder, RecordingRule
 from speed.journal.writer import JournalWriter
 from tests.interop.harness import until
 from tests.interop.languages import CHOSEN
@@ -17,7 +17,7 @@ from tests.interop.pool import Agents
 def test_a_publisher_counts_and_logs_the_events_that_are_refused(private: Agents, source: str, tmp_path: Path) -> None:
     key = f"{private.root}/speed.key"
     publisher = private.start(source, "publisher").ready()
-    recorded = Recorded(("flights.*",), (), ("publisher",), refuse=("flights.debug.*",))
+    recorded = RecordingRule(("flights.*",), (), ("publisher",), refuse=("flights.debug.*",))
     with JournalWriter(tmp_path / "journal", key) as writer:
         recorder = Recorder(writer, recorded, "recorder", root=private.root, key=key)
         try:

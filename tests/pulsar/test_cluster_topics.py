@@ -10,7 +10,7 @@ import pulsar
 import pytest
 
 from speed.errors import StorageError
-from speed.topics.backend import Producer
+from speed.topics.backend import ProducerIdentity
 from speed.topics.cluster import catalogue as catalogue_module
 from speed.topics.cluster import feed as feed_module
 from speed.topics.cluster import publisher as publisher_module
@@ -22,7 +22,7 @@ from speed.topics.cluster.feed import Feed
 from speed.topics.cluster.publisher import REPEATED
 from speed.topics.cluster.topic import ClusterTopic
 from speed.topics.subscription import SubscriptionError, Terms
-from speed.wire.topic import Head, decode, encode
+from speed.wire.topic import RecordHead, decode, encode
 from speed.wire.value import pack
 from tests.pulsar.standalone import Server
 from tests.system.topics import until
@@ -50,10 +50,10 @@ def topic(topics: ClusterTopics, name: str) -> Iterator[ClusterTopic]:
 
 
 def one(value: object = 1, sequence: int = 0) -> tuple[int, bytes]:
-    return sequence, encode(Head(sequence=sequence), {"publisher": "shop", "producer": "till"}, pack(value))
+    return sequence, encode(RecordHead(sequence=sequence), {"publisher": "shop", "producer": "till"}, pack(value))
 
 
-TILL = Producer("shop", "till")
+TILL = ProducerIdentity("shop", "till")
 
 
 def publish(topic: ClusterTopic, *values: object) -> list[int]:
@@ -157,7 +157,7 @@ def test_messages_with_and_without_a_sequence_are_published_in_their_order(topic
 
 def test_the_sequences_of_one_owner_say_nothing_of_another_ones(topic: ClusterTopic) -> None:
     """D-6, D-23."""
-    topic.publish(Producer("stranger", "till"), [one(1, 2**62)])
+    topic.publish(ProducerIdentity("stranger", "till"), [one(1, 2**62)])
     assert topic.publish(TILL, [one(2, 1)]) != [REPEATED]
 
 
@@ -165,9 +165,9 @@ def test_a_topic_has_so_many_producers_at_once(topic: ClusterTopic, monkeypatch:
     """D-6."""
     monkeypatch.setattr(publisher_module, "MAX_TOPIC_PRODUCERS", 1)
     topic.publish(TILL, [one(1, 1)])
-    assert code(lambda: topic.publish(Producer("shop", "other"), [one(1, 1)])) == "FULL"
+    assert code(lambda: topic.publish(ProducerIdentity("shop", "other"), [one(1, 1)])) == "FULL"
     topic._publisher.rest(0.0)
-    topic.publish(Producer("shop", "other"), [one(1, 1)])
+    topic.publish(ProducerIdentity("shop", "other"), [one(1, 1)])
 
 
 def test_a_message_that_the_cluster_does_not_take_is_refused_and_the_next_one_is_not(topic: ClusterTopic) -> None:
@@ -180,7 +180,7 @@ def test_a_message_that_the_cluster_does_not_take_is_refused_and_the_next_one_is
 def test_what_is_told_too_late_or_wrongly_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-24."""
     monkeypatch.setattr(publisher_module, "OPERATION_SECONDS", 0.01)
-    sending = publisher_module._Sending()
+    sending = publisher_module._PublishBatch()
     sending._left = 1
     assert sending.failure() == "Timeout"
     sending._told(0, object(), None)

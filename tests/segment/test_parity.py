@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from speed.errors import ConfigurationError
-from speed.segment.parity import Decoder, Encoder, decode, encode, field_bits, field_of
+from speed.segment.parity import Decoder, ParityEncoder, decode, encode, field_bits, field_of
 
 PATTERNS = int(os.environ.get("SEGMENT_PATTERNS", "90"))
 """Random losses tried of large shapes; the figure of docs/howto/large-payloads.md needs 100000."""
@@ -54,7 +54,7 @@ def test_random_losses_of_a_large_shape_are_recovered(k: int, m: int) -> None:
 def test_parity_is_linear_and_its_matrix_is_the_encoding_of_units(k: int, m: int) -> None:
     """G-6, G-9: who likes matrices better gets the same bytes."""
     field = field_of(field_bits(k, m))
-    matrix = Encoder(k, m).matrix().tolist()
+    matrix = ParityEncoder(k, m).matrix().tolist()
     words = [random.Random(7).randrange(1 << field.bits) for _ in range(k)]
     products = [
         [field.multiply(word, field.log[factor]) for word, factor in zip(words, row, strict=True)] for row in matrix
@@ -70,8 +70,8 @@ def test_parity_is_linear_and_its_matrix_is_the_encoding_of_units(k: int, m: int
 def test_slices_of_columns_give_the_parity_of_the_whole(k: int, m: int) -> None:
     """So payloads of any size are encoded and decoded in bounded memory."""
     rows = np.frombuffer(random.Random(5).randbytes(k * 640), np.uint8).reshape(k, 640)
-    whole = Encoder(k, m).encode(rows)
-    parts = [Encoder(k, m).encode(rows[:, at : at + 64]) for at in range(0, 640, 64)]
+    whole = ParityEncoder(k, m).encode(rows)
+    parts = [ParityEncoder(k, m).encode(rows[:, at : at + 64]) for at in range(0, 640, 64)]
     assert (np.concatenate(parts, axis=1) == whole).all()
     missing = list(range(1, m + 1))
     held = rows.copy()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import speed.segment
 from speed.errors import ConfigurationError, WireError
 from speed.segment import Assembler, Limits, Segment, Splitter, write_segment
-from speed.segment.reassembly import Key, Reassembly, Reconstruction, SegmentVerdict
+from speed.segment.reassembly import PayloadKey, Reassembly, Reconstruction, SegmentVerdict
 from tests.thorough import examples
 
 FLOOD = int(os.environ.get("SEGMENT_FLOOD", "20000"))
@@ -36,12 +36,12 @@ def held(reassembly: Reassembly) -> dict[str, tuple[int, int]]:
 def test_a_flood_of_first_segments_costs_its_sender_only() -> None:
     """G-16: whoever has less than an equal share loses nothing."""
     reassembly = Reassembly(Limits(reconstructions=8, sender_reconstructions=8))
-    mine = Key("honest", 1, bytes(32))
+    mine = PayloadKey("honest", 1, bytes(32))
     reassembly.admit(mine, first_of(0), 0.0)
     evicted: set[str] = set()
     for number in range(1, FLOOD):
         sender = f"bad{number % 3}"
-        key = Key(sender, 1, number.to_bytes(32, "big"))
+        key = PayloadKey(sender, 1, number.to_bytes(32, "big"))
         evicted |= {other.sender for other in reassembly.admit(key, first_of(number), float(number) / FLOOD)[1]}
     assert evicted == {"bad0", "bad1", "bad2"}
     assert reassembly.reconstruction(mine) is not None
@@ -56,7 +56,7 @@ def test_no_limit_is_ever_exceeded(arrivals: list[tuple[str, int, int]]) -> None
     reassembly, numbers = Reassembly(bounds), count()
     for sender, size, at in arrivals:
         before = held(reassembly)
-        key = Key(sender, 1, next(numbers).to_bytes(32, "big"))
+        key = PayloadKey(sender, 1, next(numbers).to_bytes(32, "big"))
         try:
             _, evicted = reassembly.admit(key, first_of(1, size), float(at))
         except WireError as error:
@@ -75,7 +75,7 @@ def test_no_limit_is_ever_exceeded(arrivals: list[tuple[str, int, int]]) -> None
 def test_what_waits_too_long_is_given_up_and_so_is_what_never_ends() -> None:
     """G-15: idleness and age."""
     reassembly = Reassembly(Limits(idle_seconds=60, total_seconds=100))
-    slow, idle = Key("a", 1, bytes(32)), Key("a", 1, bytes(31) + b"\1")
+    slow, idle = PayloadKey("a", 1, bytes(32)), PayloadKey("a", 1, bytes(31) + b"\1")
     reassembly.admit(slow, first_of(0), 0.0)
     reassembly.admit(idle, first_of(1), 0.0)
     reassembly.admit(slow, Segment(bytes(32), 255, 0, 1, False, bytes(100)), 50.0)
@@ -88,10 +88,10 @@ def test_what_waits_too_long_is_given_up_and_so_is_what_never_ends() -> None:
 def test_completion_flags_are_bounded_and_a_flood_of_them_ousts_its_own() -> None:
     """G-15."""
     reassembly = Reassembly(Limits(completions=10, sender_completions=8))
-    mine = Key("honest", 1, bytes(32))
+    mine = PayloadKey("honest", 1, bytes(32))
     reassembly.complete(mine, 0.0)
     for number in range(1000):
-        reassembly.complete(Key(f"bad{number % 2}", 1, number.to_bytes(32, "big")), float(number))
+        reassembly.complete(PayloadKey(f"bad{number % 2}", 1, number.to_bytes(32, "big")), float(number))
     assert reassembly.is_complete(mine)
     assert len(reassembly._done) == 10
 
@@ -99,19 +99,19 @@ def test_completion_flags_are_bounded_and_a_flood_of_them_ousts_its_own() -> Non
 def test_a_sender_with_too_many_completions_loses_its_own() -> None:
     """G-15: before it has more than all together may have."""
     reassembly = Reassembly(Limits(completions=10, sender_completions=2))
-    one, two, three = (Key("a", 1, number.to_bytes(32, "big")) for number in range(3))
+    one, two, three = (PayloadKey("a", 1, number.to_bytes(32, "big")) for number in range(3))
     assert [reassembly.complete(key, 0.0) for key in (one, two, three)] == [[], [], [one]]
     assert reassembly.complete(three, 1.0) == []
 
 
 def test_what_a_store_kept_is_taken_up_in_the_order_of_its_times() -> None:
     """G-15: who waited longest is given up first, and completions count."""
-    older, newer, done = (Key("a", 1, number.to_bytes(32, "big")) for number in range(3))
+    older, newer, done = (PayloadKey("a", 1, number.to_bytes(32, "big")) for number in range(3))
     kept = [Reconstruction(newer, 255, 0, 2.0, 2.0), Reconstruction(older, 255, 0, 1.0, 1.0)]
     reassembly = Reassembly(Limits(reconstructions=2))
     reassembly.restore(kept, [(done, 3.0)])
     assert reassembly.is_complete(done)
-    assert reassembly.admit(Key("b", 1, bytes(32)), first_of(9), 4.0)[1] == [older]
+    assert reassembly.admit(PayloadKey("b", 1, bytes(32)), first_of(9), 4.0)[1] == [older]
     assert reassembly.expire(3.0 + reassembly.limits.completion_seconds)[1] == [done]
 
 
@@ -128,7 +128,7 @@ def test_types_and_senders_are_told_apart() -> None:
 def test_a_ready_payload_takes_no_more_segments() -> None:
     """G-13."""
     reassembly = Reassembly()
-    key = Key("a", 1, bytes(32))
+    key = PayloadKey("a", 1, bytes(32))
     assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, False, b"x"), 0.0)[0] is SegmentVerdict.READY
     assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, True, bytes(64)), 0.0)[0] is SegmentVerdict.DONE
     reassembly.complete(key, 0.0)
@@ -138,7 +138,7 @@ def test_a_ready_payload_takes_no_more_segments() -> None:
 def test_a_size_that_is_claimed_reserves_nothing() -> None:
     """G-12: it is refused by what it claims."""
     with pytest.raises(WireError, match="SEGMENT_LIMIT"):
-        Reassembly(Limits(payload_bytes=10_000)).admit(Key("a", 1, bytes(32)), first_of(0), 0.0)
+        Reassembly(Limits(payload_bytes=10_000)).admit(PayloadKey("a", 1, bytes(32)), first_of(0), 0.0)
 
 
 def test_the_package_has_no_other_names() -> None:

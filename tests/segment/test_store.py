@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from speed.engine.large_payload import LargePayload, Stored, read_shards
+from speed.engine.large_payload import LargePayload, StoredSource, read_shards
 from speed.errors import SegmentStoreError
 from speed.fs.segment_store import BLOCK_BYTES, SegmentStore
 from speed.segment import Segment, Splitter
 from speed.segment.assembler import rebuild
-from speed.segment.reassembly import Key, Reconstruction
+from speed.segment.reassembly import PayloadKey, Reconstruction
 from speed.wire.names import segments_dir
 from speed.wire.seal import Keyring
 
@@ -24,7 +24,7 @@ KEYRING = Keyring((bytes(range(32)),))
 SIZE = 3 * BLOCK_BYTES + 64
 PAYLOAD = random.Random(3).randbytes(7 * SIZE - 1000) + bytes(500)
 SEGMENTS = list(Splitter(SIZE, 0.25).split(PAYLOAD))
-KEY = Key("analytics", 1, SEGMENTS[0].hash)
+KEY = PayloadKey("analytics", 1, SEGMENTS[0].hash)
 ONE = Reconstruction(KEY, SEGMENTS[0].data_count, SEGMENTS[0].parity_count, 100.0, 100.0)
 
 
@@ -85,7 +85,7 @@ def test_a_delivery_is_remembered_and_its_segments_are_gone(store: SegmentStore,
 def test_neither_hash_nor_sender_nor_bytes_lie_on_the_disk(store: SegmentStore, root: str) -> None:
     """W-7 holds for the store too; names are made with the key."""
     kept(store, SEGMENTS)
-    store.complete(Key("somebody", 1, bytes(range(32))), 5.0, [])
+    store.complete(PayloadKey("somebody", 1, bytes(range(32))), 5.0, [])
     store.close()
     for name in os.listdir(segments_dir(root, "billing")):
         path = Path(segments_dir(root, "billing"), name)
@@ -198,7 +198,7 @@ def test_a_received_payload_reads_like_a_file(store: SegmentStore) -> None:
     kept(store, SEGMENTS[:7])
     (listed,), _ = store.load()
     shards = store.shards(listed)
-    file = LargePayload(Stored(shards, 10, len(PAYLOAD)))
+    file = LargePayload(StoredSource(shards, 10, len(PAYLOAD)))
     assert (file.size, len(file)) == (len(PAYLOAD) - 10, len(PAYLOAD) - 10)
     assert file.read(5) == PAYLOAD[10:15]
     source, position = random.Random(9), 5

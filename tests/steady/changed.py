@@ -15,10 +15,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "unknown"
+PARTS_WITH_PROMISES = ("backends", "bridges", "core", "engine", "fs", "journal", "segment", "topics", "wire")
 AREAS = {
-    # The sanitizers.
+    # The address sanitizer, with all tests.
     "cpp": (
         *(f"bindings/cpp/{part}" for part in ("src/", "include/", "tests/", "cmake/", "CMakeLists")),
+        "scripts/cpp",
+    ),
+    # The thread sanitizer, with the tests of what threads share.
+    "threads": (
+        *(f"bindings/cpp/{part}" for part in ("src/fs/", "src/runtime/", "tests/", "cmake/", "CMakeLists")),
         "scripts/cpp",
     ),
     # The fuzzer: what takes bytes of others.
@@ -35,7 +41,7 @@ AREAS = {
     "wheel": ("pyproject.toml", "bindings/python/", "bindings/cpp/cmake/", "scripts/wheel", "tests/wheel/"),
     # What may break a promise of registry_spec/reliability.md, and what tries to.
     "promises": (
-        *(f"speed/{part}/" for part in ("bridges", "core", "fs", "journal", "runtime", "segment", "topics", "wire")),
+        *(f"speed/{part}/" for part in PARTS_WITH_PROMISES),
         *("bindings/cpp/src/", "bindings/java/src/main/", "tests/torture/", "registry_spec/reliability.md"),
     ),
     "torture": ("tests/torture/", "scripts/torture"),

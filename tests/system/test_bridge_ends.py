@@ -16,15 +16,15 @@ from speed.backends.backend import BackendAwayError, BackendFullError, BackendRe
 from speed.bridges import Filter, Route, hop_of_lane
 from speed.bridges.bridge import Bridge, Load
 from speed.bridges.ends import EventSink, EventSource, Positions, event_hop
-from speed.bridges.topic_ends import CUT_BYTES, DeadLetters, TopicSink, TopicSource
+from speed.bridges.topic_ends import CUT_BYTES, DeadLetterTopic, TopicSink, TopicSource
 from speed.errors import StorageError, WireError
 from speed.journal import Journal
-from speed.journal.recording import Recorded, Recorder
+from speed.journal.recording import Recorder, RecordingRule
 from speed.journal.writer import JournalWriter
 from speed.message.view import MessageView
 from speed.message.writing import encode_message, with_security
 from speed.topics.catalogue import Catalogue
-from speed.topics.host import Access, Encoder, Grants, Host
+from speed.topics.host import Access, Grants, Host, RecordEncoder
 from speed.topics.subscription import Terms
 from speed.topics.topic import Keeping
 from speed.wire.topic import decode
@@ -60,7 +60,7 @@ class World:
 
     def record(self, topic: str, messages: Sequence[dict[str, Any]], node: str = "shop") -> None:
         with self.catalogue.lock:
-            self.catalogue.find(topic).publish(None, [Encoder(node, "").record(one) for one in messages])
+            self.catalogue.find(topic).publish(None, [RecordEncoder(node, "").record(one) for one in messages])
 
     def lane(self, topic: str) -> str:
         return self.catalogue.find(topic).lane
@@ -412,7 +412,7 @@ def test_a_whole_message_may_expire_on_its_way(world: World) -> None:
 
 def test_dead_letters_say_what_they_were(world: World) -> None:
     """B-17."""
-    letters = DeadLetters(world.catalogue, "lost", "b", HOST)
+    letters = DeadLetterTopic(world.catalogue, "lost", "b", HOST)
     for _ in range(2):
         letters.bury(Load("orders/0", 7, "orders.made", "0:6", b"garbage"), "BAD_MESSAGE")
     letters.bury(Load("", 0, "orders.made", "x", b"y" * (CUT_BYTES + 1)), "TOO_LARGE")
@@ -429,7 +429,7 @@ def test_dead_letters_say_what_they_were(world: World) -> None:
 def test_a_dead_letter_has_no_token(world: World) -> None:
     """B-1."""
     data = with_security(message("x", 1).data, b"\x1a\x0bhidden-word")
-    DeadLetters(world.catalogue, "lost", "b", HOST).bury(Load("", 0, "orders.made", "x", data), "TOO_LARGE")
+    DeadLetterTopic(world.catalogue, "lost", "b", HOST).bury(Load("", 0, "orders.made", "x", data), "TOO_LARGE")
     (kept,) = world.values("lost")
     assert kept == message("x", 1).data
 
@@ -438,7 +438,7 @@ def test_a_dead_letter_that_has_no_topic_is_told(world: World) -> None:
     """B-17."""
     world.catalogue.broken["lost"] = "it is cut"
     with pytest.raises(BackendRefusedError, match="DAMAGED"):
-        DeadLetters(world.catalogue, "lost", "b", HOST).bury(Load("", 0, "t", "x", b""), "TOO_LARGE")
+        DeadLetterTopic(world.catalogue, "lost", "b", HOST).bury(Load("", 0, "t", "x", b""), "TOO_LARGE")
 
 
 def test_two_topics_that_are_bridged_both_ways_have_each_message_once(world: World) -> None:
@@ -475,7 +475,7 @@ class EventWorld:
         self.root, self.key = root, f"{root}/speed.key"
         self.directory = f"{root}/journal"
         self.writer = JournalWriter(self.directory, self.key, volume_bytes=1 << 16, max_bytes=1 << 20)
-        recorded = Recorded(("orders.*",), (), ("shop", "speedd.bridges"))
+        recorded = RecordingRule(("orders.*",), (), ("shop", "speedd.bridges"))
         self.recorder = Recorder(self.writer, recorded, "speedd.journal", root=root, key=self.key)
         self.shop = node("shop")
         self.bridges = node("speedd.bridges")

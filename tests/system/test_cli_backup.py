@@ -22,7 +22,7 @@ from speed.topics.catalogue import Catalogue
 from speed.topics.subscription import Terms
 from speed.wire import names
 from speed.wire.journal import Subject
-from speed.wire.topic import Head, encode
+from speed.wire.topic import RecordHead, encode
 from tests.interop.harness import pause, until
 from tests.system.commands import PATIENCE, Command
 
@@ -168,7 +168,7 @@ def test_a_copy_holds_durable_topics_and_what_their_subscriptions_acknowledged(r
     catalogue = Catalogue(names.topics_dir(str(run.root)), key, "speedd.topics")
     with catalogue.lock:
         topic = catalogue.make("orders")
-        topic.publish(None, [(0, encode(Head(), {"publisher": "shop"}, bytes([number]))) for number in range(3)])
+        topic.publish(None, [(0, encode(RecordHead(), {"publisher": "shop"}, bytes([number]))) for number in range(3)])
         group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
         topic.receive(group, "c", 3, 0)
         topic.acknowledge(group, topic.log.lane, [0, 2], None)

@@ -255,7 +255,7 @@ with speed.Node("parent", root=sys.argv[1]) as node:
 
 AEAD = "cryptography.hazmat.primitives.ciphers.aead"
 SLOW_IMPORT = """
-import importlib.abc, os, signal, sys, threading, speed.node
+import importlib.abc, os, signal, sys, threading, speed.node.node
 begun, go_on = threading.Event(), threading.Event()
 
 class Slow(importlib.abc.MetaPathFinder):

@@ -21,8 +21,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from websockets.exceptions import InvalidHandshake
 from websockets.frames import Opcode
 
+from tests.interop.harness import until
 from tests.system.documents import REPOSITORY
 from tests.system.gateways import HEAD, NAMED, Client, GatewaySite, frame, handshaken, path, status
 from tests.system.topics import PATIENCE, TopicSite
@@ -276,6 +278,14 @@ def test_with_a_certificate_only_tls_is_spoken(tmp_path: Path) -> None:
             assert not client.recv(1000).startswith(b"HTTP")
 
 
+def is_served(url: str, trusting: ssl.SSLContext) -> bool:
+    try:
+        with Client(url, {}, ssl=trusting):
+            return True
+    except (InvalidHandshake, OSError):
+        return False
+
+
 def test_who_begins_no_tls_takes_few_descriptors_and_not_for_long(tmp_path: Path) -> None:
     certificate(tmp_path)
     tls = 'certificate = "gateway.pem"\nprivate_key = "gateway.key"\nhandshake_seconds = 2\nmax_connections = 8\n'
@@ -287,8 +297,8 @@ def test_who_begins_no_tls_takes_few_descriptors_and_not_for_long(tmp_path: Path
         assert len(list(descriptors.iterdir())) < before + 100
         assert all(one.recv(1) == b"" for one in silent)
         trusting = ssl.create_default_context(cafile=str(tmp_path / "gateway.pem"))
-        with Client(f"wss://127.0.0.1:{site.port}/ws/pingpong", {}, ssl=trusting):
-            pass
+        url = f"wss://127.0.0.1:{site.port}/ws/pingpong"
+        assert until(lambda: is_served(url, trusting), PATIENCE)  # what is closed is counted a little longer
 
 
 def checked(path: Path, config: str, **environment: str) -> str:

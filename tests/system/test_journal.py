@@ -18,7 +18,7 @@ import speed
 from speed.fs.keyfile import write_key_file
 from speed.journal import Journal
 from speed.journal import writer as writer_module
-from speed.journal.recording import Recorded, Recorder, widest
+from speed.journal.recording import Recorder, RecordingRule, widest
 from speed.journal.writer import JournalWriter
 from tests.representative import fewer
 
@@ -299,7 +299,7 @@ def test_what_is_no_topic_of_the_journal_is_refused_and_its_sender_told(site: Si
     """J-9: also a message that was sent, not published, to the node that records topics."""
     with JournalWriter(site.path / "journal", site.key) as writer:
         options = {"root": site.root, "key": site.key}
-        recorder = Recorder(writer, Recorded(("flights.*",), (), ("test",)), "recorder", **options)
+        recorder = Recorder(writer, RecordingRule(("flights.*",), (), ("test",)), "recorder", **options)
         try:
             with speed.Node("test", root=site.root, key=site.key) as node:
                 with pytest.raises(speed.ExecutionFailedError, match="not recorded"):
@@ -316,7 +316,9 @@ def test_a_full_journal_refuses_what_needs_another_lane_and_records_the_rest(
     """J-1, J-9."""
     monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 1)
     with JournalWriter(site.path / "journal", site.key) as writer:
-        recorder = Recorder(writer, Recorded((), ("orders",), ("a", "b")), "recorder", root=site.root, key=site.key)
+        recorder = Recorder(
+            writer, RecordingRule((), ("orders",), ("a", "b")), "recorder", root=site.root, key=site.key
+        )
         try:
             with (
                 speed.Node("a", root=site.root, key=site.key) as first,
@@ -335,7 +337,7 @@ def test_a_full_journal_refuses_what_needs_another_lane_and_records_the_rest(
 def recorder(site: Site) -> Iterator[Recorder]:
     """Records ``flights.*`` but ``flights.debug.*`` from test and sender."""
     with JournalWriter(site.path / "journal", site.key) as writer:
-        recorded = Recorded(("flights.*",), (), ("test", "sender"), ("flights.debug.*",))
+        recorded = RecordingRule(("flights.*",), (), ("test", "sender"), ("flights.debug.*",))
         recorder = Recorder(writer, recorded, "recorder", root=site.root, key=site.key)
         yield recorder
         recorder.close()

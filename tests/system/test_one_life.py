@@ -134,6 +134,21 @@ def test_a_call_to_a_server_that_has_just_died_was_not_begun_and_never_runs(make
     assert servers.ran() == ["3"]
 
 
+def test_a_call_whose_deadline_passes_before_the_death_of_its_server_is_noticed_was_not_begun(
+    make: Make, servers: Servers
+) -> None:
+    analytics = make("analytics")
+    server = servers.start()
+    analytics.ping("billing", timeout=PATIENCE)
+    pause(server.process.pid)
+    waiting = analytics.submit("billing", "note", {"x": 1}, timeout=0.001)
+    server.kill()
+    with pytest.raises(speed.SpeedError) as caught:
+        waiting.result(PATIENCE)
+    assert caught.value.execution is speed.Execution.NOT_BEGUN
+    assert servers.ran() == []
+
+
 def test_what_waited_in_a_server_that_was_killed_is_sent_to_the_next_one(
     servers: Servers, child: Start, root: str, kind: str
 ) -> None:

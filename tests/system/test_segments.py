@@ -15,7 +15,7 @@ import pytest
 
 import speed
 from speed.journal import Journal
-from speed.journal.recording import Recorded, Recorder
+from speed.journal.recording import Recorder, RecordingRule
 from speed.journal.writer import JournalWriter
 from speed.segment import Splitter
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_PAYLOAD_BYTES
@@ -90,7 +90,7 @@ def test_a_journal_refuses_by_name_what_no_record_holds(make: Make, root: str, t
     key = Path(root, "speed.key")
     journal = Journal(tmp_path / "journal", key)
     with JournalWriter(journal.directory, key) as writer:
-        recorded = Recorded((), ("billing",), ("analytics",))
+        recorded = RecordingRule((), ("billing",), ("analytics",))
         analytics = make("analytics", allow=["billing"])
         recorder = Recorder(writer, recorded, "journal", root=root, key=key, engine=analytics.engine)
         try:

@@ -596,10 +596,10 @@ def test_a_payload_of_a_batch_that_does_not_fit_is_named_by_its_message(recorded
 def test_a_payload_of_a_durable_topic_that_cannot_be_read_is_named_or_null(recorded: Recorded) -> None:
     """No host keeps such a one; whoever has the key could write it."""
     from speed.spark.source.columns import PayloadError
-    from speed.wire.topic import Head, encode
+    from speed.wire.topic import RecordHead, encode
 
     for payload in (b"\x81\xa1n\x01", b"\xa5cut", b"\xa2\xff\xff"):
-        recorded.raw(Subject("topic", "orders", "speedd.topics"), encode(Head(), {"publisher": "p"}, payload))
+        recorded.raw(Subject("topic", "orders", "speedd.topics"), encode(RecordHead(), {"publisher": "p"}, payload))
     of_topics = {"durableTopic": "orders", "journal": f"{recorded.root}/journal"}
     whole = pa.schema([("offset", pa.int64()), ("payload", pa.binary())])
     assert read_rows(recorded, whole, **of_topics)[1:] == [(1, b"\xa5cut"), (2, b"\xa2\xff\xff")]

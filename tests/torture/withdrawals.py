@@ -37,6 +37,7 @@ class Calls(Protocol):
 
     def arguments(self, number: int) -> dict[str, Any]: ...
     def ran(self) -> Counter[int]: ...
+    def ran_so_far(self) -> Counter[int]: ...
 
 
 class Noted:
@@ -51,12 +52,13 @@ class Noted:
         seconds = self._random.choice((0.0, self._random.random() * LONGEST_SECONDS))
         return {"n": number, "file": str(self._path), "seconds": seconds, "quits": self._random.random() < 0.5}
 
+    def ran_so_far(self) -> Counter[int]:
+        return Counter(map(int, self._path.read_text().split())) if self._path.exists() else Counter()
+
     def ran(self) -> Counter[int]:
-        if not self._path.exists():
-            return Counter()
-        numbers = self._path.read_text().split()
-        self._path.unlink()
-        return Counter(map(int, numbers))
+        ran = self.ran_so_far()
+        self._path.unlink(missing_ok=True)
+        return ran
 
 
 class Withdrawals:
@@ -69,6 +71,11 @@ class Withdrawals:
         self._begun, self._ended = Outcome(), Outcome()
         self._withdrawn: set[int] = set()
         self._in_segments: set[int] = set()
+        self._first_life: Counter[int] | None = None
+
+    def server_died(self) -> None:
+        """What runs from now on does so in a later life of the server."""
+        self._first_life = self._calls.ran_so_far()
 
     def begin(self, caller: Agent, target: str) -> list[int]:
         """Have it begin some calls, and withdraw some of these; their numbers, for ``end``."""
@@ -111,7 +118,7 @@ class Withdrawals:
         self._ended.take(caller, self._outcomes)
 
     def judge(self, what: str, *, broken: str = "") -> None:
-        """Once nothing runs any more. ``broken``: what is broken on purpose, ``never`` or ``twice``."""
+        """Once nothing runs any more. ``broken``: what is broken on purpose, ``never``, ``twice`` or ``later``."""
         begun, ended = self._begun, self._ended
         told = {number: error.execution for number, error in {**ended.errors, **begun.errors}.items()}
         ran = self._calls.ran()
@@ -131,6 +138,11 @@ class Withdrawals:
             "ran, and its caller was told that it was not begun",
             [one for one, execution in told.items() if execution == NEVER and ran[one]],
         )
+        later = set() if self._first_life is None else set(ran - self._first_life)
+        lost = {one for one, code in codes.items() if code == "NODE_LEFT"}
+        if broken == "later":
+            later |= lost
+        self._check(what, "ran in a later life, and its caller was told that its server left", sorted(later & lost))
         answered = [one for one in ended.results if one not in begun.errors]
         says_ran = [one for one, execution in told.items() if execution == RAN]
         self._check(what, "never ran, and was answered", [one for one in (*answered, *says_ran) if not ran[one]])

@@ -16,7 +16,7 @@ import pytest
 import speed
 from speed.daemon.config import ConfigFileError, Mistake
 from speed.errors import ApplicationError, Execution, SpeedError, WireError
-from speed.spark.source.scan import MessageError
+from speed.spark.source.scan import BatchRowError
 from speed.topics.storage import DamagedMessagesError
 from speed.wire.column import RowMisfit
 
@@ -26,7 +26,7 @@ EXAMPLES: dict[type[SpeedError], Callable[[], SpeedError]] = {
     RowMisfit: lambda: RowMisfit(7, "does not fit"),
     DamagedMessagesError: lambda: DamagedMessagesError("orders", 3, 5),
     WireError: lambda: WireError("BAD_PAYLOAD", "no value"),
-    MessageError: lambda: MessageError(WireError("BAD_MESSAGE", "no message"), 7),
+    BatchRowError: lambda: BatchRowError(WireError("BAD_MESSAGE", "no message"), 7),
     ConfigFileError: lambda: ConfigFileError(Path("speedd.toml"), [Mistake(3, "no name", "give one")]),
 }
 """What is not made of one text."""

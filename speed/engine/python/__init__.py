@@ -24,7 +24,7 @@ further down.
 7.  ``work``         the Scheduler, and who waits for work
 8.  ``answers``, ``withdrawals``, ``settling``, ``pending``, ``threads``, ``receiving``, ``loop``, ``watch``  tables
 9.  ``outcome``      one waiter's place, and a resting worker's
-10. ``said``, ``stats``   what is counted and logged; nothing is taken under them
+10. ``limiter``, ``stats``   what is counted and logged; nothing is taken under them
 
 Below all of these: the lock of the own entry and those of bells (``speed.fs``), which take nothing themselves.
 """

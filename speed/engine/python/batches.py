@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.services import failure_text
-from speed.engine.message import BatchHandler, Message
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.message import BatchHandler, Message, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.threads import ProgramsCode
 from speed.engine.workers import WorkerPool
@@ -160,7 +160,7 @@ class Arrival:
 log = logger("speed.messages")
 
 _EXPIRED = "the message expired before it was handled"
-_SAID_SECONDS = 60.0
+_LIMIT_SECONDS = 60.0
 ALL_NAMESPACES = "*"
 
 
@@ -178,7 +178,7 @@ def is_expired(context: Context, arrival: Arrival) -> bool:
     if not arrival.message.metadata.is_expired(unix_ms()):
         return False
     text = "a message of %s expired before it was handled"
-    context.said.warn(log, "expired", text, arrival.source, seconds=_SAID_SECONDS)
+    context.limiter.warn(log, "expired", text, arrival.source, seconds=_LIMIT_SECONDS)
     _refuse(context, arrival, "messages_expired", "EXECUTION_FAILED", _EXPIRED)
     return True
 
@@ -191,7 +191,9 @@ def _is_of_others(context: Context, arrival: Arrival) -> bool:
     if namespace in taken or ALL_NAMESPACES in taken:
         return False
     why = f"namespace: {namespace!r} is not taken by {context.name!r}"
-    context.said.warn(log, "namespace", "a message of %s is refused: %s", arrival.source, why, seconds=_SAID_SECONDS)
+    context.limiter.warn(
+        log, "namespace", "a message of %s is refused: %s", arrival.source, why, seconds=_LIMIT_SECONDS
+    )
     _refuse(context, arrival, "messages_refused", "INVALID_ARGUMENTS", f"{NamespaceError.code}: {why}")
     return True
 
@@ -210,7 +212,7 @@ AGAIN_SECONDS = 1.0
 _MAX_SOURCES = 1024
 
 
-class _Told(NamedTuple):
+class _LastReport(NamedTuple):
     until: float
     left_out: int
 
@@ -219,22 +221,22 @@ class RefusedEvents:
     """When each publisher was told, and of how many events it was not. Not thread-safe: it is used by batch."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _LastReport] = {}
 
     def report(self, arrival: Arrival, error: SpeedError) -> None:
         """Tell the publisher of an event, unless it was told just before."""
         if not arrival.is_event or not isinstance(error, REPORTED):
             return
         now = monotonic()
-        told = self._told.get(arrival.source, _Told(0.0, 0))
+        told = self._told.get(arrival.source, _LastReport(0.0, 0))
         if now < told.until:
-            self._told[arrival.source] = _Told(told.until, told.left_out + 1)
+            self._told[arrival.source] = _LastReport(told.until, told.left_out + 1)
             return
         if len(self._told) >= _MAX_SOURCES:
             self._told = {source: one for source, one in self._told.items() if now < one.until}
             if len(self._told) >= _MAX_SOURCES:
                 return
-        self._told[arrival.source] = _Told(now + AGAIN_SECONDS, 0)
+        self._told[arrival.source] = _LastReport(now + AGAIN_SECONDS, 0)
         more = f"; {told.left_out} more of its events were refused since the last report" if told.left_out else ""
         arrival.report(error.code, f"{error}{more}"[:MAX_ERROR_CHARACTERS])
 
@@ -341,13 +343,13 @@ class Batches:
                     refused = self._handler(messages) or {}
             except AwayError as error:
                 self._context.stats.count("batches_failed")
-                self._context.said.warn(log, "batch waits", "a batch of %d messages waits: %s", len(batch), error)
+                self._context.limiter.warn(log, "batch waits", "a batch of %d messages waits: %s", len(batch), error)
                 self._pause(attempt)
                 attempt += 1
             except BaseException as error:  # its own exit or cancellation, too
                 self._context.stats.count("batches_failed")
                 why = failure_text(error) or type(error).__name__
-                self._context.said.warn(log, "batch failed", "a batch of %d messages failed: %s", len(batch), why)
+                self._context.limiter.warn(log, "batch failed", "a batch of %d messages failed: %s", len(batch), why)
                 return why
             else:
                 self._finish(batch, refused)

@@ -15,9 +15,12 @@ from time import monotonic
 from typing import Any
 
 from speed.core.calls import Asked, PendingCall, PendingCalls, call_error, not_begun
+from speed.core.hints import as_views
 from speed.core.log import logger
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.message import unix_ms
+from speed.engine.options import CallRequest
+from speed.engine.python.context import Context
 from speed.engine.python.links import Links
 from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.python.settling import Settling, Withdrawals
@@ -72,38 +75,30 @@ class Calls:
 
     # --- what the program starts ---
 
-    def call(
-        self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
-    ) -> Any:
+    def call(self, request: CallRequest) -> Any:
         """Call and wait. One that the exception of a signal handler ends is withdrawn."""
+        self._context.check_open()
         waiter = Waiter(Execution.MAY_HAVE_RUN)
         request_id = self._next_id()
         try:
-            self._start(request_id, target, service, arguments, timeout_seconds, waiter.complete, traceparent)
-            return waiter.result()
+            self._start(request_id, request, waiter.complete)
+            result = waiter.result()
         except SpeedError:
             raise
         except BaseException:
-            self._withdrawals.withdraw(target, request_id)
+            self._withdrawals.withdraw(request.target, request_id)
             raise
+        return as_views(result) if request.views else result
 
-    def submit(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any],
-        timeout_seconds: float,
-        traceparent: str | None,
-        views: bool,
-        carried: Carried | None = None,
-    ) -> CallFuture:
-        """Call, and wait later; ``views``: bytes of the result become memoryviews."""
+    def submit(self, request: CallRequest, carried: Carried | None = None) -> CallFuture:
+        """Call, and wait later; ``carried`` makes of the answer what the caller gets."""
+        self._context.check_open()
         request_id = self._next_id()
-        future = CallFuture(self._tell, self._process, target, service)
-        future.views, future.carried = views, carried
-        future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
+        future = CallFuture(self._tell, self._process, request.target, request.service)
+        future.views, future.carried = request.views, carried
+        future.on_cancelled(partial(self._withdrawals.withdraw, request.target, request_id))
         try:
-            self._start(request_id, target, service, arguments, timeout_seconds, future.complete, traceparent)
+            self._start(request_id, request, future.complete)
             return future
         except SpeedError:
             raise
@@ -111,17 +106,9 @@ class Calls:
             future.cancel()
             raise
 
-    def _start(
-        self,
-        request_id: str,
-        target: str,
-        service: str,
-        arguments: dict[str, Any],
-        timeout_seconds: float,
-        completion: Completion,
-        traceparent: str | None,
-    ) -> None:
+    def _start(self, request_id: str, request: CallRequest, completion: Completion) -> None:
         """Send one SPC request; ``completion`` runs once, unless this raises a SpeedError: then nothing began."""
+        target, service, arguments, timeout_seconds, traceparent, _ = request
         try:
             link = self._links.granted(target, starting=True)
             entry = link.entry
@@ -193,6 +180,7 @@ class Calls:
 
     def ask(self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float) -> Any:
         """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
+        self._context.check_open()
         waiter = Waiter()
         self.begin_to_ask(target, type_, body, monotonic() + timeout_seconds, waiter.complete)
         return waiter.result()
@@ -242,7 +230,7 @@ class Calls:
 
     def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> PendingCall:
         call = self._pending.add(key, deadline, target, completion)
-        self._context.alarm.wake_by(deadline)
+        self._context.waker.wake_by(deadline)
         return call
 
     # --- callbacks ---
@@ -278,7 +266,7 @@ class Calls:
         if isinstance(outcome, SegmentsLostError):
             self._context.stats.count("payloads_reported_lost")
             text = "payloads sent in segments were not delivered, the last one: %s"
-            self._context.said.warn(log, "payloads lost", text, outcome)
+            self._context.limiter.warn(log, "payloads lost", text, outcome)
         else:
             self._context.stats.count("answers_unexpected")
 
@@ -320,21 +308,21 @@ class Calls:
         if code in _UNRECORDED:
             self._context.stats.count("events_reported_refused")
             kind = f"refused {code} {source}"
-            self._context.said.warn(messages, kind, "%s does not record events: %s: %s", source, code, harmless(text))
+            self._context.limiter.warn(
+                messages, kind, "%s does not record events: %s: %s", source, code, harmless(text)
+            )
         else:
             self._unexpected(error)
 
     def expire(self, now: float) -> None:
         """Fail what is over its deadline."""
         for call in self._pending.expire(now):
-            call.completion(_overdue(call))
+            call.completion(self.settling.overdue(call) or _overdue(call))
 
 
 def _overdue(call: PendingCall) -> SpeedError:
     """What the deadline of a call, question or acknowledgement means for its caller."""
     if isinstance(call.key, int):
         return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
-    return CallTimeoutError(
-        f"{call.target!r} did not answer in time; it may still run there: look before you repeat it",
-        {"phase": "unanswered"},
-    )
+    advice = "" if call.asked is None else ": it may have run, look before you repeat it"
+    return CallTimeoutError(f"{call.target!r} did not answer in time{advice}", {"phase": "unanswered"})

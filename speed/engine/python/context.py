@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from time import time
 from typing import Any
 
 from speed.core.access import AccessPolicy
 from speed.core.calls import PendingCalls
 from speed.engine import threads
-from speed.engine.tracing import Said
+from speed.engine.tracing import LogLimiter
 from speed.errors import SpeedError, fresh
 from speed.fs.bell import Bell
 from speed.fs.keyfile import KeySource
@@ -79,7 +78,7 @@ class Stats:
 # Whether a node ends, and why it cannot be used any more.
 
 
-class Ending:
+class Shutdown:
     """Begins once for each node. Thread-safe: the reason is there before anybody is told to stop."""
 
     __slots__ = ("reason", "stopping")
@@ -106,7 +105,7 @@ SILENT_SECONDS = (0.001, 0.3)
 """First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
 
 
-class Alarm:
+class Waker:
     """Shared by the thread that reads, which sleeps until ``due``, and all others, which wake it. Thread-safe.
 
     Without a bell there is nothing to ring: the thread polls.
@@ -142,11 +141,6 @@ FILES_EACH = 3
 MIN_AWAKE = 4
 
 
-def unix_ms() -> int:
-    """The wall clock in Unix milliseconds, as envelopes carry it."""
-    return int(time() * 1000)
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """Identity, registry access and counters of a node; made once, then only read."""
@@ -166,40 +160,40 @@ class Context:
     registration: Registration
     policy: AccessPolicy
     pending: PendingCalls
-    alarm: Alarm
+    waker: Waker
     boot_id: str = ""
     on_error: str = "dead-letter"
     max_deliveries: int = MAX_DELIVERIES
     max_open_files: int = 512
     """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)
-    said: Said = field(default_factory=Said)
-    ending: Ending = field(default_factory=Ending)
+    limiter: LogLimiter = field(default_factory=LogLimiter)
+    shutdown: Shutdown = field(default_factory=Shutdown)
 
     @property
     def keyring(self) -> Keyring:
         return self.keys.keyring
 
     @property
-    def most_lanes(self) -> int:
+    def max_open_lanes(self) -> int:
         """Inbound lanes that may hold files open: two thirds of the files are for them."""
         return max(MIN_AWAKE, 2 * self.max_open_files // 3 // FILES_EACH)
 
     @property
-    def most_links(self) -> int:
+    def max_open_links(self) -> int:
         """Links that may."""
         return max(MIN_AWAKE, self.max_open_files // 3 // FILES_EACH)
 
     @property
     def failure(self) -> SpeedError | None:
         """Why the node cannot be used any longer: it lost its lease, or was closed."""
-        return self.ending.reason
+        return self.shutdown.reason
 
     @property
     def stopping(self) -> threading.Event:
         """Set when all threads are to end."""
-        return self.ending.stopping
+        return self.shutdown.stopping
 
     def check_open(self) -> None:
         """Raise why the node cannot be used any longer."""
-        self.ending.check()
+        self.shutdown.check()

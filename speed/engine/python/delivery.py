@@ -16,9 +16,9 @@ from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Work
 from speed.core.services import failure_line
-from speed.engine.message import BatchHandler, Message
+from speed.engine.message import BatchHandler, Message, unix_ms
 from speed.engine.python.batches import ENDED, Arrival, Batches, may_be_handed
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import current_traceparent
 from speed.engine.workers import WorkerPool
@@ -69,10 +69,10 @@ class Dead:
         try:
             kept = self._letters.add(letter, _pieces(message.metadata), size, durable=self._context.durable)
         except StorageError as error:
-            self._context.said.warn(log, "dead", "a dead letter of %s cannot be kept: %s", message.source, error)
+            self._context.limiter.warn(log, "dead", "a dead letter of %s cannot be kept: %s", message.source, error)
             return False
         if kept is None:
-            self._context.said.warn(log, "dead full", "there is no room for dead letters: see `speed dead`")
+            self._context.limiter.warn(log, "dead full", "there is no room for dead letters: see `speed dead`")
             return False
         self._context.stats.count("dead_letters")
         log.error("a message of %s became dead letter %d: %s", message.source, kept, text)
@@ -177,6 +177,7 @@ class Delivery:
 
     def on_message(self, handler: Handler) -> None:
         """Handle messages by ``handler``; those that already wait are handled first."""
+        self._context.check_open()
 
         def register() -> None:
             if self._handler is not None or self._batches is not None:
@@ -226,12 +227,13 @@ class Delivery:
 
     # --- fetching ---
 
-    def receive(self, timeout_seconds: float | None) -> Message | None:
+    def receive(self, timeout: float | None) -> Message | None:
         """The next message, or None after the timeout; finishes the one that this thread was given before."""
+        self._context.check_open()
         before = self._in_hand.pop(threading.get_ident(), None)
         if before is not None:
             before.done()
-        fetched = self.fetch(timeout_seconds)
+        fetched = self.fetch(timeout)
         if fetched is None:
             return None
         message, _ = fetched
@@ -239,10 +241,11 @@ class Delivery:
         return message
 
     def fetch(
-        self, timeout_seconds: float | None, is_abandoned: Callable[[], bool] = lambda: False
+        self, timeout: float | None, is_abandoned: Callable[[], bool] = lambda: False
     ) -> tuple[Message, Work] | None:
         """The next message, to be finished by its ``done``, and what ``put_back`` takes; None after the timeout."""
-        deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
+        self._context.check_open()
+        deadline = None if timeout is None else monotonic() + timeout
 
         def is_over() -> bool:
             self._context.check_open()
@@ -270,10 +273,10 @@ class Delivery:
         message.deliveries = arrival.deliveries
         return message
 
-    def put_back(self, work: Work) -> None:
+    def put_back(self, token: Work) -> None:
         """A fetch was cancelled: the message is fetched by the next one."""
-        work.item.message.when_done(None)
-        self._pool.put_back(work, self.takes)
+        token.item.message.when_done(None)
+        self._pool.put_back(token, self.takes)
 
     def wake_receivers(self) -> None:
         self._pool.wake_receivers()
@@ -299,7 +302,7 @@ class Delivery:
             arrival: Arrival = work.item
             self._context.stats.count("events_unsubscribed")
             text = "an event of %s was taken by no subscription: %s"
-            self._context.said.warn(log, "unsubscribed", text, arrival.source, arrival.topic)
+            self._context.limiter.warn(log, "unsubscribed", text, arrival.source, arrival.topic)
             arrival.acknowledge()
             arrival.finish()
 
@@ -329,7 +332,7 @@ class Delivery:
             self._wait_for_trust(arrival, message, work, error)
         except WireError as error:
             self._context.stats.count("messages_malformed")
-            self._context.said.warn(log, "malformed", "a message of %s is refused: %s", message.source, error)
+            self._context.limiter.warn(log, "malformed", "a message of %s is refused: %s", message.source, error)
             arrival.refuse("INVALID_ARGUMENTS", str(error))
             message.done()
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
@@ -358,7 +361,7 @@ class Delivery:
         if not arrival.failures:
             self._context.stats.count("messages_waiting_for_trust")
         text = "a message of %s waits: %s"
-        self._context.said.warn(log, "away", text, message.source, error)
+        self._context.limiter.warn(log, "away", text, message.source, error)
         self._again(arrival, work, arrival.failed(counts=False))
 
     def _failed(self, arrival: Arrival, message: Message, work: Work, text: str) -> None:
@@ -388,4 +391,4 @@ class Delivery:
     def _again(self, arrival: Arrival, work: Work, failures: int) -> None:
         seconds = min(RETRY_MOST_SECONDS, RETRY_FIRST_SECONDS * 2 ** min(failures - 1, 16))
         self._pool.again(work, seconds)
-        self._context.alarm.wake_by(monotonic() + seconds)
+        self._context.waker.wake_by(monotonic() + seconds)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from speed.core.calls import PendingCall, node_left
 from speed.core.log import logger
 from speed.core.services import ServiceRegistry
-from speed.engine.message import Message
+from speed.engine.message import Message, unix_ms
 from speed.engine.python.batches import Arrival, is_expired
 from speed.engine.python.calls import Calls
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.delivery import Delivery
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Links
@@ -24,7 +24,7 @@ from speed.engine.python.serving import Serving
 from speed.engine.python.settling import Settling
 from speed.engine.workers import WorkerPool
 from speed.errors import SpeedError, WireError
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
 from speed.wire import spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
@@ -125,7 +125,7 @@ class Dispatch:
         self._left = left
         self._make_segments = make_segments
         self._segments: Segments | None = None
-        self._table: dict[int, Callable[[Lane, Received], None]] = {
+        self._table: dict[int, Callable[[Lane, OpenedEnvelope], None]] = {
             EnvelopeType.MESSAGE: self._message,
             EnvelopeType.SPC_REQUEST: self._serving.accept,
             EnvelopeType.SPC_RESPONSE: self._response,
@@ -140,7 +140,7 @@ class Dispatch:
         """Whether a lane of ``source`` is to be read: published grants cover it, or it owes an answer (L-21)."""
         return self._context.policy.publishes(source) or self._links.known(source)
 
-    def dispatch(self, lane: Lane, received: Received) -> None:
+    def dispatch(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Handle one authentic envelope; raises WireError for a payload that breaks a rule."""
         header = received.header
         if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
@@ -150,10 +150,10 @@ class Dispatch:
         else:
             self._table[header.type](lane, received)
 
-    def _unauthorised(self, lane: Lane, received: Received) -> None:
+    def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
-        self._context.said.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
+        self._context.limiter.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)
         else:
@@ -172,14 +172,14 @@ class Dispatch:
 
     # --- messages and events ---
 
-    def deliver(self, lane: Lane, received: Received, order: Hashable = None) -> None:
+    def deliver(self, lane: Lane, received: OpenedEnvelope, order: Hashable = None) -> None:
         """Hand on what came in segments as if it had come whole; messages of one ``order`` follow each other."""
         if received.header.type in (EnvelopeType.MESSAGE, EnvelopeType.EVENT):
             self._message(lane, received, order)
         else:
             self._table[received.header.type](lane, received)
 
-    def _message(self, lane: Lane, received: Received, order: Hashable = None) -> None:
+    def _message(self, lane: Lane, received: OpenedEnvelope, order: Hashable = None) -> None:
         arrival = self._arrival(lane, received, order)
         arrival.message = self._made(lane, received, MessageView(received.payload))
         arrival.priority = arrival.message.metadata.priority
@@ -187,7 +187,9 @@ class Dispatch:
             return
         self._delivery.arrive(arrival)
 
-    def deliver_later(self, lane: Lane, received: Received, order: Hashable, view: Callable[[], MessageView]) -> None:
+    def deliver_later(
+        self, lane: Lane, received: OpenedEnvelope, order: Hashable, view: Callable[[], MessageView]
+    ) -> None:
         """Give a payload in segments its place now; ``view`` puts it together when its turn has come.
 
         ``view`` raises WireError or SegmentStoreError for what is lost by then, having told whom it had to.
@@ -212,9 +214,9 @@ class Dispatch:
     def _refused(self, lane: Lane, error: WireError) -> None:
         self._context.stats.count(f"rejected_{error.reason.lower()}")
         text = "payload in segments of %s rejected: %s"
-        self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+        self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
 
-    def _arrival(self, lane: Lane, received: Received, order: Hashable) -> Arrival:
+    def _arrival(self, lane: Lane, received: OpenedEnvelope, order: Hashable) -> Arrival:
         header, source = received.header, lane.source
         answer = (partial(self.acknowledge, source, header.sequence), partial(self.tell, source, header.sequence))
         return Arrival(
@@ -228,7 +230,7 @@ class Dispatch:
             is_asked=bool(header.flags & FLAG_ACK_REQUESTED),
         )
 
-    def _made(self, lane: Lane, received: Received, view: MessageView) -> Message:
+    def _made(self, lane: Lane, received: OpenedEnvelope, view: MessageView) -> Message:
         view.validate()
         return Message(
             view,
@@ -262,23 +264,23 @@ class Dispatch:
 
     # --- answers and questions ---
 
-    def _response(self, lane: Lane, received: Received) -> None:
+    def _response(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.answered(lane.source, received.payload)
 
-    def _ack(self, lane: Lane, received: Received) -> None:
+    def _ack(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.acknowledged(lane.source, *spc.decode_ack(received.payload))
 
-    def _error(self, lane: Lane, received: Received) -> None:
+    def _error(self, lane: Lane, received: OpenedEnvelope) -> None:
         self._calls.refused(lane.source, spc.decode(received.payload))
 
-    def _heartbeat(self, lane: Lane, received: Received) -> None:
+    def _heartbeat(self, lane: Lane, received: OpenedEnvelope) -> None:
         body = spc.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
             self._calls.replied(lane.source, str(body.get("requestId")), None)
         else:
             self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
 
-    def _discovery(self, lane: Lane, received: Received) -> None:
+    def _discovery(self, lane: Lane, received: OpenedEnvelope) -> None:
         if received.header.flags & FLAG_REPLY:
             body = spc.decode(received.payload, MAX_DISCOVERY_BYTES)
             self._calls.replied(lane.source, str(body.get("requestId")), body.get("result"))

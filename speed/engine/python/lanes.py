@@ -15,7 +15,7 @@ from speed.errors import SpeedError
 from speed.fs import claim
 from speed.fs.inbox import Inbox
 from speed.fs.lane_reader import LaneReader
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
@@ -80,14 +80,14 @@ class InboundLane:
         """Whether it was left at a large envelope, for ``read_large``."""
         self.is_elsewhere = False
         """Whether another thread reads that one now: whoever leaves it to that thread sets it, which clears it."""
-        self._opened: tuple[list[Received], bool] | Exception | None = None
+        self._opened: tuple[list[OpenedEnvelope], bool] | Exception | None = None
         """What ``read_large`` brought."""
         self._rang = False
         """Whether it was to be read while another thread read it."""
         self.ended_at: int | None = None
         """When its directory was changed last, if its sender was gone before a scan read it; -1: just now."""
 
-    def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
+    def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[OpenedEnvelope], bool]:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails.
 
         It stops before a large envelope, and brings what ``read_large`` read.
@@ -102,13 +102,13 @@ class InboundLane:
                     self.reader.finish(envelope.token, lazy=True)
             return received, more
 
-    def _read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
+    def _read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[OpenedEnvelope], bool]:
         self._paused = self.reader.is_full
         if self._paused or self._closed:
             return [], False
         return self.reader.read(max_envelopes, max_bytes, now, scan=scan, large=False)
 
-    def _take_opened(self) -> tuple[list[Received], bool] | None:
+    def _take_opened(self) -> tuple[list[OpenedEnvelope], bool] | None:
         opened, self._opened = self._opened, None
         rang, self._rang = self._rang, False
         if isinstance(opened, Exception):
@@ -254,7 +254,7 @@ class InboundLanes:
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
         self._keys = context.keyring.now
-        self._awake: Awake[bytes] = Awake(context.most_lanes)
+        self._awake: Awake[bytes] = Awake(context.max_open_lanes)
         self._failed: dict[bytes, None] = {}
         """What could not be opened or read: the next scan tries again."""
         self._sought: set[bytes] = set()
@@ -368,7 +368,7 @@ class InboundLanes:
             lane = InboundLane(source, reader, self._context.stats, self._resume)
         except (OSError, SpeedError) as error:
             self._context.stats.count("lanes_unreadable")
-            self._context.said.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
+            self._context.limiter.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
             self._failed[source_id] = None
             return None
         self._passed.pop(source_id, None)

@@ -58,7 +58,7 @@ class Links:
         self._links: dict[str, OutgoingLink] = {}
         self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
         """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
-        self._awake: Awake[str] = Awake(context.most_links)
+        self._awake: Awake[str] = Awake(context.max_open_links)
         """Links that hold files open; guarded by ``lock``."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
         self._splitters: dict[str, Splitter] = {}
@@ -272,7 +272,7 @@ _MAX_KEPT_BYTES = 64 << 20
 """Of answers that wait for room; what comes beyond is dropped and counted."""
 
 
-class Answer(NamedTuple):
+class PendingAnswer(NamedTuple):
     """Send ``payloads`` to ``source`` in one write, then ``finish``; until ``deadline`` (monotonic seconds)."""
 
     source: str
@@ -288,7 +288,7 @@ class Answers:
     def __init__(self, context: Context, links: Links) -> None:
         self._context = context
         self._links = links
-        self._waiting: deque[Answer] = deque()
+        self._waiting: deque[PendingAnswer] = deque()
         self._bytes = 0
         self._next = math.inf
         self._lock = threads.lock("answers")
@@ -314,11 +314,11 @@ class Answers:
         self._send(source, generation, payloads, _nothing)
 
     def _send(self, source: str, generation: int, payloads: tuple[bytes, ...], finish: Callable[[], None]) -> None:
-        answer = Answer(source, generation, payloads, finish, monotonic() + REPLY_WAIT_SECONDS)
+        answer = PendingAnswer(source, generation, payloads, finish, monotonic() + REPLY_WAIT_SECONDS)
         if any(other.source == source for other in tuple(self._waiting)) or not self._sent(answer):
             self._keep(answer)
 
-    def _keep(self, answer: Answer) -> None:
+    def _keep(self, answer: PendingAnswer) -> None:
         with self._lock:
             size = sum(map(len, answer.payloads))
             kept = self._bytes + size <= _MAX_KEPT_BYTES
@@ -327,7 +327,7 @@ class Answers:
                 self._bytes += size
                 self._next = min(self._next, monotonic() + AGAIN_SECONDS)
         if kept:
-            self._context.alarm.wake_by(self._next)
+            self._context.waker.wake_by(self._next)
         else:
             self._undelivered(answer, "too many others wait for room already")
 
@@ -337,7 +337,7 @@ class Answers:
                 link = self._links.open(source, generation)
                 link.send_cut(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payload, REPLY_WAIT_SECONDS)
         except (SpeedError, OSError) as error:
-            self._undelivered(Answer(source, generation, (payload,), _nothing, 0.0), str(error))
+            self._undelivered(PendingAnswer(source, generation, (payload,), _nothing, 0.0), str(error))
 
     def try_again(self) -> None:
         """Send what there is room for by now, drop what waited too long."""
@@ -361,7 +361,7 @@ class Answers:
         """Monotonic seconds of the next ``try_again``; infinity when nothing waits."""
         return self._next
 
-    def _sent(self, answer: Answer) -> bool:
+    def _sent(self, answer: PendingAnswer) -> bool:
         """Send and commit; False if there is no room."""
         try:
             link = self._links.open(answer.source, answer.generation)
@@ -374,9 +374,9 @@ class Answers:
             answer.finish()
         return True
 
-    def _undelivered(self, answer: Answer, why: str) -> None:
+    def _undelivered(self, answer: PendingAnswer, why: str) -> None:
         self._context.stats.count("answers_undelivered", len(answer.payloads))
-        self._context.said.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
+        self._context.limiter.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
         answer.finish()
 
 

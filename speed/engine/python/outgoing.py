@@ -15,7 +15,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.engine import threads
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.message import unix_ms
+from speed.engine.python.context import Context
 from speed.errors import Execution, InboxFullError, NodeClosedError, PayloadTooLargeError, SpeedError, StorageError
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter, has_no_space
@@ -38,7 +39,7 @@ ROOM_POLL_SECONDS = (0.001, 0.05)
 TURN_SECONDS = 1.0
 
 
-class Room:
+class WaitingSenders:
     """Who waits for room on one link, first come, first served; the lock of the link guards it.
 
     The lock is free while they wait, so those who cannot wait, or not as long, are told in time.
@@ -140,7 +141,7 @@ class OutgoingLink:
         self._context = context
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
-        self._room = Room(self.lock, context.stopping)
+        self._room = WaitingSenders(self.lock, context.stopping)
         self._woken = woken
         self._make_space = make_space
         self.rests = True
@@ -329,7 +330,7 @@ class OutgoingLink:
     def _ring(self) -> None:
         if self.ringer.ring(self._context.id) is RingResult.NOBODY:
             self._context.stats.count("rings_unheard")
-            self._context.alarm.unheard(self.target)
+            self._context.waker.unheard(self.target)
 
     # --- large payloads (L-29) ---
 

@@ -30,7 +30,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.lane_files import LaneReplacedError
 from speed.fs.open import above_standard
 from speed.fs.registry import Registry
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.message.reader import outline
 from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FULL_SCAN_SECONDS
@@ -59,7 +59,7 @@ def _epoll() -> select.epoll:
 class _Described:
     """What a message that cannot be read looks like and who wrote it, as text; made only where a line is written."""
 
-    def __init__(self, registry: Registry, source: str, envelope: Received) -> None:
+    def __init__(self, registry: Registry, source: str, envelope: OpenedEnvelope) -> None:
         self._registry, self._source, self._envelope = registry, source, envelope
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Protocol:
         and of which this node has no lane any more.
         """
         self._context = context
-        self._alarm = context.alarm
+        self._waker = context.waker
         self._bell = bell
         self._inbox = inbox
         self._dispatch = dispatch
@@ -132,14 +132,14 @@ class Protocol:
         """End the thread after its present turn; waits for it at most ``timeout_seconds``."""
         self._stopping = True
         self._woken.set()
-        self._alarm.wake()
+        self._waker.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_seconds)
 
     def look_again(self) -> None:
         """Scan the whole inbox soon: a grant may have opened a lane that waits."""
         self._next_scan = 0.0
-        self._alarm.wake()
+        self._waker.wake()
 
     def watch_reader(self, link: OutgoingLink) -> None:
         """Learn at once when the reader of ``link``'s bell dies: the kernel reports it as EPOLLERR."""
@@ -177,9 +177,9 @@ class Protocol:
         self._guarded("reading", self._read, rung, now)
         if self._dispatch.has_withdrawn:
             self._guarded("answering withdrawn calls", self._dispatch.answer_withdrawn)
-        if self._alarm.silent or self._departed:
+        if self._waker.silent or self._departed:
             self._guarded("looking after nodes that left", self._look_after_others, now)
-        if rung is None or now >= self._alarm.due or self._context.id in rung:
+        if rung is None or now >= self._waker.due or self._context.id in rung:
             self._look_at_the_time(now)
 
     def _look_at_the_time(self, now: float) -> None:
@@ -191,7 +191,7 @@ class Protocol:
             self._guarded("sending answers", self._answers.try_again)
         if now >= self._withdrawals.next_time():
             self._guarded("withdrawing calls", self._withdrawals.flush)
-        self._alarm.due = math.inf  # a deadline that comes while the next line runs wakes at once
+        self._waker.due = math.inf  # a deadline that comes while the next line runs wakes at once
         self._guarded("looking for the next deadline", self._find_next_time)
 
     def _guarded(self, doing: str, do: Callable[..., Any], *arguments: Any) -> Any:
@@ -200,7 +200,7 @@ class Protocol:
             return do(*arguments)
         except Exception as error:
             self._context.stats.count("protocol_failures")
-            self._context.said.failed(log, doing, error)
+            self._context.limiter.failed(log, doing, error)
             self._woken.wait(FAILED_SECONDS)
             self._scan_soon(monotonic() + AGAIN_SECONDS)
 
@@ -214,7 +214,7 @@ class Protocol:
             self._wait_polling()
             return None
         rung: set[bytes] | None = set()
-        pause = max(0.0, self._alarm.due - monotonic())
+        pause = max(0.0, self._waker.due - monotonic())
         if self._dispatch.has_withdrawn:
             pause = min(pause, WITHDRAWN_SECONDS)
         for fd, _ in self._poll.poll(pause):
@@ -225,17 +225,17 @@ class Protocol:
         return rung
 
     def _find_next_time(self) -> None:
-        self._alarm.due = min(
+        self._waker.due = min(
             self._next_scan,
             self._dispatch.next_deadline(),
             self._answers.next_time(),
             self._withdrawals.next_time(),
-            *(look_at for look_at, _ in list(self._alarm.silent.values())),
+            *(look_at for look_at, _ in list(self._waker.silent.values())),
         )
 
     def _scan_soon(self, at: float = 0.0) -> None:
         self._next_scan = min(self._next_scan, at)
-        self._alarm.due = min(self._alarm.due, at)
+        self._waker.due = min(self._waker.due, at)
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
@@ -250,7 +250,7 @@ class Protocol:
         except (OSError, ValueError):
             pass
         if target is not None:
-            self._alarm.silent[target] = (0.0, SILENT_SECONDS[0])
+            self._waker.silent[target] = (0.0, SILENT_SECONDS[0])
 
     # --- nodes that are gone ---
 
@@ -268,17 +268,17 @@ class Protocol:
 
     def _look_at_silent(self, now: float) -> None:
         """A node without a reader on its bell has died if its process is gone."""
-        for name, (look_at, pause) in list(self._alarm.silent.items()):
+        for name, (look_at, pause) in list(self._waker.silent.items()):
             if now < look_at:
                 continue
-            del self._alarm.silent[name]
+            del self._waker.silent[name]
             entry = self._context.registry.live(name, sure=True)
             if entry is None or self._dispatch.concerns(name, entry.generation):
                 self._departed[name] = _Departed(self._context.pending.to(name))
                 self._scan_soon()
             elif pause <= SILENT_SECONDS[1]:
-                self._alarm.silent[name] = (now + pause, 2 * pause)
-                self._alarm.due = min(self._alarm.due, now + pause)
+                self._waker.silent[name] = (now + pause, 2 * pause)
+                self._waker.due = min(self._waker.due, now + pause)
 
     # --- lanes ---
 
@@ -340,18 +340,18 @@ class Protocol:
             self._resume(lane.id)  # its sender goes on in the new one
         if isinstance(error, OSError):
             text = "lane of %s failed, opened again at the next scan: %s"
-            self._context.said.warn(log, f"lane {lane.source}", text, lane.source, error)
+            self._context.limiter.warn(log, f"lane {lane.source}", text, lane.source, error)
         else:
-            self._context.said.failed(log, f"reading the lane of {lane.source}", error)
+            self._context.limiter.failed(log, f"reading the lane of {lane.source}", error)
 
-    def _deliver(self, lane: InboundLane, envelope: Received) -> None:
+    def _deliver(self, lane: InboundLane, envelope: OpenedEnvelope) -> None:
         try:
             self._dispatch.dispatch(lane, envelope)
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
             text = "envelope of %s rejected: %s%s"
             told = _Described(self._context.registry, lane.source, envelope)
-            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error, told)
+            self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error, told)
             lane.drop(envelope.token)
         except Exception:
             self._context.stats.count("dispatch_failures")

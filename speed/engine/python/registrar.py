@@ -77,7 +77,7 @@ class Sweeper:
                     return
         except (OSError, SpeedError) as error:
             self._context.stats.count("sweeps_failed")
-            self._context.said.failed(log, "sweeping the root", error)
+            self._context.limiter.failed(log, "sweeping the root", error)
 
     def _due(self) -> Iterator[str | None]:
         """Who left, then the rest of a round, or a new one if it is time; None for a name that is left alone."""
@@ -155,16 +155,19 @@ class Registrar:
             self._thread.join(timeout_seconds)
 
     def on_join(self, handler: Callable[[Entry], object]) -> None:
+        self._context.check_open()
         self._context.registry.check_there()
         self._join_handlers = (*self._join_handlers, handler)
         self._ensure_watch()
 
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
+        self._context.check_open()
         self._context.registry.check_there()
         self._leave_handlers = (*self._leave_handlers, handler)
         self._ensure_watch()
 
     def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._context.check_open()
         self._lost_handlers = (*self._lost_handlers, handler)
 
     def tell_lost(self, error: SpeedError) -> None:
@@ -218,7 +221,7 @@ class Registrar:
             do()
         except Exception as error:
             self._context.stats.count("registry_failures")
-            self._context.said.failed(log, doing, error)
+            self._context.limiter.failed(log, doing, error)
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""

@@ -1,4 +1,4 @@
-"""Segments as they arrive: kept, put together, handed on as what an envelope without them would hold (G-12 to G-20).
+"""Payloads in segments: as they arrive, kept and put together (G-12 to G-17), and as they go out (G-18 to G-20).
 
 Segments are taken by the thread that reads. A large message takes its place among its sender's when the segment comes
 that makes it ready; the worker whose turn it is puts it together (G-14).
@@ -6,7 +6,7 @@ that makes it ready; the worker whose turn it is puts it together (G-14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,24 +16,35 @@ from typing import Any, Protocol
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.engine import threads
+from speed.engine.futures import OneAnswer, Waiter
 from speed.engine.large_payload import FRONT_BYTES, Front, LargeMessage, read_shards
 from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
+from speed.engine.python.links import Links
+from speed.engine.python.outgoing import OutgoingLink
 from speed.engine.workers import WorkerPool
-from speed.errors import SegmentStoreError, WireError
+from speed.errors import ConfigurationError, SegmentStoreError, WireError
 from speed.fs.segment_store import SegmentStore, StoreDamagedError, StoredShards
-from speed.fs.slots import Received
+from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
 from speed.segment.assembler import rebuild
-from speed.segment.form import Segment, keccak256, read_segment
-from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, SegmentVerdict
+from speed.segment.form import MAX_HEAD_BYTES, ByteSource, Segment, keccak256, read_segment, write_segment
+from speed.segment.reassembly import Limits, PayloadKey, Reassembly, Reconstruction, SegmentVerdict
+from speed.segment.splitter import Splitter, splitter_for
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
-from speed.wire.limits import FILE_BACKED_BYTES, MAX_BEHIND, MAX_CALL_BYTES
+from speed.wire.limits import (
+    FILE_BACKED_BYTES,
+    MAX_BEHIND,
+    MAX_CALL_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_SEGMENTED_BYTES,
+    RECONSTRUCTION_SECONDS,
+)
 
 # What must not overtake the requests of its sender that are still being put together (G-14).
 
 
-class Behind:
+class RequestBarrier:
     """Withdrawals and questions name requests: they are looked at once those before them are known.
 
     Not thread-safe: guarded by the lock of its owner.
@@ -119,9 +130,9 @@ class AssembledLane:
 class Onward(Protocol):
     """Where whole payloads go, and what is said to their senders."""
 
-    def deliver(self, lane: Lane, received: Received, order: Hashable = None) -> None: ...
+    def deliver(self, lane: Lane, received: OpenedEnvelope, order: Hashable = None) -> None: ...
     def deliver_later(
-        self, lane: Lane, received: Received, order: Hashable, view: Callable[[], MessageView]
+        self, lane: Lane, received: OpenedEnvelope, order: Hashable, view: Callable[[], MessageView]
     ) -> None: ...
     def acknowledge(self, source: str, sequence: int) -> None: ...
     def tell(self, source: str, sequence: int, code: str, text: str) -> None: ...
@@ -143,11 +154,11 @@ class Segments:
         self._store = SegmentStore(context.root, context.name, context.keyring, durable=context.durable)
         self._restored = False
         self._lock = threads.reentrant("segments")
-        self._latest: dict[Key, int] = {}
+        self._latest: dict[PayloadKey, int] = {}
         """Sequence of the last segment of each payload that is not complete."""
-        self._in_hand: dict[Key, StoredShards | None] = {}
+        self._in_hand: dict[PayloadKey, StoredShards | None] = {}
         """Payloads with enough segments, until they were handled."""
-        self._behind = Behind()
+        self._behind = RequestBarrier()
         self._closed = False
         self._expire_at = 0.0
 
@@ -158,11 +169,11 @@ class Segments:
         if not waits:
             do()
 
-    def accept(self, lane: Lane, received: Received) -> None:
+    def accept(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Take one segment. WireError for one that is refused; its sender is told where G-19 says so."""
         segment = read_segment(received.payload)
         header = received.header
-        key = Key(lane.source, header.type, segment.hash)
+        key = PayloadKey(lane.source, header.type, segment.hash)
         if header.type == EnvelopeType.SPC_RESPONSE and not self._context.pending.waiting(lane.source):
             self._context.stats.count("answers_unexpected")
             lane.drop(received.token)
@@ -187,7 +198,9 @@ class Segments:
         if ready is not None:
             ready()
 
-    def _take(self, key: Key, segment: Segment, lane: Lane, received: Received) -> Callable[[], None] | None:
+    def _take(
+        self, key: PayloadKey, segment: Segment, lane: Lane, received: OpenedEnvelope
+    ) -> Callable[[], None] | None:
         """Keep a segment; returns what is to be done without the lock."""
         self._restore()
         most = None if key.kind in _MESSAGES else MAX_CALL_BYTES
@@ -235,7 +248,7 @@ class Segments:
         finally:
             shards.close()
 
-    def _repeated(self, key: Key, lane: Lane, received: Received) -> None:
+    def _repeated(self, key: PayloadKey, lane: Lane, received: OpenedEnvelope) -> None:
         self._context.stats.count("segments_repeated")
         lane.drop(received.token)
         if self._reassembly.is_complete(key) and received.header.flags & FLAG_ACK_REQUESTED:
@@ -243,7 +256,7 @@ class Segments:
 
     # --- a payload with enough segments ---
 
-    def _whole(self, key: Key, segment: Segment, lane: Lane, received: Received) -> None:
+    def _whole(self, key: PayloadKey, segment: Segment, lane: Lane, received: OpenedEnvelope) -> None:
         """A payload of one segment."""
         payload = bytes(segment.payload)
         if keccak256(payload) != key.hash:
@@ -251,7 +264,7 @@ class Segments:
             return
         self._hand_on(key, lane, received, payload, (key.sender, key.hash) if segment.unordered else None)
 
-    def _finish(self, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
+    def _finish(self, key: PayloadKey, lane: Lane, received: OpenedEnvelope, order: Hashable) -> None:
         """Prove a payload and hand it on."""
         try:
             payload = self._assembled(key)
@@ -261,7 +274,9 @@ class Segments:
         if payload is not None:
             self._hand_on(key, lane, received, payload, order)
 
-    def _finish_request(self, ticket: object, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
+    def _finish_request(
+        self, ticket: object, key: PayloadKey, lane: Lane, received: OpenedEnvelope, order: Hashable
+    ) -> None:
         """The same, and then what came behind it."""
         try:
             self._finish(key, lane, received, order)
@@ -271,7 +286,7 @@ class Segments:
             for do in due:
                 do()
 
-    def _give_place(self, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
+    def _give_place(self, key: PayloadKey, lane: Lane, received: OpenedEnvelope, order: Hashable) -> None:
         """Give a large message its place among others now; a worker puts it together when its turn has come."""
         made: list[Any] = []
 
@@ -290,7 +305,7 @@ class Segments:
         assembled = AssembledLane(lane, lambda: self._completed(key, made[0] if made else None))
         self._dispatch.deliver_later(assembled, _whole(received), order, view)
 
-    def _assembled(self, key: Key) -> Any:
+    def _assembled(self, key: PayloadKey) -> Any:
         """The payload, proven; None if the node has ended."""
         with self._lock:
             if self._closed:
@@ -302,7 +317,7 @@ class Segments:
         size = rebuild(shards, key.hash)
         return self._payload(key, shards, size)
 
-    def _payload(self, key: Key, shards: StoredShards, size: int) -> Any:
+    def _payload(self, key: PayloadKey, shards: StoredShards, size: int) -> Any:
         if key.kind in _MESSAGES and size > FILE_BACKED_BYTES:
             return LargeMessage(shards, size)
         payload = read_shards(shards, 0, size)
@@ -310,7 +325,7 @@ class Segments:
             Front(payload[:FRONT_BYTES], size)
         return payload
 
-    def _hand_on(self, key: Key, lane: Lane, received: Received, payload: Any, order: Hashable) -> None:
+    def _hand_on(self, key: PayloadKey, lane: Lane, received: OpenedEnvelope, payload: Any, order: Hashable) -> None:
         self._context.stats.count("payloads_from_segments")
         assembled = AssembledLane(lane, partial(self._completed, key, payload))
         whole = _whole(received)._replace(payload=payload)
@@ -319,7 +334,7 @@ class Segments:
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
             text = "payload in segments of %s rejected: %s"
-            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+            self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
             assembled.drop(received.token)
         except Exception:
             self._context.stats.count("dispatch_failures")
@@ -328,7 +343,7 @@ class Segments:
         if key.kind == EnvelopeType.SPC_RESPONSE:
             assembled.completed()
 
-    def _completed(self, key: Key, payload: Any) -> None:
+    def _completed(self, key: PayloadKey, payload: Any) -> None:
         """The payload was handled: it is never delivered again."""
         if isinstance(payload, LargeMessage):
             payload.content.close()
@@ -343,7 +358,9 @@ class Segments:
             except SegmentStoreError as error:
                 self._store_failed(None, error)
 
-    def _failed(self, key: Key, lane: Lane, received: Received, error: WireError | SegmentStoreError) -> None:
+    def _failed(
+        self, key: PayloadKey, lane: Lane, received: OpenedEnvelope, error: WireError | SegmentStoreError
+    ) -> None:
         """The payload cannot be put together: it is discarded, and may be sent anew."""
         with self._lock:
             if self._closed:
@@ -352,7 +369,7 @@ class Segments:
             if isinstance(error, WireError):
                 self._context.stats.count(f"rejected_{error.reason.lower()}")
                 text = "payload in segments of %s rejected: %s"
-                self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+                self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
                 self._discard(key)
                 if error.reason != "BAD_MESSAGE":
                     self._lost(key, str(error))
@@ -362,28 +379,28 @@ class Segments:
                 self._discard(key)
         lane.drop(received.token)
 
-    def _let_go(self, key: Key) -> None:
+    def _let_go(self, key: PayloadKey) -> None:
         shards = self._in_hand.pop(key, None)
         if shards is not None:
             shards.close()
 
     # --- what is lost ---
 
-    def _discard(self, key: Key) -> None:
+    def _discard(self, key: PayloadKey) -> None:
         self._reassembly.discard(key)
         try:
             self._store.remove([key])
         except SegmentStoreError as error:
             self._store_failed(None, error)
 
-    def _lost(self, key: Key, why: str) -> None:
+    def _lost(self, key: PayloadKey, why: str) -> None:
         """Tell the sender that a payload will not be delivered (G-19)."""
         sequence = self._latest.pop(key, None)
         self._context.stats.count("payloads_lost")
         if sequence is not None and self._context.policy.allows(key.sender):
             self._dispatch.tell(key.sender, sequence, "SEGMENTS_LOST", why[:500])
 
-    def _store_failed(self, key: Key | None, error: SegmentStoreError) -> None:
+    def _store_failed(self, key: PayloadKey | None, error: SegmentStoreError) -> None:
         self._context.stats.count("segment_store_failures")
         log.warning("segments of %s: %s", key.sender if key else "a payload", error)
         if key is not None:
@@ -452,6 +469,89 @@ class Segments:
             self._store.close()
 
 
-def _whole(received: Received) -> Received:
+def _whole(received: OpenedEnvelope) -> OpenedEnvelope:
     """As if the payload had not come in segments."""
     return received._replace(header=received.header._replace(flags=received.header.flags & ~FLAG_SEGMENT))
+
+
+# Payloads that go out in segments because no envelope holds them: streamed, acknowledged once (G-18 to G-20).
+
+Progress = Callable[[int, int], object]
+"""Called with the bytes of the payload that were written so far, and all of them."""
+
+
+class LargeSender:
+    """Sends payloads in segments. Thread-safe."""
+
+    def __init__(self, context: Context, links: Links) -> None:
+        self._context, self._links = context, links
+
+    def send(
+        self,
+        target: str,
+        type_: int,
+        source: ByteSource,
+        timeout_seconds: float,
+        progress: Progress | None = None,
+        unordered: bool = False,
+    ) -> None:
+        """Send one payload; each segment waits for room as long as ``timeout_seconds``."""
+        link = self._links.granted(target, monotonic() + timeout_seconds)
+        for segment in self._segments(link, source, unordered):
+            link.send(type_, FLAG_SEGMENT, write_segment(segment), monotonic() + timeout_seconds)
+            _report(progress, segment, source)
+
+    def send_acknowledged(
+        self,
+        target: str,
+        type_: int,
+        source: ByteSource,
+        timeout_seconds: float,
+        progress: Progress | None = None,
+        unordered: bool = False,
+    ) -> bool:
+        """As ``send``, then wait for the acknowledgement, as long as ``timeout_seconds`` from the last segment on."""
+        link = self._links.granted(target, monotonic() + timeout_seconds)
+        waiter = Waiter()
+        answer = OneAnswer(waiter.complete)
+        flags = FLAG_SEGMENT | FLAG_ACK_REQUESTED
+        tracked: list[int] = []
+
+        def track(sequence: int) -> None:
+            tracked.append(sequence)
+            far = monotonic() + RECONSTRUCTION_SECONDS
+            self._context.pending.add(sequence, far, target, answer)
+
+        try:
+            for segment in self._segments(link, source, unordered):
+                if waiter.done:
+                    break  # the receiver has given it up
+                link.send_tracked(type_, flags, write_segment(segment), monotonic() + timeout_seconds, track)
+                _report(progress, segment, source)
+            deadline = monotonic() + timeout_seconds
+            for sequence in tracked:
+                if not answer.given:
+                    self._context.pending.add(sequence, deadline, target, answer)
+            self._context.waker.wake_by(deadline)
+            return bool(waiter.result())
+        finally:
+            for sequence in tracked:
+                self._context.pending.forget(target, sequence)
+
+    def _segments(self, link: OutgoingLink, source: ByteSource, unordered: bool) -> Iterator[Segment]:
+        link.check_takes(source.size, MAX_SEGMENTED_BYTES)
+        return (link.splitter or splitter_for(source.size)).split(source, unordered=unordered)
+
+
+def link_splitter(segment_size: int, parity_rate: float) -> Splitter:
+    """What cuts all that goes out on a link. ConfigurationError for a size that no envelope holds."""
+    if segment_size > MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES:
+        most = MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES
+        raise ConfigurationError(f"segment_size {segment_size} cannot be used: an envelope holds at most {most}")
+    return Splitter(segment_size, parity_rate)
+
+
+def _report(progress: Progress | None, segment: Segment, source: ByteSource) -> None:
+    if progress is not None and not segment.is_parity:
+        full = len(segment.payload) if not segment.is_last_data else 0
+        progress((segment.index + 1) * full or source.size, source.size)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from speed.core.calls import checked_code, travelling
 from speed.core.lane import Token
 from speed.core.log import logger
-from speed.core.scheduler import Admission, State, Work
+from speed.core.scheduler import Admission, Work, WorkState
 from speed.core.services import Registered, Request, Response, ServiceRegistry, failure_line, run
-from speed.engine.python.context import Context, unix_ms
+from speed.engine.message import unix_ms
+from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Answers
 from speed.engine.threads import ProgramsCode
@@ -42,7 +43,7 @@ from speed.wire.spc import RequestHead
 from speed.wire.text import checked_seconds
 
 if TYPE_CHECKING:
-    from speed.fs.slots import Received
+    from speed.fs.slots import OpenedEnvelope
 
 
 # What tells a service that nobody waits for it any longer (S-16).
@@ -197,7 +198,7 @@ class Serving:
 
     # --- accepting: steps 1 and 2 are behind us ---
 
-    def accept(self, lane: Lane, received: Received) -> None:
+    def accept(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Accept one authenticated, authorised request; WireError for one whose head breaks S-1."""
         token, payload = received.token, received.payload
         generation = generation_of(token.sequence)
@@ -220,7 +221,7 @@ class Serving:
         admission = self._pool.request(lane.source, head.request_id, Prepared(self, call), deadline)
         if admission is Admission.WAITING:
             self._callers.setdefault(lane.source, {})[head.request_id] = call
-            self._context.alarm.wake_by(deadline)
+            self._context.waker.wake_by(deadline)
             if call.is_over:  # a worker was quicker
                 self._forget(call)
         elif admission is Admission.DUPLICATE:
@@ -247,7 +248,7 @@ class Serving:
             reply = spc.encode_error(head.request_id, "REPLACED", text)
             self._answers.send_urgently(lane.source, generation_of(token.sequence), reply)
 
-    def refuse(self, lane: Lane, received: Received) -> None:
+    def refuse(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Its sender has no grant: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
         token, payload = received.token, received.payload
         with contextlib.suppress(WireError):
@@ -403,13 +404,13 @@ class Serving:
             if work is None:
                 continue
             self._context.stats.count("requests_withdrawn")
-            if work.state is State.ENDED:
+            if work.state is WorkState.ENDED:
                 self._forget(work.item.call)
                 self._withdrawn.append(work.item.call)
             else:
                 work.item.call.cancellation.set()
         if self._withdrawn:  # this may be a worker, with a request that was just put together
-            self._context.alarm.wake()
+            self._context.waker.wake()
 
     @property
     def has_withdrawn(self) -> bool:
@@ -436,7 +437,7 @@ class Serving:
     def _drop(self, work: Work) -> None:
         call: Accepted = work.item.call
         call.cancellation.set()
-        if work.state is State.ENDED:
+        if work.state is WorkState.ENDED:
             self._context.stats.count("requests_forgotten")
             call.finish()
             self._forget(call)

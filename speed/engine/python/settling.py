@@ -10,7 +10,16 @@ import math
 from collections.abc import Callable
 from time import monotonic
 
-from speed.core.calls import Asked, PendingCall, Verdict, Written, node_left, not_begun, perhaps_run_before, verdict_of
+from speed.core.calls import (
+    Asked,
+    PendingCall,
+    RequestEnvelopes,
+    RequestVerdict,
+    node_left,
+    not_begun,
+    perhaps_run_before,
+    verdict_of,
+)
 from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.python.context import Context
@@ -56,7 +65,7 @@ class Withdrawals:
         with self._lock:
             self._waiting.setdefault(target, {})[request_id] = None
             self._next = 0.0
-        self._context.alarm.wake_by(monotonic())
+        self._context.waker.wake_by(monotonic())
 
     def next_time(self) -> float:
         """Monotonic seconds of the next ``flush``; infinity when nothing waits."""
@@ -96,12 +105,12 @@ Send = Callable[[PendingCall, Asked], None]
 """Writes a request to the node as it is now; raises a SpeedError if nothing was written."""
 
 
-class Settled:
+class SettledCall:
     """One call that is settled here. ``since`` is in monotonic seconds."""
 
     __slots__ = ("asked", "call", "has_successor", "since", "verdict")
 
-    def __init__(self, call: PendingCall, asked: Asked, verdict: Verdict | None) -> None:
+    def __init__(self, call: PendingCall, asked: Asked, verdict: RequestVerdict | None) -> None:
         self.call, self.asked, self.verdict = call, asked, verdict
         self.has_successor = False
         self.since = monotonic()
@@ -115,7 +124,7 @@ class Settling:
         self._send = send
         self._threads = Threads(context.name, "settling")
         self._lock = threads.lock("settling")
-        self._open: dict[str, list[Settled]] = {}
+        self._open: dict[str, list[SettledCall]] = {}
         """By target, in the order of their beginning; who is in it has a thread."""
         self._left: dict[str, int] = {}
         """The newest generation of each node that said that it leaves."""
@@ -137,13 +146,20 @@ class Settling:
         for call in calls:
             if call.asked is not None and _is_older(call, generation):
                 call.asked.is_settled = True
-                due.append(Settled(call, call.asked, None))
+                due.append(SettledCall(call, call.asked, None))
         self._add(target, due)
+
+    def overdue(self, call: PendingCall) -> SpeedError | None:
+        """How a call ended whose deadline passed before its server was found gone; None if that is there."""
+        asked = call.asked
+        if asked is None or asked.is_settled or not asked.is_written or not self._has_ended(asked.entry):
+            return None
+        return node_left(call.target, self._verdict(SettledCall(call, asked, None), {}) or RequestVerdict.MAY_HAVE_RUN)
 
     def wait_until_online(self, call: PendingCall, asked: Asked) -> None:
         """Have a call sent once its target serves; nothing of it was written."""
         asked.is_settled = True
-        self._add(call.target, [Settled(call, asked, Verdict.NOT_BEGUN)])
+        self._add(call.target, [SettledCall(call, asked, RequestVerdict.NOT_BEGUN)])
 
     def stop(self) -> None:
         """The node ends: who waited was told."""
@@ -151,7 +167,7 @@ class Settling:
 
     # --- on a thread of its own ---
 
-    def _add(self, target: str, due: list[Settled]) -> None:
+    def _add(self, target: str, due: list[SettledCall]) -> None:
         if not due:
             return
         with self._lock:
@@ -176,14 +192,14 @@ class Settling:
             try:
                 waiting = self._look(target, due)
             except Exception as error:  # they are looked at again, and end by their deadlines at the latest
-                self._context.said.failed(log, f"settling calls to {target}", error)
+                self._context.limiter.failed(log, f"settling calls to {target}", error)
                 waiting = [one for one in due if self._context.pending.is_open(one.call)]
             with self._lock:
                 self._open[target][:0] = waiting
             if waiting:
                 self._context.stopping.wait(LOOK_SECONDS)
 
-    def _look(self, target: str, due: list[Settled]) -> list[Settled]:
+    def _look(self, target: str, due: list[SettledCall]) -> list[SettledCall]:
         """Take each as far as it goes now; returns those that still wait."""
         entry = self._context.registry.live(target, sure=True)
         cursors: dict[int, Cursor | None] = {}
@@ -195,11 +211,11 @@ class Settling:
             except SpeedError as error:
                 self._fail(one, error)
             except Exception as error:
-                self._context.said.failed(log, f"settling a call to {target}", error)
-                self._fail(one, node_left(target, Verdict.MAY_HAVE_RUN))
+                self._context.limiter.failed(log, f"settling a call to {target}", error)
+                self._fail(one, node_left(target, RequestVerdict.MAY_HAVE_RUN))
         return waiting
 
-    def _waits(self, one: Settled, entry: Entry | None, cursors: dict[int, Cursor | None]) -> bool:
+    def _waits(self, one: SettledCall, entry: Entry | None, cursors: dict[int, Cursor | None]) -> bool:
         """Whether it is looked at again."""
         call, asked, target = one.call, one.asked, one.call.target
         if not self._context.pending.is_open(call):
@@ -212,9 +228,9 @@ class Settling:
             one.verdict = self._verdict(one, cursors)
             if one.verdict is None and successor is not None and now < min(asked.until, one.since + SUCCESSOR_SECONDS):
                 return True
-        verdict = one.verdict or Verdict.MAY_HAVE_RUN
+        verdict = one.verdict or RequestVerdict.MAY_HAVE_RUN
         payload = asked.payload
-        if verdict is Verdict.MAY_HAVE_RUN or payload is None or asked.is_withdrawn or now >= asked.until:
+        if verdict is RequestVerdict.MAY_HAVE_RUN or payload is None or asked.is_withdrawn or now >= asked.until:
             raise self._ended(one, verdict, entry)
         if successor is None:
             if now >= one.since + SUCCESSOR_SECONDS:
@@ -226,7 +242,7 @@ class Settling:
             return True
         return not self._sent(one, verdict, target)
 
-    def _verdict(self, one: Settled, cursors: dict[int, Cursor | None]) -> Verdict | None:
+    def _verdict(self, one: SettledCall, cursors: dict[int, Cursor | None]) -> RequestVerdict | None:
         """What had begun, as far as the lane tells; None if nothing decides yet."""
         asked, target = one.asked, one.call.target
         generation = asked.entry.generation
@@ -238,8 +254,8 @@ class Settling:
         cursor = cursors[generation]
         if cursor is None:
             return None
-        verdict = verdict_of(cursor, Written(asked.sequences, asked.parts))
-        return Verdict.REPEATABLE if verdict is Verdict.NOT_BEGUN and asked.may_have_run else verdict
+        verdict = verdict_of(cursor, RequestEnvelopes(asked.sequences, asked.parts))
+        return RequestVerdict.REPEATABLE if verdict is RequestVerdict.NOT_BEGUN and asked.may_have_run else verdict
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether the process of a generation is gone, or that generation left in order: it begins nothing more."""
@@ -248,10 +264,10 @@ class Settling:
             return True
         return bool(claim.is_released(context.root, entry.name, generation))
 
-    def _sent(self, one: Settled, verdict: Verdict, target: str) -> bool:
+    def _sent(self, one: SettledCall, verdict: RequestVerdict, target: str) -> bool:
         """Send it to the successor; False if that is gone, or starts, by now."""
         call, asked = one.call, one.asked
-        if verdict is Verdict.REPEATABLE and not asked.may_have_run:
+        if verdict is RequestVerdict.REPEATABLE and not asked.may_have_run:
             asked.may_have_run = True
             call.completion = perhaps_run_before(call.completion)
         for sequence in asked.sequences if len(asked.sequences) > 1 else ():
@@ -265,13 +281,13 @@ class Settling:
                 asked.is_written and monotonic() < one.since + SUCCESSOR_SECONDS
             ):  # one that has just started may allow it yet
                 return False
-            raise (error if verdict is Verdict.NOT_BEGUN else node_left(target, verdict)) from None
+            raise (error if verdict is RequestVerdict.NOT_BEGUN else node_left(target, verdict)) from None
         except SpeedError as error:
-            raise (error if verdict is Verdict.NOT_BEGUN else node_left(target, verdict)) from None
+            raise (error if verdict is RequestVerdict.NOT_BEGUN else node_left(target, verdict)) from None
         self._context.stats.count("calls_sent_again")
         return True
 
-    def _ended(self, one: Settled, verdict: Verdict, entry: Entry | None) -> SpeedError:
+    def _ended(self, one: SettledCall, verdict: RequestVerdict, entry: Entry | None) -> SpeedError:
         """How a call ended that is not sent again."""
         target = one.call.target
         if one.asked.is_written:
@@ -282,7 +298,7 @@ class Settling:
             f"{target!r} is starting and does not serve yet: nothing was sent, allow it more time or try again"
         )
 
-    def _fail(self, one: Settled, error: SpeedError) -> None:
+    def _fail(self, one: SettledCall, error: SpeedError) -> None:
         if error.execution is None:
             not_begun(error)
         self._context.pending.end(one.call, error)

@@ -16,7 +16,7 @@ from speed.core.log import logger
 from speed.engine import threads
 from speed.engine.options import Options
 from speed.engine.python.calls import Calls
-from speed.engine.python.context import Alarm, Context
+from speed.engine.python.context import Context, Waker
 from speed.engine.python.delivery import Delivery
 from speed.engine.python.dispatch import Dispatch, Introspection
 from speed.engine.python.links import Answers, Links
@@ -107,7 +107,7 @@ class Parts:
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more. A program that is told finds the node ended."""
-        self.context.ending.begin(reason)
+        self.context.shutdown.begin(reason)
         self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
         self._let_go()
@@ -123,7 +123,7 @@ class Parts:
         A successor may read the same lanes from the moment that the name is free.
         """
         context = self.context
-        context.ending.begin(reason)
+        context.shutdown.begin(reason)
         self.serving.cancel_all()
         context.pending.fail_all(reason)
         self.settling.stop()
@@ -343,7 +343,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registration=registration,
         policy=policy,
         pending=PendingCalls(threads.lock("pending")),
-        alarm=Alarm(bell, names.node_id(options.name)),
+        waker=Waker(bell, names.node_id(options.name)),
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,

@@ -21,22 +21,22 @@ MASK: Final = "***"
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class FieldRules:
     """What a schema says of one place of a value."""
 
     marks: set[str] = field(default_factory=set)
-    same: list[Place] = field(default_factory=list)
+    same: list[FieldRules] = field(default_factory=list)
     """What else is said of the same value: branches, references."""
-    named: dict[str, Place] = field(default_factory=dict)
-    matching: list[tuple[Callable[[str], Any], Place]] = field(default_factory=list)
-    others: list[Place] = field(default_factory=list)
+    named: dict[str, FieldRules] = field(default_factory=dict)
+    matching: list[tuple[Callable[[str], Any], FieldRules]] = field(default_factory=list)
+    others: list[FieldRules] = field(default_factory=list)
     """Under all names that are neither ``named`` nor ``matching``: of maps, all."""
-    first: list[Place] = field(default_factory=list)
+    first: list[FieldRules] = field(default_factory=list)
     """The items that begin a list; ``rest`` are those behind them, ``each`` is any."""
-    rest: list[Place] = field(default_factory=list)
-    each: list[Place] = field(default_factory=list)
+    rest: list[FieldRules] = field(default_factory=list)
+    each: list[FieldRules] = field(default_factory=list)
 
-    def below(self, step: str | int) -> list[Place]:
+    def below(self, step: str | int) -> list[FieldRules]:
         """What is said of a member of a map, or of an item of a list."""
         if isinstance(step, int):
             return self.each + (self.first[step : step + 1] or self.rest)
@@ -44,27 +44,29 @@ class Place:
         found += [place for matches, place in self.matching if matches(step)]
         return found or self.others
 
-    def neighbours(self) -> Iterator[Place]:
+    def neighbours(self) -> Iterator[FieldRules]:
         yield from (*self.same, *self.named.values(), *self.others, *self.first, *self.rest, *self.each)
         yield from (place for _, place in self.matching)
 
 
-Reach = Callable[[Any], Place]
+Reach = Callable[[Any], FieldRules]
 """The place of another node of the same schema."""
 
 
-def read_places(root: Any, fill: Callable[[Any, Place, Reach], None], key: Callable[[Any], Any] = id) -> Place:
+def read_places(
+    root: Any, fill: Callable[[Any, FieldRules, Reach], None], key: Callable[[Any], Any] = id
+) -> FieldRules:
     """The place of ``root``: ``fill`` says of each node what it marks, and reaches those below it.
 
     ``key`` tells nodes apart; they live as long as the schema.
     """
-    known: dict[Any, Place] = {}
-    waiting: list[tuple[Any, Place]] = []
+    known: dict[Any, FieldRules] = {}
+    waiting: list[tuple[Any, FieldRules]] = []
 
-    def reach(node: Any) -> Place:
+    def reach(node: Any) -> FieldRules:
         name = key(node)
         if name not in known:
-            known[name] = Place()
+            known[name] = FieldRules()
             waiting.append((node, known[name]))
         return known[name]
 
@@ -74,22 +76,22 @@ def read_places(root: Any, fill: Callable[[Any, Place, Reach], None], key: Calla
     return top
 
 
-def is_marked(top: Place, mark: str) -> bool:
+def is_marked(top: FieldRules, mark: str) -> bool:
     """Whether any place has the mark."""
-    return any(mark in place.marks for place in _all([top], Place.neighbours))
+    return any(mark in place.marks for place in _all([top], FieldRules.neighbours))
 
 
-def masked(value: Any, top: Place | None) -> Any:
+def masked(value: Any, top: FieldRules | None) -> Any:
     """``value`` with what is personal hidden; all of it if no schema is known."""
     return MASK if top is None else _masked(value, [top])
 
 
-def marked_names(value: Any, top: Place, mark: str) -> list[str]:
+def marked_names(value: Any, top: FieldRules, mark: str) -> list[str]:
     """Dotted names of the marked places that ``value`` has, sorted; lists are left out, ``*`` is any name of a map."""
     return sorted(set(_marked(value, [top], mark, ())))
 
 
-def _all(places: Iterable[Place], near: Callable[[Place], Iterable[Place]]) -> list[Place]:
+def _all(places: Iterable[FieldRules], near: Callable[[FieldRules], Iterable[FieldRules]]) -> list[FieldRules]:
     """The places, and all that ``near`` leads to, once each."""
     found = list(dict.fromkeys(places))
     seen = set(found)
@@ -100,16 +102,16 @@ def _all(places: Iterable[Place], near: Callable[[Place], Iterable[Place]]) -> l
     return found
 
 
-def _said(places: Iterable[Place]) -> list[Place]:
+def _said(places: Iterable[FieldRules]) -> list[FieldRules]:
     """All that is said of the value at ``places``."""
     return _all(places, lambda place: place.same)
 
 
-def _below(places: Iterable[Place], step: str | int) -> list[Place]:
+def _below(places: Iterable[FieldRules], step: str | int) -> list[FieldRules]:
     return [below for place in places for below in place.below(step)]
 
 
-def _masked(value: Any, places: list[Place]) -> Any:
+def _masked(value: Any, places: list[FieldRules]) -> Any:
     said = _said(places)
     if any(PII in place.marks for place in said):
         return MASK
@@ -120,7 +122,7 @@ def _masked(value: Any, places: list[Place]) -> Any:
     return value
 
 
-def _marked(value: Any, places: list[Place], mark: str, path: tuple[str, ...]) -> Iterator[str]:
+def _marked(value: Any, places: list[FieldRules], mark: str, path: tuple[str, ...]) -> Iterator[str]:
     said = _said(places)
     if path and value is not None and any(mark in place.marks for place in said):
         yield ".".join(path)
@@ -146,7 +148,7 @@ MODES: Final = ("backward", "forward", "full", "none")
 class Schema(Protocol):
     """A parsed schema; ``places`` is what it says of the payload."""
 
-    places: Place
+    places: FieldRules
 
     def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
         """The value as the schema sees it; SchemaError if the payload does not fit."""

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any
 
 from speed.message.errors import NotAvailableError, SchemaError
-from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, Place, Reach, read_places
+from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, FieldRules, Reach, read_places
 from speed.wire import lazily
 
 AVRO_TYPE = "application/avro"
@@ -148,7 +148,7 @@ def _below(schema: AvroSchema, node: Any) -> Iterator[tuple[str, str, Any]]:
             yield "branch", "", node["type"]
 
 
-def _fill(names: dict[str, Any], node: Any, place: Place, reach: Reach) -> None:
+def _fill(names: dict[str, Any], node: Any, place: FieldRules, reach: Reach) -> None:
     """A field's marks hold for its value, whose type may have marks of its own."""
     if isinstance(node, list):
         place.same = [reach(branch) for branch in node]

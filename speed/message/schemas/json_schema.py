@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from speed.message.errors import NotAvailableError, SchemaError
-from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, Place, Reach, read_places
+from speed.message.schemas import DEPRECATED, MAX_DEPTH, PII, FieldRules, Reach, read_places
 from speed.wire import lazily
 
 _TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
@@ -90,7 +90,7 @@ def parse(data: bytes, name: str) -> JsonSchema:
     return JsonSchema(root)
 
 
-def _fill(schema: JsonSchema, node: Any, place: Place, reach: Reach) -> None:
+def _fill(schema: JsonSchema, node: Any, place: FieldRules, reach: Reach) -> None:
     if not isinstance(node, dict):
         return
     place.marks.update(mark for word, mark in _MARKS.items() if node.get(word) is True)

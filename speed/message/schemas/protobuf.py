@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from speed.message.errors import SchemaError
-from speed.message.schemas import DEPRECATED, PII, Place, Reach, read_places
+from speed.message.schemas import DEPRECATED, PII, FieldRules, Reach, read_places
 from speed.wire.value import PROTOBUF_TYPE
 
 _PII_MARK = "@pii"
@@ -124,9 +124,9 @@ def _commented(file: Any) -> Iterator[tuple[str, int]]:
             yield name, message.field[path[1]].number
 
 
-def _fill(commented: frozenset[tuple[str, int]], message: Any, place: Place, reach: Reach) -> None:
+def _fill(commented: frozenset[tuple[str, int]], message: Any, place: FieldRules, reach: Reach) -> None:
     for field in message.fields:
-        below = place.named[field.name] = Place()
+        below = place.named[field.name] = FieldRules()
         if field.GetOptions().deprecated:
             below.marks.add(DEPRECATED)
         if (message.full_name, field.number) in commented:

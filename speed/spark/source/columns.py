@@ -20,8 +20,8 @@ from speed.message.view import DEFAULT_PRIORITY
 from speed.spark.declared import array_of
 from speed.spark.source.scan import (
     Array,
-    Head,
-    MessageError,
+    BatchRowError,
+    MessageHead,
     MessageScan,
     Payloads,
     Scanned,
@@ -33,7 +33,7 @@ from speed.spark.source.schemas import AVRO_TYPE, Schemas
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
 from speed.wire.limits import MAX_JSON_DEPTH
 from speed.wire.text import read_json
-from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Kept, decode
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, KeptMessage, decode
 from speed.wire.value import (
     BYTES_TYPE,
     CONTENT_TYPES,
@@ -253,7 +253,7 @@ class RecordBatches(ABC):
             raise TypeError("it is null")
         return array
 
-    def _decoder(self, head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
+    def _decoder(self, head: MessageHead, kind: pa.DataType) -> Callable[[bytes], Any]:
         if is_type.is_string(kind) and not _is_packed(head):
             return bytes.decode
         return _decoder(head, kind, self._schemas)
@@ -300,7 +300,7 @@ class MessageBatches(RecordBatches):
     def _scanned(self, records: Records) -> Scanned:
         try:
             return self._scan.read(records.messages, records.sizes)
-        except MessageError as error:
+        except BatchRowError as error:
             raise WireError(error.reason, f"{self._place(records, error.row)}: {error}") from None
 
     def _column(self, name: str, records: Records, scanned: Scanned) -> pa.Array:
@@ -396,7 +396,7 @@ _OF_RECORD: dict[str, Callable[[Records], Any]] = {
     "offset": lambda records: records.offsets,
     "redelivered": lambda records: (records.table["flags"] & FLAG_REDELIVERED) != 0,
 }
-_OF_HEAD: dict[str, Callable[[Head], Any]] = {
+_OF_HEAD: dict[str, Callable[[MessageHead], Any]] = {
     "topic": lambda head: head.topic,
     "priority": lambda head: head.priority,
     "ttl_seconds": lambda head: head.ttl_seconds,
@@ -409,7 +409,7 @@ _OF_HEAD: dict[str, Callable[[Head], Any]] = {
 }
 
 
-def _of_heads(pick: Callable[[Head], Any], scanned: Scanned, kind: pa.DataType) -> pa.Array:
+def _of_heads(pick: Callable[[MessageHead], Any], scanned: Scanned, kind: pa.DataType) -> pa.Array:
     """One value a message, made once for each head."""
     values = pa.array(list(map(pick, scanned.heads)), kind)
     if values.null_count == len(values):
@@ -426,12 +426,12 @@ def _numbered(payloads: Payloads) -> Iterator[tuple[int, bytes | None]]:
     return zip(payloads.kinds.tolist(), payloads.values.to_pylist(), strict=True)
 
 
-def _is_packed(head: Head) -> bool:
+def _is_packed(head: MessageHead) -> bool:
     """Whether its payloads are values in msgpack, whose bytes are no text even where they look like one."""
     return head.content_type == MSGPACK_TYPE and head.content_encoding == "none" and not head.is_encrypted
 
 
-def _decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
+def _decoder(head: MessageHead, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
     """What decodes a payload of this content type; ValueError if nothing here does."""
     if head.is_encrypted:
         raise ValueError("it is encrypted; read it as binary")
@@ -443,7 +443,7 @@ def _decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes
     return lambda payload: decode(bytes(decompress(head.content_encoding, payload, head.uncompressed_bytes)))
 
 
-def _plain_decoder(head: Head, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
+def _plain_decoder(head: MessageHead, kind: pa.DataType, schemas: Schemas) -> Callable[[bytes], Any]:
     if head.content_type == MSGPACK_TYPE:
         return _unpacked_map if is_type.is_struct(kind) else unpack
     if head.content_type in (_JSON_TYPE, TEXT_TYPE):
@@ -490,7 +490,7 @@ _TEXTS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
 _BYTES = frozenset([0xC4, 0xC5, 0xC6])
 """First bytes of texts and bytes in msgpack."""
 
-_COLUMNS: dict[str, Callable[[Kept], Any]] = {
+_COLUMNS: dict[str, Callable[[KeptMessage], Any]] = {
     "kind": lambda kept: _KINDS[kept.head.type],
     "key": lambda kept: kept.about.get("key"),
     "publisher": lambda kept: kept.about.get("publisher"),
@@ -514,16 +514,16 @@ class TopicBatches(RecordBatches):
         payloads = self._with_schemas(messages, Payloads(_HEADS, kinds, data, np.arange(len(values))))
         return {name: self._column(name, records, messages, kinds) for name in self._metadata}, payloads
 
-    def _with_schemas(self, messages: Sequence[Kept], payloads: Payloads) -> Payloads:
+    def _with_schemas(self, messages: Sequence[KeptMessage], payloads: Payloads) -> Payloads:
         """Bytes as what their messages' properties say that they are, or else what the schema file is of."""
-        kinds_of: dict[Head, int] = {head: number for number, head in enumerate(payloads.heads)}
+        kinds_of: dict[MessageHead, int] = {head: number for number, head in enumerate(payloads.heads)}
         kinds = payloads.kinds.copy()
         for row in np.flatnonzero(kinds == _TYPES.index(BYTES_TYPE)).tolist():
             head = _head_of_bytes(messages[row].about.get("properties", {}), self._schemas.content_type)
             kinds[row] = kinds_of.setdefault(head, len(kinds_of))
         return payloads._replace(heads=list(kinds_of), kinds=kinds)
 
-    def _messages(self, records: Records) -> list[Kept]:
+    def _messages(self, records: Records) -> list[KeptMessage]:
         ends = np.cumsum(records.sizes).tolist()
         messages = []
         for row, (start, end) in enumerate(pairwise([0, *ends])):
@@ -533,7 +533,7 @@ class TopicBatches(RecordBatches):
                 raise WireError(error.reason, f"{self._place(records, row)}: {error}") from None
         return messages
 
-    def _column(self, name: str, records: Records, messages: Sequence[Kept], kinds: Any) -> pa.Array:
+    def _column(self, name: str, records: Records, messages: Sequence[KeptMessage], kinds: Any) -> pa.Array:
         found = self._of_place(name, records)
         if found is not None and name not in _COLUMNS:
             return found
@@ -565,14 +565,14 @@ def _plain(payload: bytes) -> tuple[int, bytes | None]:
     return 0, payload
 
 
-def _head_of_bytes(properties: Mapping[str, str], content_type: str) -> Head:
+def _head_of_bytes(properties: Mapping[str, str], content_type: str) -> MessageHead:
     said = properties.get("content_type", "") or content_type or BYTES_TYPE
     name, version, hash_ = (properties.get(f"schema_{part}", "") for part in ("name", "version", "hash"))
     return _head(said)._replace(schema_name=name, schema_version=version, schema_hash=hash_)
 
 
-def _head(content_type: str) -> Head:
-    return Head("", content_type, "none", 0, DEFAULT_PRIORITY, None, None, None, None, (), False, "")
+def _head(content_type: str) -> MessageHead:
+    return MessageHead("", content_type, "none", 0, DEFAULT_PRIORITY, None, None, None, None, (), False, "")
 
 
 _HEADS = tuple(map(_head, _TYPES))

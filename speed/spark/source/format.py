@@ -38,7 +38,7 @@ from speed.spark.source.read import (
     JournalRows,
     LanePart,
     LaneParts,
-    Subscription,
+    QuerySubscription,
     cut,
     first_kept,
     first_recorded_since,
@@ -67,7 +67,7 @@ Offsets = dict[str, list[int | str] | int]
 """As Spark keeps them, by lane. Those of before were numbers."""
 
 
-class Place(NamedTuple):
+class LanePosition(NamedTuple):
     """Where a query stands in a lane: the offset that comes next, and the mark of the block before it."""
 
     next: int = 0
@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._options = options
         self._journal = open_journal(options)
         self._rows = JournalRows(options, schema)
-        self._subscription = None if options.following is None else Subscription(options.following)
+        self._subscription = None if options.following is None else QuerySubscription(options.following)
         self._target: dict[str, int] | None = None
         self._said: set[str] = set()
         """Damaged lanes that were named."""
@@ -102,11 +102,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         firsts = still_there(self._lanes(), self._first)
         return _offsets({lane.id: place for lane, place in firsts})
 
-    def _first(self, lane: LaneInfo) -> Place:
+    def _first(self, lane: LaneInfo) -> LanePosition:
         """What the options say of this lane, else its first record."""
         given = self._options.starting_offsets
         if isinstance(given, str) or lane.id not in given:
-            return Place(self._journal.first(lane.id))
+            return LanePosition(self._journal.first(lane.id))
         return self._place(lane.id, given[lane.id])
 
     def _one_lane(self) -> list[LaneInfo]:
@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             raise ConfigurationError(f"there is no durable topic {self._options.topics[0]!r}: create it first")
         return lanes
 
-    def _subscribed(self, lane: LaneInfo, subscription: Subscription) -> Place:
+    def _subscribed(self, lane: LaneInfo, subscription: QuerySubscription) -> LanePosition:
         since, given = self._options.starting_ms, self._options.starting_offsets
         start: Start = given if isinstance(given, str) else given.get(lane.id, "earliest")
         if since is not None:
@@ -141,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """
         ends = self._ends() if self._target is None else self._target
         places = self._kept(_places(start), ends)
-        begins = {lane: places.get(lane, Place()).next for lane in ends}
+        begins = {lane: places.get(lane, LanePosition()).next for lane in ends}
         waiting = {lane: end - begins[lane] for lane, end in ends.items() if end > begins[lane]}
         if self._options.fail_on_data_loss:
             self._check_ends(waiting)
@@ -156,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             except JournalDamagedError as error:
                 raise JournalDamagedError(f"{error}: failOnDataLoss=false does", error.offset) from None
 
-    def _kept(self, places: dict[str, Place], ends: dict[str, int]) -> dict[str, Place]:
+    def _kept(self, places: dict[str, LanePosition], ends: dict[str, int]) -> dict[str, LanePosition]:
         """The places in lanes that are still there; one of another journal goes back to the beginning."""
         there = {lane: place for lane, place in places.items() if lane in ends or self._is_there(lane, place)}
         for lane in there.keys() & ends.keys():
@@ -165,7 +165,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._checked.update(ends)
         return there
 
-    def _sound(self, lane_id: str, place: Place) -> Place:
+    def _sound(self, lane_id: str, place: LanePosition) -> LanePosition:
         try:
             self._check(lane_id, place)
         except JournalDamagedError:
@@ -173,10 +173,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         except JournalReplacedError:
             if self._options.fail_on_data_loss:
                 raise
-            return Place(self._journal.first(lane_id))
+            return LanePosition(self._journal.first(lane_id))
         return place
 
-    def _is_there(self, lane_id: str, place: Place) -> bool:
+    def _is_there(self, lane_id: str, place: LanePosition) -> bool:
         """Whether a lane is there, wanted or not; one that was read to its end may be removed."""
         try:
             self._journal.lane(lane_id)
@@ -192,13 +192,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return False
         return True
 
-    def _place(self, lane_id: str, offset: int) -> Place:
+    def _place(self, lane_id: str, offset: int) -> LanePosition:
         try:
-            return Place(offset, self._journal.mark(lane_id, offset))
+            return LanePosition(offset, self._journal.mark(lane_id, offset))
         except JournalError:
             if self._options.fail_on_data_loss:
                 raise
-            return Place(offset)
+            return LanePosition(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """``maxMessagesPerTrigger``."""
@@ -207,7 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def reportLatestOffset(self) -> Offsets:  # noqa: N802
         """The ends of all lanes, for the query's progress."""
-        return _offsets({lane: Place(end) for lane, end in self._ends().items()})
+        return _offsets({lane: LanePosition(end) for lane, end in self._ends().items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What comes from now on is for the next run."""
@@ -231,12 +231,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         begins = _places(start)
         parts: list[LanePart] = []
         for lane_id, stop in _places(end).items():
-            begin = begins.get(lane_id, Place())
+            begin = begins.get(lane_id, LanePosition())
             if begin != stop:
                 parts.extend(self._parts(lane_id, begin, stop.next))
         return pack(parts, self._options)
 
-    def _parts(self, lane_id: str, place: Place, stop: int) -> Sequence[LanePart]:
+    def _parts(self, lane_id: str, place: LanePosition, stop: int) -> Sequence[LanePart]:
         options = self._options
         try:
             lane = self._journal.lane(lane_id)
@@ -248,7 +248,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return ()
         return tuple(cut(lane, begin, stop, options.messages_per_partition))
 
-    def _begin(self, lane: LaneInfo, place: Place) -> int:
+    def _begin(self, lane: LaneInfo, place: LanePosition) -> int:
         """Where reading goes on: at the place if that is one of this lane, else at the first record kept."""
         try:
             self._check(lane.id, place)
@@ -264,7 +264,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return first
         return place.next
 
-    def _check(self, lane_id: str, place: Place) -> None:
+    def _check(self, lane_id: str, place: LanePosition) -> None:
         try:
             self._journal.check(lane_id, *place)
         except JournalReplacedError as error:
@@ -275,18 +275,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._rows.read(partition)
 
 
-def _places(offsets: Offsets) -> dict[str, Place]:
+def _places(offsets: Offsets) -> dict[str, LanePosition]:
     return {
-        lane: Place(said) if isinstance(said, int) else Place(int(said[0]), str(said[1]))
+        lane: LanePosition(said) if isinstance(said, int) else LanePosition(int(said[0]), str(said[1]))
         for lane, said in offsets.items()
     }
 
 
-def _offsets(places: dict[str, Place]) -> Offsets:
+def _offsets(places: dict[str, LanePosition]) -> Offsets:
     return {lane: list(place) for lane, place in places.items()}
 
 
-def _lost(lane_id: str, place: Place, error: JournalError) -> JournalError:
+def _lost(lane_id: str, place: LanePosition, error: JournalError) -> JournalError:
     """What it means that a lane is gone that was read up to a place."""
     todo = "set failOnDataLoss=false to go on without it, or begin anew with another checkpoint"
     if isinstance(error, JournalExpiredError):

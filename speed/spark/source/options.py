@@ -136,12 +136,12 @@ class ReadOptions:
 
 def check_names(given: Mapping[str, str]) -> None:
     """Raises ConfigurationError for an option that exists neither for reading nor for writing."""
-    _Given(given, {**_READ, **_WRITE}, "the format speed")
+    _GivenOptions(given, {**_READ, **_WRITE}, "the format speed")
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Raises ConfigurationError, which names the option and what there is."""
-    options = _Given(given, _WRITE, "writing")
+    options = _GivenOptions(given, _WRITE, "writing")
     node, topic, durable_topic = map(options.text, ("node", "topic", "durableTopic"))
     if node and topic:
         raise ConfigurationError(
@@ -172,14 +172,14 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _settings(options: _Given) -> NodeSettings:
+def _settings(options: _GivenOptions) -> NodeSettings:
     prefix = options.text("prefix") or "etl"
     names.check_node_name(prefix)
     root = options.text("root") or default_root()
     return NodeSettings(root=root, key=options.text("key"), prefix=prefix, application="")
 
 
-def _host(options: _Given) -> str:
+def _host(options: _GivenOptions) -> str:
     return names.check_node_name(options.text("host") or HOST)
 
 
@@ -188,7 +188,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = True) -> 
 
     Raises ConfigurationError, which names the option and what there is.
     """
-    options = _Given(given, _READ, "reading")
+    options = _GivenOptions(given, _READ, "reading")
     of_others = () if streaming is None else _BATCH_ONLY if streaming else _STREAM_ONLY
     unfit = [name for name in of_others if options.text(name)]
     if unfit:
@@ -226,7 +226,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = True) -> 
     return made
 
 
-def _following(options: _Given, topics: tuple[str, ...]) -> Following | None:
+def _following(options: _GivenOptions, topics: tuple[str, ...]) -> Following | None:
     subscription = options.text("subscription")
     if subscription is None:
         return None
@@ -235,7 +235,7 @@ def _following(options: _Given, topics: tuple[str, ...]) -> Following | None:
     return Following(_settings(options), _host(options), names.check_topic(topics[0]), subscription)
 
 
-def _check_reading(made: ReadOptions, options: _Given) -> None:
+def _check_reading(made: ReadOptions, options: _GivenOptions) -> None:
     others = [name for name in ("topic", "inbox", "source", "calls") if made.durable and options.text(name)]
     if others:
         raise ConfigurationError(f"{others[0]} is given with durableTopic: that is read alone")
@@ -257,7 +257,7 @@ def _check_reading(made: ReadOptions, options: _Given) -> None:
         names.check_topic_pattern(pattern)
 
 
-class _Given:
+class _GivenOptions:
     """Options as Spark gives them: texts, names in any case."""
 
     def __init__(self, given: Mapping[str, str], known: Mapping[str, str], doing: str) -> None:

@@ -324,7 +324,7 @@ def _until(blocks: Iterator[Block], until_ms: int) -> Iterator[Block]:
 TIMEOUT_SECONDS = 30.0
 
 
-class Subscription:
+class QuerySubscription:
     """For the driver of a query. One thread uses it."""
 
     def __init__(self, following: Following) -> None:
@@ -455,7 +455,7 @@ class HostedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if options.max_messages_per_trigger is not None:
             raise ConfigurationError("maxMessagesPerTrigger is given: it is not for topics that lie in a cluster")
         self._options, self._topics = options, HostedTopics(options, schema)
-        self._subscription = None if options.following is None else Subscription(options.following)
+        self._subscription = None if options.following is None else QuerySubscription(options.following)
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name, as those below

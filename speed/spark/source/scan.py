@@ -17,7 +17,7 @@ import pyarrow as pa
 from speed.errors import WireError
 from speed.message.compression import decompress, is_read, split_batch
 from speed.message.errors import BatchError, CompressionError
-from speed.message.reader import Shape, shape_of
+from speed.message.reader import MessageShape, shape_of
 from speed.message.view import DEFAULT_PRIORITY, LABELS, parse_records, text_map
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.text import are_trace_ids
@@ -29,7 +29,7 @@ VALUE_TAG = 0x12
 """What stands between the two lengths of a payload."""
 
 
-class Head(NamedTuple):
+class MessageHead(NamedTuple):
     """What a message says beside id, time and payload."""
 
     topic: str
@@ -56,7 +56,7 @@ class Head(NamedTuple):
 class Parsed(NamedTuple):
     """One message; the payload as it travelled."""
 
-    head: Head
+    head: MessageHead
     message_id: bytes
     published_at_ms: int
     payload: bytes
@@ -73,10 +73,10 @@ def parse_message(message: bytes) -> Parsed:
     )
 
 
-def _head(message: bytes, envelope: Any) -> Head:
+def _head(message: bytes, envelope: Any) -> MessageHead:
     metadata, trace, schema = envelope.metadata, envelope.observability, envelope.schema
     has = metadata.HasField
-    return Head(
+    return MessageHead(
         topic=metadata.topic,
         content_type=content_type_text(metadata.content_type, metadata.content_type_custom),
         content_encoding=content_encoding_text(metadata.content_encoding, metadata.content_encoding_custom),
@@ -107,7 +107,7 @@ _ANY, _NOT_ASCII, _EXACT = 0x00, 0x80, 0xFF
 """Which bits of a byte must be those of a shape."""
 
 
-class MessageError(WireError):
+class BatchRowError(WireError):
     """One message of a batch, ``row``, is none."""
 
     def __init__(self, error: WireError, row: int) -> None:
@@ -118,7 +118,7 @@ class MessageError(WireError):
 class Payloads(NamedTuple):
     """Payload i is what ``heads[kinds[i]]`` says, and of message ``places[i]``; they are binary, as they travelled."""
 
-    heads: Sequence[Head]
+    heads: Sequence[MessageHead]
     kinds: Array
     values: pa.Array
     places: Array
@@ -138,29 +138,29 @@ class Payloads(NamedTuple):
 class Scanned(NamedTuple):
     """Messages, column by column. Message i says ``heads[kinds[i]]``; payloads are binary, as they travelled."""
 
-    heads: list[Head]
+    heads: list[MessageHead]
     kinds: Array
     message_ids: pa.Array
     published_at_ms: Array
     payloads: pa.Array
 
 
-class _Known(NamedTuple):
+class _KnownShape(NamedTuple):
     """What messages of one shape say beside id, time and payload."""
 
-    head: Head
-    shape: Shape
+    head: MessageHead
+    shape: MessageShape
 
 
 class MessageScan:
     """Reads batches of messages, and remembers heads. Its memory is bounded, whatever they hold. For one thread."""
 
     def __init__(self) -> None:
-        self._known: list[_Known] = []
+        self._known: list[_KnownShape] = []
 
     def read(self, messages: bytes, sizes: Array) -> Scanned:
-        """Messages of ``sizes`` that lie one behind the other. Raises MessageError for one that is none."""
-        batch = _Batch(messages, sizes)
+        """Messages of ``sizes`` that lie one behind the other. Raises BatchRowError for one that is none."""
+        batch = _ScannedBatch(messages, sizes)
         found = [known for known in self._known if batch.take(known)]
         for row in batch.left():
             if batch.kinds[row] >= 0:  # of a shape that was learned meanwhile
@@ -174,7 +174,7 @@ class MessageScan:
         return batch.scanned()
 
 
-class _Batch:
+class _ScannedBatch:
     """What is known of each message: the number of its head (-1: not read yet), and where id and payload lie."""
 
     def __init__(self, messages: bytes, sizes: Array) -> None:
@@ -183,7 +183,7 @@ class _Batch:
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self._starts = self._ends - sizes
         self.kinds: Array = np.full(len(sizes), -1, np.int32)
-        self._heads: dict[Head, int] = {}
+        self._heads: dict[MessageHead, int] = {}
         places: Array = np.zeros((5, len(sizes)), np.int64)
         self._times, self._ids, self._id_ends, self._payloads, self._payload_ends = places
         self._parsed = bytearray()
@@ -194,7 +194,7 @@ class _Batch:
         rows: list[int] = np.flatnonzero(self.kinds < 0).tolist()
         return rows
 
-    def take(self, known: _Known) -> bool:
+    def take(self, known: _KnownShape) -> bool:
         """Read those that have this shape; whether there are any."""
         shape = known.shape
         rows = np.flatnonzero((self.kinds < 0) & (self._ends - self._starts > shape.end))
@@ -216,18 +216,18 @@ class _Batch:
         self._payload_ends[rows] = self._ends[rows]
         return len(rows) > 0
 
-    def parse(self, row: int) -> _Known | None:
+    def parse(self, row: int) -> _KnownShape | None:
         """Read one by itself; what others may have in common with it."""
         message = self._messages[self._starts[row] : self._ends[row]]
         try:
             head, message_id, self._times[row], payload = parse_message(message)
         except WireError as error:
-            raise MessageError(error, row) from None
+            raise BatchRowError(error, row) from None
         self.kinds[row] = self._kind(head)
         self._ids[row], self._id_ends[row] = self._keep(message_id)
         self._payloads[row], self._payload_ends[row] = self._keep(payload)
         shape = shape_of(message) if head.is_common() else None
-        return None if shape is None else _Known(head, shape)
+        return None if shape is None else _KnownShape(head, shape)
 
     def scanned(self) -> Scanned:
         """All of them."""
@@ -236,7 +236,7 @@ class _Batch:
         payloads = _slices(data, self._payloads, self._payload_ends)
         return Scanned(list(self._heads), self.kinds, ids, self._times, payloads)
 
-    def _kind(self, head: Head) -> int:
+    def _kind(self, head: MessageHead) -> int:
         return self._heads.setdefault(head, len(self._heads))
 
     def _keep(self, data: bytes) -> tuple[int, int]:
@@ -250,7 +250,7 @@ class _Batch:
         return found
 
 
-def _have_shape(heads: Array, shape: Shape) -> Array:
+def _have_shape(heads: Array, shape: MessageShape) -> Array:
     """Which of the rows have the bytes of a shape, an id of ASCII, and a whole varint as their time."""
     id_bytes, time_bytes = shape.id_end - shape.id_start, shape.time_end - shape.time_start
     parts = [
@@ -340,7 +340,7 @@ def unbatched(payloads: Payloads, *, skip_unfit: bool) -> tuple[Payloads, list[i
 
     Raises UnfitBatchError; with ``skip_unfit`` such a batch stays as it is.
     """
-    kinds_of: dict[Head, int] = {head: number for number, head in enumerate(payloads.heads)}
+    kinds_of: dict[MessageHead, int] = {head: number for number, head in enumerate(payloads.heads)}
     kinds, values, places, numbers = list[int](), list[bytes](), list[int](), list[int | None]()
     for row, (kind, payload) in enumerate(zip(payloads.kinds.tolist(), payloads.values.to_pylist(), strict=True)):
         for number, head, value in _parts(payloads.heads[kind], payload, row, skip_unfit):
@@ -353,7 +353,9 @@ def unbatched(payloads: Payloads, *, skip_unfit: bool) -> tuple[Payloads, list[i
     return Payloads(list(kinds_of), array, pa.array(values, pa.binary()), where), numbers
 
 
-def _parts(head: Head, payload: bytes, row: int, skip_unfit: bool) -> Iterator[tuple[int | None, Head, bytes]]:
+def _parts(
+    head: MessageHead, payload: bytes, row: int, skip_unfit: bool
+) -> Iterator[tuple[int | None, MessageHead, bytes]]:
     if not _is_batch(head):
         yield None, head, payload
         return
@@ -374,12 +376,12 @@ def _parts(head: Head, payload: bytes, row: int, skip_unfit: bool) -> Iterator[t
         yield number, head._replace(**said), bytes(part)
 
 
-def _plain(head: Head, payload: bytes) -> bytes | bytearray:
+def _plain(head: MessageHead, payload: bytes) -> bytes | bytearray:
     if head.content_encoding == "none":
         return payload
     return decompress(head.content_encoding, payload, head.uncompressed_bytes)
 
 
-def _is_batch(head: Head) -> bool:
+def _is_batch(head: MessageHead) -> bool:
     is_plain = head.content_encoding == "none" or is_read(head.content_encoding)
     return head.content_type == BATCH_TYPE and is_plain and not head.is_encrypted

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from speed.spark.source.options import ReadOptions
-    from speed.spark.source.scan import Head
+    from speed.spark.source.scan import MessageHead
 
 
 # Fields of protobuf messages as the columns that are asked for.
@@ -102,14 +102,14 @@ class Schemas:
         """What payloads are whose type nobody says; empty without a schema file."""
         return _TYPE_OF.get(self.format, "")
 
-    def decoder(self, head: Head, kind: pa.DataType) -> Decode:
+    def decoder(self, head: MessageHead, kind: pa.DataType) -> Decode:
         """What makes the value of a column of payloads of this head.
 
         Raises SchemaError if their schema is not known, SchemasAwayError if that cannot be found out for the moment.
         """
         return self._avro(head) if head.content_type == AVRO_TYPE else self._protobuf(head, kind)
 
-    def _avro(self, head: Head) -> Decode:
+    def _avro(self, head: MessageHead) -> Decode:
         reader = _parsed(self.format, self.file) if self.format == "avro" else None
         writer = self._named(head) or self._unnamed(head, reader)
         if not isinstance(writer, AvroSchema):
@@ -117,13 +117,13 @@ class Schemas:
         assert reader is None or isinstance(reader, AvroSchema)
         return lambda payload: writer.decode(payload, reader)
 
-    def _unnamed(self, head: Head, reader: Schema | None) -> Schema:
+    def _unnamed(self, head: MessageHead, reader: Schema | None) -> Schema:
         """The schema file, unless the payload was written by another one: it would be misread."""
         if reader is None or head.schema_hash not in ("", schema_hash(self.file)):
             raise _unknown(head)
         return reader
 
-    def _protobuf(self, head: Head, kind: pa.DataType) -> Decode:
+    def _protobuf(self, head: MessageHead, kind: pa.DataType) -> Decode:
         name = head.type_url.rpartition("/")[2]
         schema = self._in_file(name or self.message) or self._named(head)
         if schema is None:
@@ -138,7 +138,7 @@ class Schemas:
             return None
         return _parsed(self.format, self.file, name)
 
-    def _named(self, head: Head) -> Schema | None:
+    def _named(self, head: MessageHead) -> Schema | None:
         """The schema that a message names; None if it names none, or there is no registry."""
         if self.registry is None or not head.schema_name:
             return None
@@ -153,7 +153,7 @@ _registry = lru_cache(maxsize=8)(SchemaRegistry)
 """Kept in the process: the tasks of a worker ask for the same ones."""
 
 
-def _unknown(head: Head) -> SchemaError:
+def _unknown(head: MessageHead) -> SchemaError:
     named = f"{head.schema_name} of version {head.schema_version}" if head.schema_name else "which it does not name"
     return SchemaError(f"its schema, {named}, is not known: give schemaRegistry or schemaFile, or read it as binary")
 

@@ -101,7 +101,7 @@ _SUBSCRIBER_POLL_SECONDS = 0.05
 
 
 @dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
+class WrittenRows(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
     """What a task sent: the receivers have it."""
 
     rows: int
@@ -114,7 +114,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc, unused-ignore]
         self._options = options
         self._run = options.run or str(uuid.uuid4())
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """In a task: send the rows of its partition."""
         return send_rows(iterator, self._options, "batch", self._run)
 
@@ -127,7 +127,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ig
             raise ConfigurationError("run is given for a stream: the query's id in its checkpoint names its rows")
         self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """In a task: send the rows of its partition."""
         task = _task()
         query, epoch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_EPOCH)
@@ -136,7 +136,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ig
         return send_rows(iterator, self._options, "stream", query, epoch)
 
 
-def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
+def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> WrittenRows:
     """Send all rows of the partition at hand; when this returns, all receivers have acknowledged them."""
     node = worker_node(replace(options.settings, application=_application(options)))
     try:
@@ -145,7 +145,7 @@ def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: s
         raise here(error) from None
 
 
-def _send(node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
+def _send(node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> WrittenRows:
     if options.durable_topic:
         return _publish(node, batches, options, *work)
     ids = MessageIds(*work, str(_task().partitionId()))
@@ -155,12 +155,12 @@ def _send(node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOpt
         for topic, messages in rows.encode(batch):
             receivers.send(topic, messages)
     receivers.finish()
-    return Written(rows.rows)
+    return WrittenRows(rows.rows)
 
 
 def _publish(
     node: speed.Node, batches: Iterable[pa.RecordBatch], options: WriteOptions, kind: str, run: str, epoch: str = "0"
-) -> Written:
+) -> WrittenRows:
     assert options.durable_topic is not None
     node.wait_for(options.host, timeout=options.timeout_seconds)
     producer = f"spark.{sha256(f'{kind} {run}'.encode()).hexdigest()[:32]}.{_task().partitionId()}"
@@ -168,7 +168,7 @@ def _publish(
     rows = TopicRows(topic, producer, options.settings.prefix, int(epoch), options.timeout_seconds)
     for batch in batches:
         rows.publish(batch)
-    return Written(rows.rows)
+    return WrittenRows(rows.rows)
 
 
 class OneNode:
@@ -177,7 +177,7 @@ class OneNode:
     def __init__(self, node: speed.Node, options: WriteOptions) -> None:
         assert options.node is not None
         self._node = node
-        self._lane = _Lane(node, options.node, False, options.timeout_seconds)
+        self._lane = _ReceiverLane(node, options.node, False, options.timeout_seconds)
         self._target, self._timeout_seconds = options.node, options.timeout_seconds
         self._is_there = False
 
@@ -199,14 +199,14 @@ class Subscribers:
     def __init__(self, node: speed.Node, options: WriteOptions) -> None:
         self._node = node
         self._options = options
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, _ReceiverLane] = {}
 
     def send(self, topic: str, messages: list[bytes]) -> None:
         """Raises UnknownNodeError if there are fewer subscribers than the options ask for, even after waiting."""
         for target in self._subscribers(names.check_topic(topic)):
             lane = self._lanes.get(target)
             if lane is None:
-                lane = self._lanes[target] = _Lane(self._node, target, True, self._options.timeout_seconds)
+                lane = self._lanes[target] = _ReceiverLane(self._node, target, True, self._options.timeout_seconds)
             self._unless_it_left(lane, partial(lane.send, messages))
 
     def finish(self) -> None:
@@ -214,7 +214,7 @@ class Subscribers:
         for lane in list(self._lanes.values()):
             self._unless_it_left(lane, lane.finish)
 
-    def _unless_it_left(self, lane: _Lane, act: Callable[[], None]) -> None:
+    def _unless_it_left(self, lane: _ReceiverLane, act: Callable[[], None]) -> None:
         try:
             act()
         except (NodeLeftError, UnknownNodeError):
@@ -234,7 +234,7 @@ class Subscribers:
             sleep(_SUBSCRIBER_POLL_SECONDS)
 
 
-class _Lane:
+class _ReceiverLane:
     """What one receiver gets, in order, with the last message held back."""
 
     def __init__(self, node: speed.Node, target: str, event: bool, timeout_seconds: float) -> None:

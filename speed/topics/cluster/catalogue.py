@@ -14,7 +14,7 @@ from speed.core.log import logger
 from speed.errors import InvalidNameError
 from speed.journal.reseal import Resealed
 from speed.topics.cluster.broker import Broker, Cluster, ConflictError, NotThereError
-from speed.topics.cluster.topic import ClusterTopic, Settings
+from speed.topics.cluster.topic import ClusterTopic, TopicProperties
 from speed.topics.subscription import SubscriptionError, wrong
 from speed.wire import names
 
@@ -89,7 +89,7 @@ class ClusterTopics:
         if not deduplicates:
             log.warning("topic %s does not recognise repetitions: publishing with a sequence is refused", name)
         lane = said.get("speed.lane") or sha256(f"{admin.namespace}/{name}".encode()).hexdigest()[:32]
-        settings = Settings(lane, said.get("speed.parent", ""), deduplicates)
+        settings = TopicProperties(lane, said.get("speed.parent", ""), deduplicates)
         topic = ClusterTopic(name, self._broker, settings, self._bury, self._tell)
         self._topics[name] = topic
         return topic

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from speed.core.log import logger
 from speed.errors import StorageError
-from speed.topics.backend import Group, Stored, steady_ms, unix_ms
+from speed.topics.backend import Group, StoredMessage, steady_ms, unix_ms
 from speed.topics.cluster.broker import Broker
-from speed.topics.cluster.records import Place, received
-from speed.topics.subscription import Subscription, SubscriptionError, Terms
+from speed.topics.cluster.records import MessagePosition, received
+from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms
 from speed.wire.limits import MAX_TOPIC_UNACKNOWLEDGED
 from speed.wire.topic import decode_head
 
@@ -50,7 +50,7 @@ class Recent:
         return offset in self._offsets
 
 
-class Dealing(Subscription):
+class Dealing(SubscriptionState):
     """Not thread-safe. ``attempts`` are those of its messages when it was opened before."""
 
     def __init__(self, terms: Terms, cursor: int, end: int, attempts: Mapping[int, int]) -> None:
@@ -89,7 +89,7 @@ TYPES = {"exclusive": "Exclusive", "failover": "Failover", "shared": "Shared", "
 
 
 class _Held(NamedTuple):
-    stored: Stored
+    stored: StoredMessage
     id: pulsar.MessageId
 
 
@@ -182,7 +182,7 @@ class Feed(Group):
         elif stored.offset not in self._held and not self._is_closing:
             self._deal(stored, message)
 
-    def _deal(self, stored: Stored, message: pulsar.Message) -> None:
+    def _deal(self, stored: StoredMessage, message: pulsar.Message) -> None:
         head = decode_head(stored.data)
         due = head.due_ms and head.due_ms + steady_ms() - unix_ms()
         self._held[stored.offset] = _Held(stored, message.message_id())
@@ -191,7 +191,7 @@ class Feed(Group):
 
     # --- what becomes of it ---
 
-    def one(self, offset: int) -> Stored | None:
+    def one(self, offset: int) -> StoredMessage | None:
         """A message that is held."""
         held = self._held.get(offset)
         return held.stored if held else None
@@ -225,7 +225,7 @@ class Feed(Group):
 
         if offset in self._held:
             return self._held[offset].id
-        place = Place.of(offset)
+        place = MessagePosition.of(offset)
         return pulsar.MessageId(-1, place.ledger, place.entry, -1) if place.batch < 0 else None
 
     def _forget(self, offsets: Iterable[int]) -> None:

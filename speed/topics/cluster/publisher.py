@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from speed.topics.backend import Producer, Recorded, Stored
+from speed.topics.backend import ProducerIdentity, Recorded, StoredMessage
 from speed.topics.cluster.broker import OPERATION_SECONDS, Broker
-from speed.topics.cluster.records import Outgoing, Place, Received, received
+from speed.topics.cluster.records import MessagePosition, PulsarRecord, ReceivedRecord, received
 from speed.topics.subscription import SubscriptionError
 from speed.wire.limits import MAX_OWNER_PRODUCERS, MAX_TOPIC_ANSWER_BYTES, MAX_TOPIC_BATCH, MAX_TOPIC_PRODUCERS
 
@@ -26,7 +26,7 @@ REPEATED = Recorded(-1, is_repeated=True)
 """A message that is there already: the cluster does not say where."""
 
 
-def native_name(producer: Producer) -> str:
+def native_name(producer: ProducerIdentity) -> str:
     """Under which Pulsar knows it: nobody has the sequences of another owner (D-23)."""
     return f"{producer.owner}/{producer.name}"
 
@@ -48,7 +48,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._producers: dict[str, _Producer] = {}
 
-    def publish(self, producer: Producer | None, messages: Sequence[Outgoing]) -> list[Recorded]:
+    def publish(self, producer: ProducerIdentity | None, messages: Sequence[PulsarRecord]) -> list[Recorded]:
         """Returns where they are. Those with a sequence are sent under the name of ``producer``."""
         name = native_name(producer) if producer is not None else ""
         recorded: list[Recorded] = []
@@ -56,7 +56,7 @@ class Publisher:
             recorded += self._sent(name if is_numbered else "", list(run))
         return recorded
 
-    def _sent(self, name: str, messages: list[Outgoing]) -> list[Recorded]:
+    def _sent(self, name: str, messages: list[PulsarRecord]) -> list[Recorded]:
         with self._broker.asked():
             producer = self._opened(name)
             producer.used = time.monotonic()
@@ -68,10 +68,10 @@ class Publisher:
                     self._drop(name, producer)  # what it knows of its last sequence may be too old
                 raise
 
-    def _send(self, native: pulsar.Producer, name: str, messages: list[Outgoing]) -> list[Recorded]:
+    def _send(self, native: pulsar.Producer, name: str, messages: list[PulsarRecord]) -> list[Recorded]:
         """All but repetitions, at once; waits until all are kept."""
         seen = native.last_sequence_id() if name else 0
-        sending = _Sending()
+        sending = _PublishBatch()
         for place, message in enumerate(messages):
             if name and message.sequence <= seen:
                 continue
@@ -126,17 +126,17 @@ class Publisher:
                 _close_producer(producer)
 
 
-class _Sending:
+class _PublishBatch:
     """Messages that are under way together."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, Place] = {}
+        self.kept: dict[int, MessagePosition] = {}
         """By their places among the messages; those that were there already are missing."""
         self._failures: list[str] = []
         self._changed = threading.Condition()
         self._left = 0
 
-    def send(self, native: pulsar.Producer, place: int, message: Outgoing, sequence: int) -> None:
+    def send(self, native: pulsar.Producer, place: int, message: PulsarRecord, sequence: int) -> None:
         """Hand one over; what becomes of it is told on a thread of Pulsar's client."""
         with self._changed:
             self._left += 1
@@ -155,7 +155,7 @@ class _Sending:
                 if result.name != "Ok":
                     self._failures.append(result.name)
                 elif kept.ledger_id() >= 0:
-                    self.kept[place] = Place(kept.ledger_id(), kept.entry_id(), kept.batch_index())
+                    self.kept[place] = MessagePosition(kept.ledger_id(), kept.entry_id(), kept.batch_index())
             except Exception as error:  # nothing may leave a callback
                 self._failures.append(type(error).__name__)
             self._changed.notify_all()
@@ -187,13 +187,13 @@ class _Reading:
     def __init__(self, native: pulsar.Reader, start: int, silence: type[Exception]) -> None:
         self.native, self.next = native, start
         self._silence = silence
-        self._held: Received | None = None
+        self._held: ReceivedRecord | None = None
         self._is_at_end = False
         self.used = time.monotonic()
 
-    def some(self, most: int) -> list[Stored]:
+    def some(self, most: int) -> list[StoredMessage]:
         """Messages that are there, as many as an answer holds."""
-        found: list[Stored] = []
+        found: list[StoredMessage] = []
         size = 0
         while len(found) < most and (one := self._held or self._one()) is not None:
             self._held = one
@@ -206,7 +206,7 @@ class _Reading:
         self.used = time.monotonic()
         return found
 
-    def _one(self) -> Received | None:
+    def _one(self) -> ReceivedRecord | None:
         while (message := self._message()) is not None:
             one = received(message)
             if one.stored.offset >= self.next:
@@ -240,7 +240,7 @@ class Readings:
         with self._lock:
             return any(one.next == offset for one in self._kept)
 
-    def read(self, start: int, most: int) -> tuple[int, list[Stored]]:
+    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
         with self._broker.asked():
             reading = self._taken(start) or self._opened(start)
@@ -263,7 +263,7 @@ class Readings:
     def _opened(self, start: int) -> _Reading:
         import pulsar
 
-        place = Place.of(start)
+        place = MessagePosition.of(start)
         before = pulsar.MessageId(-1, place.ledger, place.entry - 1, -1)
         native = self._broker.client.create_reader(self._broker.topic(self._topic), before, receiver_queue_size=QUEUE)
         return _Reading(native, start, pulsar.exceptions.Timeout)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.errors import WireError
-from speed.topics.backend import Stored
+from speed.topics.backend import StoredMessage
 from speed.topics.subscription import SubscriptionError
-from speed.wire.topic import DEAD_LETTER, MAX_ATTEMPTS, MESSAGE, TOMBSTONE, Head, decode, encode, key_hash
+from speed.wire.topic import DEAD_LETTER, MAX_ATTEMPTS, MESSAGE, TOMBSTONE, RecordHead, decode, encode, key_hash
 from speed.wire.value import pack, unpack
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEDGER_BITS, ENTRY_BITS, BATCH_BITS = 31, 24, 8
 
 
-class Place(NamedTuple):
+class MessagePosition(NamedTuple):
     """Where a message lies, in the order of its topic. ``batch`` is -1 of one that is alone in its entry."""
 
     ledger: int
@@ -41,22 +41,22 @@ class Place(NamedTuple):
         return (ledger << ENTRY_BITS | entry) << BATCH_BITS | batch
 
     @classmethod
-    def of(cls, offset: int) -> Place:
+    def of(cls, offset: int) -> MessagePosition:
         """The first place that an offset may mean."""
         entry = offset >> BATCH_BITS
         batch = offset & (1 << BATCH_BITS) - 1
         return cls(entry >> ENTRY_BITS, entry & (1 << ENTRY_BITS) - 1, batch or -1)
 
     @classmethod
-    def read(cls, text: str) -> Place:
+    def read(cls, text: str) -> MessagePosition:
         """Of ``ledger:entry``, as Pulsar's statistics write it. ValueError for anything else."""
         ledger, entry = text.split(":")[:2]
         return cls(int(ledger), int(entry))
 
     @property
-    def behind(self) -> Place:
+    def behind(self) -> MessagePosition:
         """The entry that comes next, if its ledger goes on."""
-        return Place(self.ledger, self.entry + 1)
+        return MessagePosition(self.ledger, self.entry + 1)
 
 
 OWN = "speed."
@@ -66,7 +66,7 @@ _NUMBERS = ("sequence", "due", "attempts")
 MAX_NUMBER = (1 << 63) - 1
 
 
-class Outgoing(NamedTuple):
+class PulsarRecord(NamedTuple):
     """What Pulsar gets; ``payload`` is None of a tombstone."""
 
     payload: bytes | None
@@ -75,7 +75,7 @@ class Outgoing(NamedTuple):
     sequence: int
 
 
-def outgoing(record: bytes) -> Outgoing:
+def outgoing(record: bytes) -> PulsarRecord:
     """Of the record of a message. Raises SubscriptionError INVALID_ARGUMENTS for what Pulsar cannot say."""
     head, about, payload = decode(record)
     properties = dict(about.get("properties", {}))
@@ -90,7 +90,7 @@ def outgoing(record: bytes) -> Outgoing:
     if head.type == DEAD_LETTER:
         topic, offset, subscription = about["origin"]
         properties[OWN + "origin"] = f"{topic} {offset} {subscription}"
-    return Outgoing(None if head.type == TOMBSTONE else payload, about.get("key"), properties, head.sequence)
+    return PulsarRecord(None if head.type == TOMBSTONE else payload, about.get("key"), properties, head.sequence)
 
 
 def _wrong(text: str) -> SubscriptionError:
@@ -113,7 +113,7 @@ def record(payload: bytes | None, key: str, properties: Mapping[str, str]) -> by
     about.update({"origin": origin} if origin else {})
     kind = DEAD_LETTER if origin else TOMBSTONE if payload is None and key else MESSAGE
     attempts = min(numbers["attempts"], MAX_ATTEMPTS)
-    head = Head(kind, attempts, key_hash(key) if key else 0, numbers["due"], numbers["sequence"])
+    head = RecordHead(kind, attempts, key_hash(key) if key else 0, numbers["due"], numbers["sequence"])
     if payload is None:
         payload = b""
     elif "publisher" not in own or not _is_value(payload):
@@ -141,20 +141,22 @@ def _is_value(payload: bytes) -> bool:
     return True
 
 
-class Received(NamedTuple):
+class ReceivedRecord(NamedTuple):
     """A message, and where it lies."""
 
-    place: Place
-    stored: Stored
+    place: MessagePosition
+    stored: StoredMessage
 
 
-def received(message: pulsar.Message) -> Received:
+def received(message: pulsar.Message) -> ReceivedRecord:
     """Raises SubscriptionError UNSUPPORTED for one that has no offset."""
     id_ = message.message_id()
-    place = Place(id_.ledger_id(), id_.entry_id(), id_.batch_index())
+    place = MessagePosition(id_.ledger_id(), id_.entry_id(), id_.batch_index())
     payload = None if message.has_null_value() else message.data()
     try:
         key, properties = message.partition_key(), message.properties()
     except UnicodeDecodeError:  # of another program: it comes without what is no text
         key, properties = "", {}
-    return Received(place, Stored(place.offset, message.publish_timestamp(), record(payload, key, properties)))
+    return ReceivedRecord(
+        place, StoredMessage(place.offset, message.publish_timestamp(), record(payload, key, properties))
+    )

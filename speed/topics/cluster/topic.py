@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from speed.topics.backend import Group, Message, Producer, Recorded, Start, Stored, new_epoch, steady_ms
+from speed.topics.backend import Group, Message, ProducerIdentity, Recorded, Start, StoredMessage, new_epoch, steady_ms
 from speed.topics.cluster.broker import Broker, ConflictError, NotThereError
 from speed.topics.cluster.feed import TYPES, Dealing, Feed
 from speed.topics.cluster.publisher import Publisher, Readings
-from speed.topics.cluster.records import Place, outgoing
-from speed.topics.subscription import Subscription, SubscriptionError, Terms, wrong
+from speed.topics.cluster.records import MessagePosition, outgoing
+from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms, wrong
 from speed.wire.limits import MAX_SUBSCRIPTIONS, MAX_TOPIC_ANSWER_BYTES, TOPIC_WAIT_SECONDS
 
 READ_SECONDS = 0.05
@@ -21,7 +21,7 @@ _LATEST = {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1, "partitionIndex"
 _NUMBERS = ("max_deliveries", "ack_timeout_ms")
 
 
-class Settings(NamedTuple):
+class TopicProperties(NamedTuple):
     """What is known of a topic since it was looked up."""
 
     lane: str
@@ -36,7 +36,7 @@ class ClusterTopic:
         self,
         name: str,
         broker: Broker,
-        settings: Settings,
+        settings: TopicProperties,
         bury: Callable[[str, bytes], object],
         told: Callable[[str], None],
     ) -> None:
@@ -56,7 +56,7 @@ class ClusterTopic:
 
     # --- publishing and reading ---
 
-    def publish(self, producer: Producer | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
+    def publish(self, producer: ProducerIdentity | None, messages: Sequence[tuple[int, bytes]]) -> list[Recorded]:
         """Record (sequence, bytes) of each; returns where they are."""
         made = [outgoing(record) for _, record in messages]
         if producer and not self._settings.deduplicates and any(one.sequence for one in made):
@@ -70,7 +70,7 @@ class ClusterTopic:
         """Pulsar keeps what it knows of a producer until that was silent for as long as it is told."""
         raise SubscriptionError("UNSUPPORTED", "a cluster forgets no producer: publish under another name")
 
-    def read(self, start: int, most: int) -> tuple[int, list[Stored]]:
+    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
         return self._readings.read(start, most)
 
@@ -96,7 +96,7 @@ class ClusterTopic:
     def _place_at(self, unix_ms: int, first: int, end: int) -> int:
         """The first message that was published then or later."""
         found = self._asked(f"messageid/{unix_ms}")
-        start = min(max(first, Place(found["ledgerId"], found["entryId"]).offset), end)
+        start = min(max(first, MessagePosition(found["ledgerId"], found["entryId"]).offset), end)
         while start < end:
             after, kept = self._readings.read(start, 100)
             for stored in kept:
@@ -109,10 +109,10 @@ class ClusterTopic:
 
     def _bounds(self, internal: Mapping[str, Any]) -> tuple[int, int]:
         """Where the topic begins and ends."""
-        last = Place.read(internal["lastConfirmedEntry"])
+        last = MessagePosition.read(internal["lastConfirmedEntry"])
         ledgers = [one["ledgerId"] for one in internal["ledgers"]]
         end = last.behind
-        first = min(Place(ledgers[0], 0), end) if ledgers else end
+        first = min(MessagePosition(ledgers[0], 0), end) if ledgers else end
         return first.offset, end.offset
 
     # --- subscriptions ---
@@ -259,7 +259,7 @@ class ClusterTopic:
         """Messages come by themselves."""
         return False
 
-    def one(self, group: Group, offset: int) -> Stored | None:
+    def one(self, group: Group, offset: int) -> StoredMessage | None:
         """A message that is held."""
         assert isinstance(group, Feed)
         return group.one(offset)
@@ -354,7 +354,7 @@ class ClusterTopic:
     def _described(self, name: str, found: Mapping[str, Any], cursor: int) -> dict[str, Any]:
         feed, terms = self._feeds.get(name), _terms(found)
         with self._changed:
-            machine = feed.machine if feed else Subscription(terms, 0)
+            machine = feed.machine if feed else SubscriptionState(terms, 0)
             return {
                 "subscription": name,
                 "type": terms.type,
@@ -423,25 +423,25 @@ def _unknown(topic: str, name: str) -> SubscriptionError:
 
 def _position(offset: int) -> dict[str, int]:
     """A place as the admin API wants it."""
-    place = Place.of(offset)
+    place = MessagePosition.of(offset)
     return {"ledgerId": place.ledger, "entryId": place.entry, "partitionIndex": -1, "batchIndex": place.batch}
 
 
 def _back(internal: Mapping[str, Any], count: int) -> int:
     """The offset of the entry so many before the end; that of the first one if there are fewer."""
-    place = Place.read(internal["lastConfirmedEntry"]).behind
+    place = MessagePosition.read(internal["lastConfirmedEntry"]).behind
     for ledger in reversed(internal["ledgers"]):
         if ledger["ledgerId"] < place.ledger:
-            place = Place(ledger["ledgerId"], ledger["entries"])
+            place = MessagePosition(ledger["ledgerId"], ledger["entries"])
         if ledger["ledgerId"] == place.ledger and count <= place.entry:
-            return Place(place.ledger, place.entry - count).offset
+            return MessagePosition(place.ledger, place.entry - count).offset
         count -= place.entry if ledger["ledgerId"] == place.ledger else 0
     return 0
 
 
 def _cursor(internal: Mapping[str, Any], name: str) -> int:
     """The lowest offset that a subscription has not acknowledged."""
-    return Place.read(internal["cursors"][name]["markDeletePosition"]).behind.offset
+    return MessagePosition.read(internal["cursors"][name]["markDeletePosition"]).behind.offset
 
 
 def _terms(found: Mapping[str, Any]) -> Terms:

@@ -108,6 +108,9 @@ class Once:
     def arguments(self, number: int) -> dict[str, Any]:
         return {"id": f"{self._prefix}{number}"}
 
+    def ran_so_far(self) -> Counter[int]:
+        return self.ran()
+
     def ran(self) -> Counter[int]:
         effects = effects_in(self._duel, self._prefix)
         return Counter({int(one.removeprefix(self._prefix)): times for one, times in effects.items()})
@@ -180,6 +183,7 @@ class Application:
             told.append(self.tell(peer, "call", seed, place, service="note", arguments=self.arguments(seed, place)))
             withdrawals.end(peer, begun)
         sent = self.strike(life, random, peer, told)
+        withdrawals.server_died()
         gone.end()
         begun = effects_in(self.duel, f"{seed}.gone-")
         withdrawals.hear(peer)

@@ -12,7 +12,7 @@ from speed.bridges.bridge import (
     TRYING,
     WAITING,
     Breaker,
-    State,
+    BridgeState,
 )
 
 
@@ -22,7 +22,7 @@ def breaker(chance: float = 0.0) -> Breaker:
 
 def test_the_table_has_a_way_out_of_each_state() -> None:
     """B-18."""
-    assert {state for state, _ in TABLE} == set(State)
+    assert {state for state, _ in TABLE} == set(BridgeState)
 
 
 def test_what_fails_waits_and_is_then_tried() -> None:

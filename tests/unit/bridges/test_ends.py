@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from speed.backends.address import parse_address
-from speed.backends.backend import BackendAwayError, Delivered, Outgoing, Place, TakesAll
+from speed.backends.backend import BackendAwayError, Checkpoint, Delivered, Outgoing, TakesAll
 from speed.bridges import Route, read_hops
 from speed.bridges.bridge import BATCH_BYTES, Load
 from speed.bridges.ends import BackendHops, BackendSink, BackendSource
@@ -78,7 +78,7 @@ class PlacingMemory(MemoryBackend):
         self.is_cut = False
         """Whether answers are lost."""
 
-    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Place], timeout: float) -> dict[str, int]:
+    def publish_at(self, messages: Sequence[Outgoing], places: Sequence[Checkpoint], timeout: float) -> dict[str, int]:
         there = {one.lane: self.next_of(one, timeout) for one in places}
         if any(there[one.lane] != one.before for one in places):
             return there
@@ -88,7 +88,7 @@ class PlacingMemory(MemoryBackend):
             raise BackendAwayError("the answer is lost")
         return {}
 
-    def next_of(self, place: Place, timeout: float) -> int:
+    def next_of(self, place: Checkpoint, timeout: float) -> int:
         return self.places.get((place.bridge, place.lane), 0)
 
 

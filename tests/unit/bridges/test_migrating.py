@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from speed.backends import migrating
 from speed.backends.backend import BackendAwayError, Delivered, Outgoing
-from speed.backends.migrating import Judge, Migration, State, message_id_of
+from speed.backends.migrating import Judge, Migration, MigrationState, message_id_of
 from speed.errors import ConfigurationError
 from speed.message.old_forms import FORMS
 from speed.message.view import MessageView
@@ -78,33 +78,33 @@ def test_what_is_no_message_has_no_id() -> None:
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     place = str(tmp_path / "state")
-    one = State(place, WHAT, Counter({"redis": 3}), {"m-1": "a.b"}, 17, ["a.b 1-0"], {"a.b 0": 7})
+    one = MigrationState(place, WHAT, Counter({"redis": 3}), {"m-1": "a.b"}, 17, ["a.b 1-0"], {"a.b 0": 7})
     assert not one.is_there
     one.write()
-    again = State(place, WHAT)
+    again = MigrationState(place, WHAT)
     again.read()
     assert again == one
     assert one.is_there
     with pytest.raises(ConfigurationError, match="another migration"):
-        State(place, {**WHAT, "group": "h"}).read()
+        MigrationState(place, {**WHAT, "group": "h"}).read()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"what": 1, "counts": 2, "doubt": 3, "passed": 4, "offsets": 5}'])
 def test_another_file_is_no_state(tmp_path: Path, text: str) -> None:
     (tmp_path / "state").write_text(text)
     with pytest.raises(ConfigurationError, match="no state"):
-        State(str(tmp_path / "state"), WHAT).read()
+        MigrationState(str(tmp_path / "state"), WHAT).read()
 
 
 def test_a_state_that_is_not_there_is_none_to_go_on_with(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="begin without"):
-        State(str(tmp_path / "state"), WHAT).read()
+        MigrationState(str(tmp_path / "state"), WHAT).read()
 
 
 def test_what_is_too_much_for_one_request_goes_in_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrating, "MAX_BATCH_BYTES", 1)
     target = Target(Trouble(["", "killed before"]))
-    one = Migration(Source(ENTRIES, Trouble([])), target, judge(), State(str(tmp_path / "s"), WHAT))  # type: ignore[arg-type]
+    one = Migration(Source(ENTRIES, Trouble([])), target, judge(), MigrationState(str(tmp_path / "s"), WHAT))  # type: ignore[arg-type]
     with pytest.raises(KilledError):
         one.run(0.0, lambda _: None)
     assert len(target.kept) == 1
@@ -192,7 +192,7 @@ def test_nothing_is_lost_or_twice_wherever_it_dies_and_whoever_is_away(steps: li
     source, target = Source(ENTRIES, trouble), Target(trouble)
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as quick:
         quick.setattr(migrating, "_PAUSE_SECONDS", 0.0)
-        state = State(f"{directory}/state", WHAT)
+        state = MigrationState(f"{directory}/state", WHAT)
         while True:
             try:
                 one = Migration(source, target, judge(), state, lambda _, topic, __: target.pages(topic))  # type: ignore[arg-type]
@@ -200,7 +200,7 @@ def test_nothing_is_lost_or_twice_wherever_it_dies_and_whoever_is_away(steps: li
                 break
             except KilledError:
                 source.close()
-                state = State(f"{directory}/state", WHAT)
+                state = MigrationState(f"{directory}/state", WHAT)
                 state.read()
     payloads = [MessageView(one.envelope).payload for one in target.kept]
     assert Counter(payloads) == Counter([*range(10), "new"])
@@ -214,7 +214,7 @@ def test_a_partition_that_comes_again_is_passed_over(tmp_path: Path) -> None:
         for number in range(6)
     ]
     target = Target(Trouble([]))
-    state = State(str(tmp_path / "state"), WHAT)
+    state = MigrationState(str(tmp_path / "state"), WHAT)
     for _ in range(2):
         source = Source(entries, Trouble([]))
         Migration(source, target, judge("kafka"), state, lambda _, topic, __: target.pages(topic)).run(
@@ -226,7 +226,9 @@ def test_a_partition_that_comes_again_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_migration_that_is_stopped_ends_behind_what_it_has_in_hand(tmp_path: Path) -> None:
     source, target = Source(ENTRIES, Trouble([])), Target(Trouble([]))
-    one = Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), lambda _, topic, __: target.pages(topic))  # type: ignore[arg-type]
+    one = Migration(
+        source, target, judge(), MigrationState(str(tmp_path / "s"), WHAT), lambda _, topic, __: target.pages(topic)
+    )  # type: ignore[arg-type]
     one.run(None, lambda _: one.stop())
     assert (len(target.kept), one.is_stopped) == (3, True)
 
@@ -243,7 +245,7 @@ def test_a_source_that_is_away_for_a_while_is_waited_for(tmp_path: Path, monkeyp
             return super().receive(most, timeout)
 
     source, target = Hesitant(ENTRIES[:3], Trouble([])), Target(Trouble([]))
-    Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT)).run(0.05, lambda _: None)  # type: ignore[arg-type]
+    Migration(source, target, judge(), MigrationState(str(tmp_path / "s"), WHAT)).run(0.05, lambda _: None)  # type: ignore[arg-type]
     assert len(target.kept) == 3
     assert next(answers, "asked") == "asked"
 
@@ -258,13 +260,15 @@ def test_a_backend_that_stays_away_ends_it(tmp_path: Path, monkeypatch: pytest.M
         raise BackendAwayError("away")
 
     with pytest.raises(BackendAwayError):
-        Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), away).run(0.0, lambda _: None)  # type: ignore[arg-type]
+        Migration(source, target, judge(), MigrationState(str(tmp_path / "s"), WHAT), away).run(0.0, lambda _: None)  # type: ignore[arg-type]
     assert target.kept == []
 
 
 def test_the_first_that_are_not_copied_are_named(tmp_path: Path) -> None:
     source, target = Source([lies(b"hidden-word", number) for number in range(30)], Trouble([])), Target(Trouble([]))
-    one = Migration(source, target, judge(), State(str(tmp_path / "s"), WHAT), lambda _, topic, __: target.pages(topic))  # type: ignore[arg-type]
+    one = Migration(
+        source, target, judge(), MigrationState(str(tmp_path / "s"), WHAT), lambda _, topic, __: target.pages(topic)
+    )  # type: ignore[arg-type]
     one.run(0.0, lambda _: None)
     assert one.state.counts == {"unknown": 30}
     assert len(one.refused) == 20

@@ -15,7 +15,7 @@ from speed.errors import WireError
 from speed.message.errors import NotAvailableError
 from speed.message.view import MessageView
 from speed.message.writing import encode_message, with_security, with_signature
-from speed.wire.topic import MESSAGE, TOMBSTONE, Head, Kept, encode
+from speed.wire.topic import MESSAGE, TOMBSTONE, KeptMessage, RecordHead, encode
 from speed.wire.value import pack, unpack
 
 LANE = "0123456789abcdef" * 2
@@ -28,11 +28,11 @@ def messages(lane: str = LANE) -> Messages:
     return Messages(lane, "orders", "default", HOST)
 
 
-def kept(payload: bytes, *, kind: int = MESSAGE, publisher: str = "shop", **about: Any) -> Kept:
-    return Kept(Head(kind), {"publisher": publisher, **about}, payload)
+def kept(payload: bytes, *, kind: int = MESSAGE, publisher: str = "shop", **about: Any) -> KeptMessage:
+    return KeptMessage(RecordHead(kind), {"publisher": publisher, **about}, payload)
 
 
-def message_of(one: Kept, offset: int = 5, recorded_ms: int = NOW_MS) -> MessageView:
+def message_of(one: KeptMessage, offset: int = 5, recorded_ms: int = NOW_MS) -> MessageView:
     message_id, data = messages().message(one, offset, recorded_ms)
     view = MessageView(data).validate()
     assert view.message_id == message_id
@@ -141,7 +141,7 @@ def test_messages_of_one_millisecond_differ_in_id_and_payload() -> None:
 # --- what a bridge recorded ---
 
 
-def came(envelope: bytes, hops: str = "0123456789abcdef", keep: str = "payload") -> Kept:
+def came(envelope: bytes, hops: str = "0123456789abcdef", keep: str = "payload") -> KeptMessage:
     record = record_of(MessageView(envelope), None, hops, keep=keep)
     return kept(record["payload"], publisher=HOST, properties=record["properties"])
 

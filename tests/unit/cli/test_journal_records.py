@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speed.cli.journal import Reading, Wanted
+from speed.cli.journal import JournalReading, Wanted
 from speed.errors import JournalExpiredError
 from speed.journal import LaneInfo
 
@@ -39,11 +39,11 @@ class Shrinking:
 @pytest.mark.parametrize(("kept", "read"), [(0, [0, 1, 2, 3, 4]), (3, [3, 4]), (5, [])])
 def test_what_retention_kept_is_read(kept: int, read: list[int]) -> None:
     journal: Any = Shrinking(kept)
-    assert [record.offset for _, record in Reading(journal, Wanted()).records()] == read
+    assert [record.offset for _, record in JournalReading(journal, Wanted()).records()] == read
 
 
 def test_a_lane_that_is_removed_again_and_again_is_left_until_the_next_time() -> None:
     journal: Any = Shrinking(6)
-    reading = Reading(journal, Wanted())
+    reading = JournalReading(journal, Wanted())
     assert list(reading.records()) == []
     assert reading.damaged == 0

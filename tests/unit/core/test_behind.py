@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from speed.engine.python.segments import Behind
+from speed.engine.python.segments import RequestBarrier
 from speed.wire.limits import MAX_BEHIND
 
 
@@ -11,13 +11,13 @@ def nothing() -> None:
 
 
 def test_nothing_waits_while_no_request_is_put_together() -> None:
-    behind = Behind()
+    behind = RequestBarrier()
     behind.end("analytics", behind.begin("analytics"))
     assert not behind.wait("analytics", nothing)
 
 
 def test_it_waits_for_all_requests_that_came_before_it_and_for_no_later_one() -> None:
-    behind = Behind()
+    behind = RequestBarrier()
     first, second = behind.begin("analytics"), behind.begin("analytics")
     assert behind.wait("analytics", nothing)
     third = behind.begin("analytics")
@@ -27,7 +27,7 @@ def test_it_waits_for_all_requests_that_came_before_it_and_for_no_later_one() ->
 
 
 def test_what_waits_is_done_in_the_order_in_which_it_came() -> None:
-    behind = Behind()
+    behind = RequestBarrier()
     done: list[int] = []
     ticket = behind.begin("analytics")
     for number in range(3):
@@ -38,13 +38,13 @@ def test_what_waits_is_done_in_the_order_in_which_it_came() -> None:
 
 
 def test_other_senders_do_not_wait() -> None:
-    behind = Behind()
+    behind = RequestBarrier()
     behind.begin("analytics")
     assert not behind.wait("billing", nothing)
 
 
 def test_only_so_much_waits_of_one_sender() -> None:
-    behind = Behind()
+    behind = RequestBarrier()
     ticket = behind.begin("analytics")
     assert all(behind.wait("analytics", nothing) for _ in range(MAX_BEHIND))
     assert not behind.wait("analytics", nothing)

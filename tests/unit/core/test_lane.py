@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speed.core.lane import Damage, LaneDecoder, Opened, Scan, Window
+from speed.core.lane import ByteWindow, Damage, LaneDecoder, Opened, Scan
 from speed.wire import names
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SLOTTED, Header
 from speed.wire.seal import Keyring, LinkOpener, LinkSealer
@@ -28,14 +28,14 @@ def decoder(max_payload: int = 1000) -> LaneDecoder:
 
 
 def scan(data: bytes, *, final: bool = True, suspicious: bool = False) -> Scan:
-    return decoder().scan(Window(data, 0, 1, final, suspicious))
+    return decoder().scan(ByteWindow(data, 0, 1, final, suspicious))
 
 
 def test_nothing_behind_a_payload_in_a_slot_is_decoded_unless_it_is_asked_for() -> None:
     lane = SEALER.seal(1, FLAG_SLOTTED, 100, 1, b"", bytes(12)) + LANE
     scanned = scan(lane)
     assert (len(scanned.items), scanned.consumed, scanned.more) == (1, ENVELOPE_OVERHEAD, True)
-    assert len(decoder().scan(Window(lane, 0, 1, True, past_slots=True)).items) == 1 + len(ENVELOPES)
+    assert len(decoder().scan(ByteWindow(lane, 0, 1, True, past_slots=True)).items) == 1 + len(ENVELOPES)
 
 
 def payloads(scanned: Scan) -> list[bytes]:
@@ -50,7 +50,7 @@ def decode_in_pieces(data: bytes, ends: list[int]) -> tuple[list[Opened], set[in
     for end in [*sorted(ends), len(data)]:
         more = True
         while more:
-            scanned = decoder().scan(Window(data[at:end], at, 1, final=end == len(data)))
+            scanned = decoder().scan(ByteWindow(data[at:end], at, 1, final=end == len(data)))
             for item in scanned.items:
                 if isinstance(item, Opened):
                     opened.append(item)
@@ -108,13 +108,13 @@ def test_an_incomplete_envelope_says_how_much_it_needs() -> None:
 
 
 def test_at_most_the_asked_number_of_items_is_returned() -> None:
-    scanned = decoder().scan(Window(LANE, 0, 1), limit=2)
+    scanned = decoder().scan(ByteWindow(LANE, 0, 1), limit=2)
     assert len(scanned.items) == 2
     assert scanned.more
 
 
 def test_an_envelope_above_the_limit_is_damage_before_it_is_opened() -> None:
-    scanned = decoder(max_payload=500).scan(Window(LANE, 0, 1, final=True))
+    scanned = decoder(max_payload=500).scan(ByteWindow(LANE, 0, 1, final=True))
     assert len(payloads(scanned)) == len(SIZES) - 1
     assert scanned.items[-1] == Damage("TOO_LARGE", STARTS[-1], len(LANE))
 
@@ -131,7 +131,7 @@ def test_one_scan_of_a_lane_full_of_forged_headers_is_bounded() -> None:
         calls += 1
         return OPENER.open(header, envelope)
 
-    scanned = LaneDecoder(SOURCE, TARGET, 1000, count).scan(Window(lane, 0, 1, final=True))
+    scanned = LaneDecoder(SOURCE, TARGET, 1000, count).scan(ByteWindow(lane, 0, 1, final=True))
     assert scanned.more
     assert calls < 100
     opened, _ = decode_in_pieces(lane, [])
@@ -139,7 +139,7 @@ def test_one_scan_of_a_lane_full_of_forged_headers_is_bounded() -> None:
 
 
 def test_an_envelope_of_another_generation_than_its_segment_is_damage() -> None:
-    scanned = decoder().scan(Window(LANE, 0, 2, final=True))
+    scanned = decoder().scan(ByteWindow(LANE, 0, 2, final=True))
     assert scanned.items == [Damage("BAD_SEQUENCE", 0, len(LANE))]
 
 
@@ -155,6 +155,6 @@ def test_a_lying_length_is_found_out_only_by_a_suspicious_scan() -> None:
 def test_a_suspicious_scan_waits_for_an_envelope_that_is_only_incomplete() -> None:
     """L-16: nothing behind it says that its length lies."""
     cut = len(ENVELOPES[0]) + 100
-    scanned = decoder().scan(Window(LANE[:cut], 0, 1, suspicious=True))
+    scanned = decoder().scan(ByteWindow(LANE[:cut], 0, 1, suspicious=True))
     assert (len(scanned.items), scanned.consumed) == (1, len(ENVELOPES[0]))
     assert scanned.needed == ENVELOPE_OVERHEAD + SIZES[1]

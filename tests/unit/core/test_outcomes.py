@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from speed.core.calls import (
+    RequestVerdict,
     Unread,
-    Verdict,
     call_error,
     checked_answer,
     execution_of,
@@ -160,6 +160,6 @@ def test_no_error_of_a_call_that_was_sent_again_says_that_it_was_not_begun() -> 
 
 def test_who_left_before_it_began_is_told_from_who_may_have_run_it() -> None:
     """S-21."""
-    assert node_left("billing", Verdict.NOT_BEGUN).execution is Execution.NOT_BEGUN
-    assert node_left("billing", Verdict.REPEATABLE).execution is Execution.MAY_HAVE_RUN
+    assert node_left("billing", RequestVerdict.NOT_BEGUN).execution is Execution.NOT_BEGUN
+    assert node_left("billing", RequestVerdict.REPEATABLE).execution is Execution.MAY_HAVE_RUN
     assert "look before you repeat it" in str(node_left("billing"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.scheduler import Life, Overdue, Scheduler, State, Work
+from speed.core.scheduler import Life, Overdue, Scheduler, Work, WorkState
 from tests.vectors import case_name, load
 
 CASES = load("scheduling")["cases"]
@@ -80,13 +80,13 @@ class Replay:
 
     def withdraw(self, step: dict[str, Any]) -> str | None:
         work = self.scheduler.withdraw(step["sender"], step["id"])
-        return None if work is None else "waiting" if work.state is State.ENDED else "running"
+        return None if work is None else "waiting" if work.state is WorkState.ENDED else "running"
 
     def forget(self, step: dict[str, Any]) -> dict[str, list[str]]:
         works = self.scheduler.forget(step["sender"])
         return {
-            "waiting": self.names(tuple(work for work in works if work.state is State.ENDED)),
-            "running": self.names(tuple(work for work in works if work.state is not State.ENDED)),
+            "waiting": self.names(tuple(work for work in works if work.state is WorkState.ENDED)),
+            "running": self.names(tuple(work for work in works if work.state is not WorkState.ENDED)),
         }
 
     def expire(self, step: dict[str, Any]) -> dict[str, list[str]]:
@@ -156,7 +156,7 @@ def test_no_sender_waits_for_more_than_one_request_of_each_other(senders: int, w
     first = [scheduler.take(0) for _ in range(workers)]
     order = [work.item for work in first if work]
     while len(order) < senders:
-        scheduler.done(next(work for work in first if work and work.state is State.RUNNING))
+        scheduler.done(next(work for work in first if work and work.state is WorkState.RUNNING))
         first.append(scheduler.take(0))
         order.append(first[-1].item)  # type: ignore[union-attr]
     assert sorted(order[:senders]) == list(range(senders))
@@ -191,7 +191,7 @@ def test_an_event_that_the_table_does_not_have_changes_nothing() -> None:
     _, work = scheduler.request("a", 1, 1, 30)
     assert work is not None
     scheduler.resumed(work)
-    assert work.state is State.WAITING
+    assert work.state is WorkState.WAITING
     assert not scheduler.blocked(work)
     scheduler.close()
     scheduler.leave()

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.gateway.requests import Address, TopicNames
-from speed.gateway.settings import RefusedError
+from speed.gateway.requests import RequestAddress, TopicNames
+from speed.gateway.settings import HandshakeError
 
 NAMES = TopicNames("public/default")
 
 
 def refused(target: str) -> int:
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(HandshakeError) as error:
         NAMES.address(target)
     assert str(error.value)
     return error.value.status
@@ -32,9 +32,9 @@ def refused(target: str) -> int:
     ],
 )
 def test_a_topic_has_its_own_name_in_the_namespace_and_all_three_elsewhere(topic: str, name: str) -> None:
-    assert NAMES.address(f"/ws/v2/producer/persistent/{topic}") == Address("producer", (name,), "", {})
-    assert NAMES.address(f"/ws/v2/reader/persistent/{topic}") == Address("reader", (name,), "", {})
-    assert NAMES.address(f"/ws/v2/consumer/persistent/{topic}/s-1") == Address("consumer", (name,), "s-1", {})
+    assert NAMES.address(f"/ws/v2/producer/persistent/{topic}") == RequestAddress("producer", (name,), "", {})
+    assert NAMES.address(f"/ws/v2/reader/persistent/{topic}") == RequestAddress("reader", (name,), "", {})
+    assert NAMES.address(f"/ws/v2/consumer/persistent/{topic}/s-1") == RequestAddress("consumer", (name,), "s-1", {})
 
 
 def test_of_a_repeated_parameter_the_first_counts() -> None:
@@ -82,7 +82,7 @@ def test_what_is_no_address_is_refused(target: str, status: int) -> None:
 
 def test_one_consumer_may_name_several_topics_each_once() -> None:
     address = NAMES.address("/ws/v3/consumer/s?topics=persistent://public/default/a,b,persistent://x/y/c,a")
-    assert address == Address("consumer", ("a", "b", "x.y.c"), "s", address.parameters)
+    assert address == RequestAddress("consumer", ("a", "b", "x.y.c"), "s", address.parameters)
     assert NAMES.address("/ws/v3/consumer/s?topicsPattern=a.*").pattern == "a.*"
     assert NAMES.address("/ws/pingpong").role == "pingpong"
 
@@ -110,7 +110,7 @@ def test_a_pattern_covers_what_it_says(pattern: str, covered: list[str]) -> None
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "a|b", "[a]", "a*", "a" * 257, "a\n", "^a", ""])
 def test_a_pattern_that_could_take_long_is_refused(pattern: str) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(HandshakeError):
         NAMES.matching(pattern, [])
 
 
@@ -119,5 +119,5 @@ def test_any_text_is_an_address_or_refused(target: str) -> None:
     for begin in ("", "/ws/v2/producer/persistent/", "/ws/v3/consumer/s?topics="):
         try:
             NAMES.address(begin + target)
-        except RefusedError:
+        except HandshakeError:
             pass

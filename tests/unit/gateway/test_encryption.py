@@ -12,14 +12,24 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from speed.gateway import encryption
-from speed.gateway.encryption import ByClient, ByGateway, Context, Key, kept, new_context, opened, read_keys, written
-from speed.gateway.settings import RefusedError
+from speed.gateway.encryption import (
+    ByClient,
+    ByGateway,
+    EncryptedKey,
+    EncryptionContext,
+    kept,
+    new_context,
+    opened,
+    read_keys,
+    written,
+)
+from speed.gateway.settings import HandshakeError
 from speed.message.errors import CompressionError, EncryptionError
 from speed.pulsar import payloads
 from speed.pulsar.payloads import DataKey, Decryptor, load_private
 
 BY_JAVA = json.loads((Path(__file__).parents[1] / "pulsar/java.json").read_text())
-KEYS = {"anna": Key("eA==", {"v": "1"}), "bert": Key("eQ==", {})}
+KEYS = {"anna": EncryptedKey("eA==", {"v": "1"}), "bert": EncryptedKey("eQ==", {})}
 
 
 def given(keys: Any) -> str:
@@ -49,7 +59,7 @@ def test_keys_are_read_in_their_order_and_metadata_may_be_missing() -> None:
     ],
 )
 def test_what_is_no_key_is_refused(text: str) -> None:
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(HandshakeError) as error:
         read_keys(text)
     assert error.value.status == 400
 
@@ -63,14 +73,14 @@ def test_what_is_no_json_is_names_of_keys(text: str, names: tuple[str, ...]) -> 
 
 
 def test_what_a_client_encrypted_is_kept_as_it_is() -> None:
-    assert ByClient(KEYS).seal(b"x", "eA==", None, None) == (b"x", Context(KEYS, "eA=="))
+    assert ByClient(KEYS).seal(b"x", "eA==", None, None) == (b"x", EncryptionContext(KEYS, "eA=="))
 
 
 READER = ec.generate_private_key(ec.SECP256R1())
 DECRYPTOR = Decryptor({"bert": READER})
 
 
-def sealed(payload: bytes) -> tuple[bytes, Context]:
+def sealed(payload: bytes) -> tuple[bytes, EncryptionContext]:
     """What the gateway keeps of a message for Bert."""
     return ByGateway(DataKey({"bert": READER.public_key()})).seal(payload, "?", "RAR", -1)
 
@@ -105,7 +115,7 @@ def test_a_message_is_uncompressed_behind_its_decryption_within_a_bound() -> Non
 
 def test_what_is_not_as_it_was_encrypted_does_not_open() -> None:
     data, context = sealed(b"one coffee")
-    keys = {"bert": Key("?")}
+    keys = {"bert": EncryptedKey("?")}
     for wrong in ({"keys": keys}, {"param": "?"}, {"param": "eA=="}, {"batch_size": 1}):
         with pytest.raises(EncryptionError):
             opened(msgspec.structs.replace(context, **wrong), data, DECRYPTOR)
@@ -116,9 +126,9 @@ def test_what_is_not_as_it_was_encrypted_does_not_open() -> None:
 
 def test_a_context_is_kept_as_it_was_given() -> None:
     context = new_context(KEYS, "cGFyYW0=", "LZ4", 7)
-    assert context == Context(KEYS, "cGFyYW0=", "LZ4", 7, None)
+    assert context == EncryptionContext(KEYS, "cGFyYW0=", "LZ4", 7, None)
     assert kept(written(context)) == context
-    assert new_context(KEYS, "cGFyYW0", None, None) == Context(KEYS, "cGFyYW0", "NONE", 0, None)
+    assert new_context(KEYS, "cGFyYW0", None, None) == EncryptionContext(KEYS, "cGFyYW0", "NONE", 0, None)
 
 
 @pytest.mark.parametrize(

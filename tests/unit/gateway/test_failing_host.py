@@ -20,13 +20,13 @@ from websockets.sync.client import ClientConnection, connect
 
 from speed.errors import ConfigurationError
 from speed.gateway import encryption
-from speed.gateway.connection import Topics
+from speed.gateway.connection import TopicClient
 from speed.gateway.frames import MessageId
 from speed.gateway.server import Gateway
 from speed.gateway.settings import GatewaySettings
 from speed.message.keystore import KeyStore
 from speed.topics.subscription import SubscriptionError
-from speed.wire.topic import Head, encode
+from speed.wire.topic import RecordHead, encode
 from speed.wire.value import pack
 from tests.pulsar.keys import make_key
 from tests.system.gateways import handshaken
@@ -61,7 +61,7 @@ class Host:
         if service not in ("receive", "read") or not self.messages:
             return []
         self.messages -= 1
-        return [[0, 1, 0, encode(Head(), {"publisher": "p"}, pack(self.payload))]]
+        return [[0, 1, 0, encode(RecordHead(), {"publisher": "p"}, pack(self.payload))]]
 
     def check(self, caller: str, right: str, topic: str) -> None:
         pass
@@ -244,8 +244,8 @@ def test_what_is_new_when_the_gateway_has_ended_is_told_to_nobody(host: Host) ->
 
 
 def test_what_is_new_after_the_end_of_the_loop_harms_nobody(host: Host) -> None:
-    async def begun() -> Topics:
-        topics = Topics(host, "gateway")
+    async def begun() -> TopicClient:
+        topics = TopicClient(host, "gateway")
         topics.listen(["t"], asyncio.Event())
         return topics
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.gateway import encryption, frames
-from speed.gateway.encryption import ByClient, Context, Key
+from speed.gateway.encryption import ByClient, EncryptedKey, EncryptionContext
 from speed.gateway.frames import MessageId, PublishRefusedError, message_of, read_command, read_publication
-from speed.wire.topic import Head, encode
+from speed.wire.topic import RecordHead, encode
 from speed.wire.value import pack, unpack
 
 NOW = 1_000_000
@@ -44,10 +44,10 @@ def test_scalars_are_taken_as_their_text() -> None:
 
 
 def test_a_message_that_its_client_encrypted_keeps_its_context() -> None:
-    keys = {"anna": Key("eA==", {})}
+    keys = {"anna": EncryptedKey("eA==", {})}
     frame = {"payload": "", "encryptionParam": "cGFyYW0=", "compressionType": "ZSTD", "uncompressedMessageSize": 4}
     found = message_of(read_publication(json.dumps(frame)), ByClient(keys), NOW)
-    assert encryption.kept(found["properties"]["pulsar.encryption"]) == Context(keys, "cGFyYW0=", "ZSTD", 4)
+    assert encryption.kept(found["properties"]["pulsar.encryption"]) == EncryptionContext(keys, "cGFyYW0=", "ZSTD", 4)
     with pytest.raises(PublishRefusedError, match="encryptionParam") as error:
         message_of(read_publication('{"payload":""}'), ByClient(keys), NOW)
     assert error.value.number == 7
@@ -129,7 +129,7 @@ def test_replies_are_written_as_pulsar_writes_them() -> None:
 
 
 def delivered(value: Any, attempts: int = 1, **about: Any) -> dict[str, Any]:
-    data = encode(Head(), {"publisher": "p", **about}, b"" if value is None else pack(value))
+    data = encode(RecordHead(), {"publisher": "p", **about}, b"" if value is None else pack(value))
     found: dict[str, Any] = json.loads(frames.written(frames.delivery(0, [3, attempts, 1500, data])))
     return found
 
@@ -152,7 +152,7 @@ def test_a_property_that_is_no_time_is_left_out(text: str) -> None:
 
 
 def test_a_context_without_a_batch_says_so() -> None:
-    kept = encryption.written(Context({"a": Key("eA==", {})}, "cGFyYW0="))
+    kept = encryption.written(EncryptionContext({"a": EncryptedKey("eA==", {})}, "cGFyYW0="))
     assert delivered(b"x", properties={"pulsar.encryption": kept})["encryptionContext"] == {
         "keys": {"a": {"keyValue": "eA==", "metadata": {}}},
         "param": "cGFyYW0=",

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from speed.errors import ConfigurationError
 from speed.gateway import encryption
-from speed.gateway.encryption import ByGateway, Context, HeldKeys, HeldSealer, Sealer, read_pem
+from speed.gateway.encryption import ByGateway, EncryptionContext, HeldKeys, HeldSealer, Sealer, read_pem
 from speed.message.errors import EncryptionError, KeyRefusedError, KeyUnavailableError, NoRecipientKeyError
 from speed.message.keys import MessageKey, generate_key
 from speed.message.providers import FileProvider
@@ -40,11 +40,11 @@ def done(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def sealed(held: HeldKeys, name: str, topic: str = "orders") -> tuple[bytes, Context]:
+def sealed(held: HeldKeys, name: str, topic: str = "orders") -> tuple[bytes, EncryptionContext]:
     return ByGateway(done(held.data_key([name], topic))).seal(b"one coffee")
 
 
-def opened(held: HeldKeys, message: tuple[bytes, Context], topic: str = "orders", at_ms: int = 5) -> bytes:
+def opened(held: HeldKeys, message: tuple[bytes, EncryptionContext], topic: str = "orders", at_ms: int = 5) -> bytes:
     return done(held.opened(topic, at_ms, message[1], message[0]))
 
 

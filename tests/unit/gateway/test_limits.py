@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from speed.gateway.consumer import Window
+from speed.gateway.consumer import DeliveryWindow
 from speed.gateway.frames import MessageId
-from speed.gateway.settings import Clients, Counters, Pace, RefusedError, refused
+from speed.gateway.settings import Clients, Counters, HandshakeError, RateLimit, refused
 from speed.topics.subscription import SubscriptionError
 
 
 def test_one_seconds_worth_is_free_and_more_is_owed() -> None:
-    pace = Pace(10)
+    pace = RateLimit(10)
     for _ in range(10):
         pace.count(100.0)
     assert pace.owed(100.0) == 0
@@ -21,7 +21,7 @@ def test_one_seconds_worth_is_free_and_more_is_owed() -> None:
 
 
 def test_what_was_not_used_is_not_saved_up() -> None:
-    pace = Pace(10)
+    pace = RateLimit(10)
     pace.count(100.0)
     for _ in range(12):
         pace.count(500.0)
@@ -32,11 +32,11 @@ def test_connections_are_bounded_together_and_for_each_client() -> None:
     clients = Clients(3, 2, 10)
     clients.enter("a")
     assert clients.enter("a") is not None
-    with pytest.raises(RefusedError, match="of this client") as error:
+    with pytest.raises(HandshakeError, match="of this client") as error:
         clients.enter("a")
     assert error.value.status == 429
     clients.enter("b")
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(HandshakeError) as error:
         clients.enter("c")
     assert error.value.status == 503
     assert (clients.connections, len(clients)) == (3, 2)
@@ -56,7 +56,7 @@ def ids(count: int) -> list[MessageId]:
 
 
 def test_a_queue_is_full_until_something_is_settled() -> None:
-    window = Window(2, is_pulling=False)
+    window = DeliveryWindow(2, is_pulling=False)
     for one in ids(2):
         window.sent(one, 0.0)
     assert window.room(0.0) == 0
@@ -67,14 +67,14 @@ def test_a_queue_is_full_until_something_is_settled() -> None:
 
 
 def test_a_message_that_comes_again_is_counted_once() -> None:
-    window = Window(2, is_pulling=False)
+    window = DeliveryWindow(2, is_pulling=False)
     for _ in range(3):
         window.sent(MessageId(1, 0), 0.0)
     assert window.room(0.0) == 1
 
 
 def test_what_is_late_is_not_counted_any_more() -> None:
-    window = Window(2, is_pulling=False, late_seconds=5.0)
+    window = DeliveryWindow(2, is_pulling=False, late_seconds=5.0)
     assert window.until_late(0.0) is None
     for number, one in enumerate(ids(2)):
         window.sent(one, float(number))
@@ -84,7 +84,7 @@ def test_what_is_late_is_not_counted_any_more() -> None:
 
 
 def test_who_pulls_is_bound_by_its_permits_alone_and_little_is_remembered() -> None:
-    window = Window(2, is_pulling=True)
+    window = DeliveryWindow(2, is_pulling=True)
     assert window.room(0.0) == 0
     window.permit(5)
     window.permit(-9)

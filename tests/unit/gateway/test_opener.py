@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from speed.gateway import frames
 from speed.gateway.consumer import Fate, Opener
-from speed.gateway.encryption import PROPERTY, ByGateway, Context, HeldKeys, written
-from speed.gateway.frames import Delivery
+from speed.gateway.encryption import PROPERTY, ByGateway, EncryptionContext, HeldKeys, written
+from speed.gateway.frames import ClientDelivery
 from speed.gateway.settings import Counters
 from speed.pulsar.payloads import DataKey
-from speed.wire.topic import Head, encode
+from speed.wire.topic import RecordHead, encode
 from speed.wire.value import pack
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -33,14 +33,16 @@ def held(tmp_path: Path) -> HeldKeys:
     return HeldKeys({"app": f"pem://{tmp_path}/app.pem", "away": f"pem://{tmp_path}/away.pem"})
 
 
-def message(name: str) -> Delivery:
+def message(name: str) -> ClientDelivery:
     """Encrypted for that key."""
     sealed, context = ByGateway(DataKey({name: KEY.public_key()})).seal(b"one coffee")
     about = {"publisher": "p", "properties": {PROPERTY: written(context)}}
-    return frames.delivery(0, [0, 1, 0, encode(Head(), about, pack(sealed))])
+    return frames.delivery(0, [0, 1, 0, encode(RecordHead(), about, pack(sealed))])
 
 
-def opened(held: HeldKeys, action: str, message: Delivery, until: Callable[[Opener], None] = lambda _: None) -> Fate:
+def opened(
+    held: HeldKeys, action: str, message: ClientDelivery, until: Callable[[Opener], None] = lambda _: None
+) -> Fate:
     async def run() -> Fate:
         opener = Opener(held, action, Counters())
         until(opener)
@@ -72,7 +74,7 @@ def test_a_provider_with_a_wrong_setting_opens_nothing_and_fails_nothing_else() 
 
 def test_a_compression_whose_library_is_not_here_opens_nothing(held: HeldKeys, monkeypatch: pytest.MonkeyPatch) -> None:
     one = message("app")
-    assert isinstance(one.encryption_context, Context)
+    assert isinstance(one.encryption_context, EncryptionContext)
     one.encryption_context.compression_type, one.encryption_context.uncompressed_message_size = "LZ4", 5
     monkeypatch.setitem(sys.modules, "cramjam", None)
     assert opened(held, "DISCARD", one) is Fate.DISCARDED
@@ -83,7 +85,7 @@ def test_without_keys_of_the_gateway_everything_is_told_as_it_is() -> None:
 
 
 def test_what_is_not_encrypted_is_told() -> None:
-    plain = frames.delivery(0, [0, 1, 0, encode(Head(), {"publisher": "p"}, pack(b"x"))])
+    plain = frames.delivery(0, [0, 1, 0, encode(RecordHead(), {"publisher": "p"}, pack(b"x"))])
     assert opened(HeldKeys({"app": "pem:///nowhere"}), "FAIL", plain) is Fate.TOLD
 
 

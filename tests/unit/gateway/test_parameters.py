@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from speed.gateway.frames import MessageId
 from speed.gateway.requests import ProducerParameters, consumer_parameters, producer_parameters, reader_parameters
-from speed.gateway.settings import RefusedError
+from speed.gateway.settings import HandshakeError
 
 KEYS = b64encode(json.dumps({"a": {"keyValue": "eA=="}}).encode()).decode()
 
@@ -79,14 +79,14 @@ def test_a_reader_begins_at_a_word_or_behind_a_message(text: str, start: str | M
     ],
 )
 def test_what_a_consumer_cannot_have_is_refused_by_name(parameters: dict[str, str], named: str) -> None:
-    with pytest.raises(RefusedError, match=named) as error:
+    with pytest.raises(HandshakeError, match=named) as error:
         consumer_parameters(parameters)
     assert error.value.status == 400
 
 
 @pytest.mark.parametrize("text", ["", "-", "+1", "1.0", "1e3", " 1", "٣", "9" * 20, "-1", "99999999999"])
 def test_what_is_no_number_in_its_range_is_refused_by_name(text: str) -> None:
-    with pytest.raises(RefusedError, match="receiverQueueSize") as error:
+    with pytest.raises(HandshakeError, match="receiverQueueSize") as error:
         consumer_parameters({"receiverQueueSize": text})
     assert error.value.status == 400
 
@@ -96,5 +96,5 @@ def test_any_text_is_a_parameter_or_refused(parameters: dict[str, str]) -> None:
     for read in (producer_parameters, consumer_parameters, reader_parameters):
         try:
             read(parameters)
-        except RefusedError:
+        except HandshakeError:
             pass

@@ -28,8 +28,8 @@ from speed.errors import (
     UnknownNodeError,
 )
 from speed.hosts import link
-from speed.hosts.services import Serving, StandIns, details_of
-from speed.node.remote import Carried
+from speed.hosts.services import PendingQuestion, ProxyNodes, details_of
+from speed.node.remote import GatewayAnswer
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
 from speed.wire.names import GATEWAY
@@ -164,7 +164,7 @@ def test_the_stand_in_that_was_used_longest_ago_makes_room(two: Two) -> None:
         made.append(_Made(name))
         return made[-1]
 
-    stand_ins = StandIns(make, most=2)
+    stand_ins = ProxyNodes(make, most=2)
     first, second = stand_ins.take("a", "hosta"), stand_ins.take("b", "hosta")
     with pytest.raises(InboxFullError):
         stand_ins.take("c", "hosta")
@@ -233,7 +233,7 @@ def test_a_withdrawal_of_what_is_not_under_way_does_nothing(two: Two) -> None:
 
 
 def test_a_call_that_was_withdrawn_before_it_began_never_begins(two: Two) -> None:
-    serving = Serving(two.b.link, "1", GOOD)
+    serving = PendingQuestion(two.b.link, "1", GOOD)
     assert serving.seconds_left() > 0
     serving.withdraw()
     with pytest.raises(CallWithdrawnError):
@@ -311,7 +311,7 @@ def test_who_is_not_granted_cannot_reach_the_gateway(two: Two) -> None:
 
 
 def told(answer: Any) -> Any:
-    return Carried("billing@hostb", "charge")(answer)
+    return GatewayAnswer("billing@hostb", "charge")(answer)
 
 
 def failed(code: str, **details: Any) -> Any:

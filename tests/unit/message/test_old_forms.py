@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from speed.errors import UnserialisableError, WireError
 from speed.message.old_forms import (
     OldMessage,
-    Place,
+    SourcePosition,
     is_envelope,
     of_kafka,
     of_nats,
@@ -104,7 +104,7 @@ def test_a_header_that_is_no_text_is_left_out() -> None:
 def test_an_old_message_becomes_the_same_envelope_each_time(case: dict[str, Any]) -> None:
     data, place = (
         bytes.fromhex(case["data_hex"]),
-        Place(case["backend"], case["topic"], case["position"], case["stored_at_ms"]),
+        SourcePosition(case["backend"], case["topic"], case["position"], case["stored_at_ms"]),
     )
     read = {"kafka": of_kafka, "nats": of_nats}.get(case["backend"])
     old = of_redis(data) if read is None else read(data, bytes_of(case["headers"]))
@@ -118,14 +118,16 @@ def test_an_old_message_becomes_the_same_envelope_each_time(case: dict[str, Any]
 
 def test_places_and_bytes_make_different_ids() -> None:
     places = [
-        Place("redis", "a", "1-0"),
-        Place("redis", "a", "1-1"),
-        Place("redis", "b", "1-0"),
-        Place("kafka", "a", "1-0"),
+        SourcePosition("redis", "a", "1-0"),
+        SourcePosition("redis", "a", "1-1"),
+        SourcePosition("redis", "b", "1-0"),
+        SourcePosition("kafka", "a", "1-0"),
     ]
     ids = {old_message_id(place, data, 1) for place in places for data in (b"", b"x")}
     assert len(ids) == 8
-    assert old_message_id(Place("r", "ab", "c"), b"", 1) != old_message_id(Place("r", "a", "bc"), b"", 1)
+    assert old_message_id(SourcePosition("r", "ab", "c"), b"", 1) != old_message_id(
+        SourcePosition("r", "a", "bc"), b"", 1
+    )
     assert old_message_id(places[0], b"", 1 << 50).startswith("ffffffff-ffff-7")
 
 
@@ -133,7 +135,7 @@ def test_a_topic_that_no_envelope_takes_is_refused() -> None:
     old = of_redis(b'{"payload": 1}')
     assert old is not None
     with pytest.raises(WireError, match="topic"):
-        take_over(old, b"", Place("redis", "a:b", "1-0"), "default")
+        take_over(old, b"", SourcePosition("redis", "a:b", "1-0"), "default")
 
 
 @pytest.mark.parametrize("case", VECTORS["both_forms"], ids=case_name)

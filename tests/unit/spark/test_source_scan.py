@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from speed.errors import WireError
 from speed.message.view import MessageView
 from speed.message.writing import encode_message
-from speed.spark.source.scan import Head, MessageError, MessageScan, Scanned, parse_message
+from speed.spark.source.scan import BatchRowError, MessageHead, MessageScan, Scanned, parse_message
 from speed.wire.records import varint
 from tests.thorough import examples
 
 ID = "018f0000-0000-7000-8000-000000000001"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-Said = tuple[Head, bytes, int, bytes]
+Said = tuple[MessageHead, bytes, int, bytes]
 
 
 def message(payload: Any = b"x", **said: Any) -> bytes:
@@ -91,7 +91,7 @@ def test_a_message_altered_anywhere_is_read_as_alone_or_refused(data: st.DataObj
     try:
         alone = parse_message(cut)
     except WireError:
-        with pytest.raises(MessageError):
+        with pytest.raises(BatchRowError):
             read(scan, [known, cut, known])
         return
     assert read(scan, [known, cut, known])[1] == alone
@@ -117,7 +117,7 @@ def test_lengths_that_are_written_otherwise_are_read_as_alone_or_refused(frame: 
     try:
         alone = parse_message(other)
     except WireError:
-        with pytest.raises(MessageError):
+        with pytest.raises(BatchRowError):
             read(scan, [other])
         return
     assert read(scan, [other]) == [alone]
@@ -125,7 +125,7 @@ def test_lengths_that_are_written_otherwise_are_read_as_alone_or_refused(frame: 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"garbage", message()[:20]])
 def test_bytes_that_are_no_message_are_refused_and_their_place_is_told(data: bytes) -> None:
-    with pytest.raises(MessageError, match="BAD_MESSAGE") as refused:
+    with pytest.raises(BatchRowError, match="BAD_MESSAGE") as refused:
         read(MessageScan(), [message(), data, message()])
     assert refused.value.row == 1
 

@@ -18,7 +18,7 @@ from speed.message.writing import encode_message
 from speed.spark.declared import MisfitError, array_of
 from speed.spark.source.columns import MessageBatches
 from speed.spark.source.options import read_options
-from speed.spark.source.scan import Head, Payloads, parse_message
+from speed.spark.source.scan import MessageHead, Payloads, parse_message
 from speed.spark.source.schemas import Schemas, schemas_of
 from tests.system.payload_schemas import AVRO_1, AVRO_2, avro, avro_bytes, descriptor_set, message_class, registry_in
 
@@ -27,16 +27,16 @@ BASE = {"message_id": "one", "topic": "t", "namespace": "default", "published_at
 AVRO_FILE, AVRO_LATER = json.dumps(AVRO_1).encode(), json.dumps(AVRO_2).encode()
 
 
-def head_of(payload: Any, **said: Any) -> tuple[Head, bytes]:
+def head_of(payload: Any, **said: Any) -> tuple[MessageHead, bytes]:
     parsed = parse_message(encode_message(payload, **BASE, **said))
     return parsed.head, parsed.payload
 
 
-def avro_head(payload: bytes, schema: dict[str, Any] | None = None) -> tuple[Head, bytes]:
+def avro_head(payload: bytes, schema: dict[str, Any] | None = None) -> tuple[MessageHead, bytes]:
     return head_of(payload, content_type="application/avro", **({} if schema is None else {"schema": schema}))
 
 
-def read(schemas: Schemas, head: Head, payload: bytes, **columns: Any) -> Any:
+def read(schemas: Schemas, head: MessageHead, payload: bytes, **columns: Any) -> Any:
     """What the columns have."""
     kind = pa.struct(list(columns.items()))
     return array_of([schemas.decoder(head, kind)(payload)], kind)[0].as_py()
@@ -161,7 +161,7 @@ def test_values_of_avro_become_those_of_their_columns() -> None:
 # --- protobuf ---
 
 
-def proto_head(payload: Any, schema: dict[str, Any] | None = None) -> tuple[Head, bytes]:
+def proto_head(payload: Any, schema: dict[str, Any] | None = None) -> tuple[MessageHead, bytes]:
     return head_of(payload, **({} if schema is None else {"schema": schema}))
 
 

@@ -5,29 +5,37 @@ from __future__ import annotations
 import pytest
 
 from speed.topics.cluster.feed import REMEMBERED, Dealing
-from speed.topics.cluster.records import Place, outgoing, record
-from speed.topics.subscription import SubscriptionError, Taken, Terms
-from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, Head, decode, encode, key_hash
+from speed.topics.cluster.records import MessagePosition, outgoing, record
+from speed.topics.subscription import SubscriptionError, TakenMessage, Terms
+from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, RecordHead, decode, encode, key_hash
 from speed.wire.value import pack
 
 
 def test_offsets_grow_as_messages_do() -> None:
     """D-21."""
-    places = [Place(3, 7), Place(3, 8, 0), Place(3, 8, 1), Place(3, 9), Place(4, 0)]
+    places = [
+        MessagePosition(3, 7),
+        MessagePosition(3, 8, 0),
+        MessagePosition(3, 8, 1),
+        MessagePosition(3, 9),
+        MessagePosition(4, 0),
+    ]
     offsets = [place.offset for place in places]
     assert sorted(set(offsets)) == offsets
-    assert [Place.of(offset) for offset in offsets] == [
-        Place(3, 7),
-        Place(3, 8),
-        Place(3, 8, 1),
-        Place(3, 9),
-        Place(4, 0),
+    assert [MessagePosition.of(offset) for offset in offsets] == [
+        MessagePosition(3, 7),
+        MessagePosition(3, 8),
+        MessagePosition(3, 8, 1),
+        MessagePosition(3, 9),
+        MessagePosition(4, 0),
     ]
-    assert Place((1 << 31) - 1, (1 << 24) - 1, 255).offset == (1 << 63) - 1
+    assert MessagePosition((1 << 31) - 1, (1 << 24) - 1, 255).offset == (1 << 63) - 1
 
 
-@pytest.mark.parametrize("place", [Place(1 << 31, 0), Place(0, 1 << 24), Place(0, 0, 256)])
-def test_a_message_whose_numbers_are_too_large_is_named(place: Place) -> None:
+@pytest.mark.parametrize(
+    "place", [MessagePosition(1 << 31, 0), MessagePosition(0, 1 << 24), MessagePosition(0, 0, 256)]
+)
+def test_a_message_whose_numbers_are_too_large_is_named(place: MessagePosition) -> None:
     """D-21."""
     with pytest.raises(
         SubscriptionError, match=f"{place.ledger}:{place.entry}:{max(place.batch, 0)} of Pulsar"
@@ -37,22 +45,22 @@ def test_a_message_whose_numbers_are_too_large_is_named(place: Place) -> None:
 
 
 def test_a_place_is_read_as_statistics_write_it_and_has_one_behind() -> None:
-    assert Place.read("12:-1").behind == Place(12, 0)
-    assert Place.read("12:3").behind == Place(12, 4)
+    assert MessagePosition.read("12:-1").behind == MessagePosition(12, 0)
+    assert MessagePosition.read("12:3").behind == MessagePosition(12, 4)
 
 
 @pytest.mark.parametrize(
     ("head", "about", "payload"),
     [
-        (Head(), {"publisher": "shop"}, pack(1)),
-        (Head(), {"publisher": "shop"}, b""),
-        (Head(key_hash=key_hash("k")), {"publisher": "s", "key": "k", "properties": {"a": "b"}}, pack("x")),
-        (Head(due_ms=5, sequence=9), {"publisher": "s", "producer": "till"}, pack(None)),
-        (Head(TOMBSTONE, key_hash=key_hash("k")), {"publisher": "s", "key": "k"}, b""),
-        (Head(DEAD_LETTER, 3), {"publisher": "s", "origin": ["orders", 1 << 40, "billing"]}, pack([1])),
+        (RecordHead(), {"publisher": "shop"}, pack(1)),
+        (RecordHead(), {"publisher": "shop"}, b""),
+        (RecordHead(key_hash=key_hash("k")), {"publisher": "s", "key": "k", "properties": {"a": "b"}}, pack("x")),
+        (RecordHead(due_ms=5, sequence=9), {"publisher": "s", "producer": "till"}, pack(None)),
+        (RecordHead(TOMBSTONE, key_hash=key_hash("k")), {"publisher": "s", "key": "k"}, b""),
+        (RecordHead(DEAD_LETTER, 3), {"publisher": "s", "origin": ["orders", 1 << 40, "billing"]}, pack([1])),
     ],
 )
-def test_a_record_comes_back_as_it_was(head: Head, about: dict[str, object], payload: bytes) -> None:
+def test_a_record_comes_back_as_it_was(head: RecordHead, about: dict[str, object], payload: bytes) -> None:
     """D-22."""
     sent = outgoing(encode(head, about, payload))
     back = decode(record(sent.payload, sent.key or "", sent.properties))
@@ -62,7 +70,7 @@ def test_a_record_comes_back_as_it_was(head: Head, about: dict[str, object], pay
 def test_who_uses_pulsar_itself_sees_payload_key_and_properties() -> None:
     """D-22."""
     about = {"publisher": "shop", "key": "k", "properties": {"colour": "red"}}
-    sent = outgoing(encode(Head(sequence=4), about, pack(7)))
+    sent = outgoing(encode(RecordHead(sequence=4), about, pack(7)))
     assert (sent.payload, sent.key, sent.sequence) == (pack(7), "k", 4)
     assert sent.properties == {"colour": "red", "speed.publisher": "shop", "speed.sequence": "4"}
 
@@ -85,7 +93,7 @@ def test_what_another_program_published_comes_as_its_bytes() -> None:
 def test_what_nobody_may_say_is_not_believed(properties: dict[str, str]) -> None:
     """D-22."""
     found = decode(record(b"", "", {**properties, "speed.publisher": "shop"}))
-    assert (found.head, found.about) == (Head(MESSAGE), {"publisher": "shop"})
+    assert (found.head, found.about) == (RecordHead(MESSAGE), {"publisher": "shop"})
 
 
 def test_bytes_that_are_no_value_stop_nobody_whoever_published_them() -> None:
@@ -97,7 +105,7 @@ def test_bytes_that_are_no_value_stop_nobody_whoever_published_them() -> None:
 def test_what_pulsar_cannot_say_is_refused(about: dict[str, object]) -> None:
     """D-22."""
     with pytest.raises(SubscriptionError) as error:
-        outgoing(encode(Head(), {"publisher": "shop", **about}, b""))
+        outgoing(encode(RecordHead(), {"publisher": "shop", **about}, b""))
     assert error.value.code == "INVALID_ARGUMENTS"
 
 
@@ -112,7 +120,7 @@ def test_messages_are_dealt_by_offset_whenever_they_came() -> None:
     machine = dealing()
     for offset in (300, 200, 400):
         machine.deal(offset, 0, 0, 0)
-    assert machine.take("c", 9, 0) == [Taken(200, 1), Taken(300, 1), Taken(400, 1)]
+    assert machine.take("c", 9, 0) == [TakenMessage(200, 1), TakenMessage(300, 1), TakenMessage(400, 1)]
     assert machine.cursor == 5
 
 
@@ -120,7 +128,7 @@ def test_what_was_sent_before_by_another_host_counts() -> None:
     """D-23."""
     machine = dealing()
     machine.deal(200, 0, 0, 2)
-    assert machine.take("c", 9, 0) == [Taken(200, 3)]
+    assert machine.take("c", 9, 0) == [TakenMessage(200, 3)]
 
 
 def test_a_message_is_delivered_once_at_least_before_it_is_dead() -> None:
@@ -128,7 +136,7 @@ def test_a_message_is_delivered_once_at_least_before_it_is_dead() -> None:
     machine = dealing(max_deliveries=2)
     machine.deal(200, 0, 0, 7)
     assert machine.dead() == []
-    assert machine.take("c", 9, 0) == [Taken(200, 2)]
+    assert machine.take("c", 9, 0) == [TakenMessage(200, 2)]
 
 
 def test_what_was_acknowledged_is_remembered_for_a_while() -> None:

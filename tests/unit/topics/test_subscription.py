@@ -10,12 +10,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from speed.topics import subscription as subscription_module
-from speed.topics.subscription import ORDERED, TYPES, Subscription, SubscriptionError, Taken, Terms, back_off_ms
+from speed.topics.subscription import (
+    ORDERED,
+    TYPES,
+    SubscriptionError,
+    SubscriptionState,
+    TakenMessage,
+    Terms,
+    back_off_ms,
+)
 from tests.thorough import examples
 
 
-def subscription(kind: str = "shared", *, messages: int = 0, consumers: str = "a", **terms: object) -> Subscription:
-    made = Subscription(Terms(kind, **terms), 0)  # type: ignore[arg-type]
+def subscription(
+    kind: str = "shared", *, messages: int = 0, consumers: str = "a", **terms: object
+) -> SubscriptionState:
+    made = SubscriptionState(Terms(kind, **terms), 0)  # type: ignore[arg-type]
     for consumer in consumers:
         made.join(consumer)
     for offset in range(messages):
@@ -23,14 +33,14 @@ def subscription(kind: str = "shared", *, messages: int = 0, consumers: str = "a
     return made
 
 
-def offsets(taken: list[Taken]) -> list[int]:
+def offsets(taken: list[TakenMessage]) -> list[int]:
     return [one.offset for one in taken]
 
 
 def test_messages_come_in_order_and_once() -> None:
     one = subscription(messages=3)
-    assert one.take("a", 2, 0) == [Taken(0, 1), Taken(1, 1)]
-    assert one.take("a", 2, 0) == [Taken(2, 1)]
+    assert one.take("a", 2, 0) == [TakenMessage(0, 1), TakenMessage(1, 1)]
+    assert one.take("a", 2, 0) == [TakenMessage(2, 1)]
     assert one.take("a", 2, 0) == []
 
 
@@ -63,7 +73,7 @@ def test_a_refused_message_comes_again_after_a_back_off_that_doubles() -> None:
     one.take("a", 1, 0)
     assert one.reject("a", [0], 0) == 1
     assert one.take("a", 1, back_off_ms(1) - 1) == []
-    assert one.take("a", 1, back_off_ms(1)) == [Taken(0, 2)]
+    assert one.take("a", 1, back_off_ms(1)) == [TakenMessage(0, 2)]
     one.reject("a", [0], 1000)
     assert one.next_event_ms(1000) == 1000 + 2 * back_off_ms(1)
 
@@ -73,7 +83,7 @@ def test_a_refusal_may_name_its_own_delay() -> None:
     one.take("a", 1, 0)
     one.reject("a", [0], 0, delay_ms=7)
     assert one.take("a", 1, 6) == []
-    assert one.take("a", 1, 7) == [Taken(0, 2)]
+    assert one.take("a", 1, 7) == [TakenMessage(0, 2)]
 
 
 def test_nobody_refuses_what_another_consumer_has() -> None:
@@ -88,7 +98,7 @@ def test_what_a_consumer_had_that_left_goes_to_another_with_the_same_back_off() 
     one.take("a", 2, 0)
     one.leave("a", 0)
     assert one.take("b", 2, 0) == []
-    assert one.take("b", 2, back_off_ms(1)) == [Taken(0, 2), Taken(1, 2)]
+    assert one.take("b", 2, back_off_ms(1)) == [TakenMessage(0, 2), TakenMessage(1, 2)]
 
 
 def test_a_late_acknowledgement_counts_and_the_message_does_not_come_again() -> None:
@@ -106,7 +116,7 @@ def test_a_lost_answer_is_given_again_at_once_and_does_not_count() -> None:
     one = subscription(messages=2)
     one.take("a", 2, 0)
     one.put_back("a", [0, 1])
-    assert one.take("a", 2, 0) == [Taken(0, 1), Taken(1, 1)]
+    assert one.take("a", 2, 0) == [TakenMessage(0, 1), TakenMessage(1, 1)]
 
 
 def test_a_message_with_a_time_waits_for_it_in_a_shared_subscription() -> None:
@@ -147,7 +157,7 @@ def test_the_next_consumer_takes_over_when_the_first_one_fails() -> None:
     assert one.take("b", 2, 0) == []
     one.take("a", 1, 0)
     one.leave("a", 0)
-    assert one.take("b", 2, back_off_ms(1)) == [Taken(0, 2), Taken(1, 1)]
+    assert one.take("b", 2, back_off_ms(1)) == [TakenMessage(0, 2), TakenMessage(1, 1)]
 
 
 def test_a_key_stays_with_its_consumer_until_it_is_drained() -> None:
@@ -177,7 +187,7 @@ def test_a_last_attempt_is_delivered_alone() -> None:
     one = subscription(messages=3, max_deliveries=2)
     one.take("a", 1, 0)
     one.reject("a", [0], 0, delay_ms=0)
-    assert one.take("a", 9, 0) == [Taken(0, 2)]
+    assert one.take("a", 9, 0) == [TakenMessage(0, 2)]
     assert one.take("a", 9, 0) == []
     one.acknowledge([0])
     assert offsets(one.take("a", 9, 0)) == [1, 2]
@@ -189,21 +199,21 @@ def test_who_has_something_in_flight_gets_nothing_more_until_the_last_attempt_ha
     one.reject("a", [0], 0, delay_ms=0)
     assert one.take("a", 9, 0) == []
     one.acknowledge([1])
-    assert one.take("a", 9, 0) == [Taken(0, 2)]
+    assert one.take("a", 9, 0) == [TakenMessage(0, 2)]
 
 
 def test_what_was_delivered_as_often_as_it_may_be_is_dead() -> None:
     one = subscription(messages=2, max_deliveries=1)
-    assert one.take("a", 9, 0) == [Taken(0, 1)]
+    assert one.take("a", 9, 0) == [TakenMessage(0, 1)]
     one.reject("a", [0], 0, delay_ms=0)
-    assert one.dead() == [Taken(0, 1)]
+    assert one.dead() == [TakenMessage(0, 1)]
     assert offsets(one.take("a", 9, 0)) == [1]
     one.acknowledge([0])
     assert one.dead() == []
 
 
 def test_at_its_bound_it_takes_nothing_new_and_goes_on_when_something_is_acknowledged() -> None:
-    one = Subscription(Terms("shared"), 0, room=2)
+    one = SubscriptionState(Terms("shared"), 0, room=2)
     one.join("a")
     one.offer(0, 0, 0)
     one.offer(1, 0, 0)
@@ -233,24 +243,24 @@ def test_a_restart_delivers_what_was_not_acknowledged_and_counts_on() -> None:
     one = subscription(messages=4)
     one.take("a", 3, 0)
     one.acknowledge([1])
-    again = Subscription(one.terms, one.cursor, one.ranges, one.attempts)
+    again = SubscriptionState(one.terms, one.cursor, one.ranges, one.attempts)
     again.join("a")
     for offset in range(again.next, 4):
         again.offer(offset, 0, 0)
-    assert again.take("a", 9, 0) == [Taken(0, 2), Taken(2, 2), Taken(3, 1)]
+    assert again.take("a", 9, 0) == [TakenMessage(0, 2), TakenMessage(2, 2), TakenMessage(3, 1)]
 
 
 def test_what_was_delivered_before_a_restart_can_be_acknowledged_before_the_log_is_read_again() -> None:
     one = subscription(messages=3)
     one.take("a", 2, 0)
-    again = Subscription(one.terms, one.cursor, one.ranges, one.attempts)
+    again = SubscriptionState(one.terms, one.cursor, one.ranges, one.attempts)
     assert again.acknowledge([1]) == 1
     with pytest.raises(SubscriptionError, match="was not delivered yet"):
         again.acknowledge([2])
     again.join("a")
     for offset in range(again.next, 3):
         again.offer(offset, 0, 0)
-    assert again.take("a", 9, 0) == [Taken(0, 2), Taken(2, 1)]
+    assert again.take("a", 9, 0) == [TakenMessage(0, 2), TakenMessage(2, 1)]
 
 
 def test_numbers_that_the_log_left_out_count_as_acknowledged() -> None:
@@ -276,7 +286,7 @@ def test_seeking_begins_anew() -> None:
     one.seek(1)
     assert (one.cursor, one.next, one.attempts) == (1, 1, {})
     one.offer(1, 0, 0)
-    assert one.take("a", 9, 0) == [Taken(1, 1)]
+    assert one.take("a", 9, 0) == [TakenMessage(1, 1)]
 
 
 class Model(RuleBasedStateMachine):
@@ -284,7 +294,7 @@ class Model(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from(("shared", "key-shared", "failover")), most=st.sampled_from((0, 3)))
     def begin(self, kind: str, most: int) -> None:
-        self.one = Subscription(Terms(kind, max_deliveries=most, ack_timeout_ms=5000), 0, room=8)
+        self.one = SubscriptionState(Terms(kind, max_deliveries=most, ack_timeout_ms=5000), 0, room=8)
         self.now = 0
         self.offered: dict[int, int] = {}
         self.acknowledged: set[int] = set()
@@ -345,7 +355,7 @@ class Model(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         old = self.one
-        self.one = Subscription(old.terms, old.cursor, old.ranges, old.attempts, room=8)
+        self.one = SubscriptionState(old.terms, old.cursor, old.ranges, old.attempts, room=8)
         for offset in range(self.one.next, old.next):
             self.one.offer(offset, self.offered[offset], 0)
         self.held.clear()
@@ -386,7 +396,7 @@ TestModel = Model.TestCase
 
 def test_what_was_delivered_before_a_restart_is_acknowledged_twice_without_harm() -> None:
     """D-12: the answer to the first acknowledgement may be lost."""
-    machine = Subscription(Terms("shared"), 5, attempts={5: 1, 6: 1})
+    machine = SubscriptionState(Terms("shared"), 5, attempts={5: 1, 6: 1})
     assert machine.acknowledge([5]) == 1
     assert machine.acknowledge([5]) == 0
     with pytest.raises(SubscriptionError):
@@ -395,7 +405,7 @@ def test_what_was_delivered_before_a_restart_is_acknowledged_twice_without_harm(
 
 def test_what_was_delivered_before_a_restart_is_acknowledged_up_to_an_offset() -> None:
     """D-12."""
-    machine = Subscription(Terms("exclusive"), 5, attempts={5: 1, 6: 1, 7: 1})
+    machine = SubscriptionState(Terms("exclusive"), 5, attempts={5: 1, 6: 1, 7: 1})
     assert machine.acknowledge_until(6) == 2
     assert (machine.cursor, machine.attempts) == (7, {7: 1})
     with pytest.raises(SubscriptionError):
@@ -403,7 +413,7 @@ def test_what_was_delivered_before_a_restart_is_acknowledged_up_to_an_offset() -
 
 
 def test_delayed_messages_take_no_room_and_hold_nobody_back() -> None:
-    one = Subscription(Terms("shared"), 0, room=4)
+    one = SubscriptionState(Terms("shared"), 0, room=4)
     one.join("a")
     for offset in range(100):
         assert one.room == 4
@@ -416,7 +426,7 @@ def test_delayed_messages_take_no_room_and_hold_nobody_back() -> None:
 
 def test_so_many_messages_are_delayed_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription_module, "MAX_TOPIC_DELAYED", 2)
-    one = Subscription(Terms("shared"), 0)
+    one = SubscriptionState(Terms("shared"), 0)
     for offset in range(2):
         one.offer(offset, 0, 50)
     assert one.room == 0
@@ -425,7 +435,7 @@ def test_so_many_messages_are_delayed_at_most(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_delayed_message_holds_back_what_comes_behind_it_of_its_key_alone() -> None:
-    one = Subscription(Terms("key-shared"), 0)
+    one = SubscriptionState(Terms("key-shared"), 0)
     one.join("a")
     for offset, key, due in ((0, 7, 0), (1, 7, 500), (2, 7, 0), (3, 8, 0)):
         one.offer(offset, key, due)
@@ -435,7 +445,7 @@ def test_a_delayed_message_holds_back_what_comes_behind_it_of_its_key_alone() ->
 
 
 def test_a_delivery_counts_when_it_has_begun() -> None:
-    one = Subscription(Terms("shared"), 0)
+    one = SubscriptionState(Terms("shared"), 0)
     one.join("a")
     for offset in range(3):
         one.offer(offset, 0, 0)
@@ -450,7 +460,7 @@ def test_a_delivery_counts_when_it_has_begun() -> None:
 
 
 def test_what_was_delivered_and_is_late_goes_to_others_begun_or_not() -> None:
-    one = Subscription(Terms("shared", ack_timeout_ms=100), 0)
+    one = SubscriptionState(Terms("shared", ack_timeout_ms=100), 0)
     one.join("a")
     one.join("b")
     for offset in range(2):

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
-from speed.topics.subscription import Subscription, SubscriptionError, Terms
+from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms
 from speed.wire.seal import Keyring
-from speed.wire.topic import Head, cursor_name, decode, decode_head, encode, key_hash, open_state, seal_state
+from speed.wire.topic import RecordHead, cursor_name, decode, decode_head, encode, key_hash, open_state, seal_state
 from tests.vectors import case_name, load
 
 VECTORS = load("topics")
@@ -31,7 +31,7 @@ def test_names_of_cursor_files(case: dict[str, Any]) -> None:
 def test_valid_records_are_read_and_written(case: dict[str, Any]) -> None:
     data = bytes.fromhex(case["hex"])
     kept = decode(data)
-    assert kept.head == decode_head(data) == Head(*(case[name] for name in Head._fields))
+    assert kept.head == decode_head(data) == RecordHead(*(case[name] for name in RecordHead._fields))
     assert (kept.about, kept.payload) == (case["about"], bytes.fromhex(case["payload"]))
     assert encode(*kept) == data
 
@@ -57,7 +57,7 @@ def test_invalid_state_files_are_refused(case: dict[str, Any]) -> None:
     assert refused.value.reason in ("BAD_JOURNAL", "UNKNOWN_KEY")
 
 
-def done(one: Subscription, step: dict[str, Any]) -> Any:
+def done(one: SubscriptionState, step: dict[str, Any]) -> Any:
     """What a step gives."""
     arguments = {name: value for name, value in step.items() if name not in ("do", "gives")}
     renamed = {"now": "now_ms", "due": "due_ms"}
@@ -72,7 +72,7 @@ def done(one: Subscription, step: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("case", VECTORS["subscriptions"], ids=case_name)
 def test_a_subscription_does_the_steps(case: dict[str, Any]) -> None:
-    one = Subscription(Terms(case["type"], case["max_deliveries"]), 0)
+    one = SubscriptionState(Terms(case["type"], case["max_deliveries"]), 0)
     for number, step in enumerate(case["steps"]):
         assert done(one, step) == step.get("gives"), (number, step)
     assert one.cursor == case["cursor"]

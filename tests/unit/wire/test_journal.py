@@ -18,8 +18,8 @@ from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
     MAC_BYTES,
     MAX_REMOVED,
+    BlockEntry,
     Description,
-    Entry,
     Subject,
     VolumeKeys,
     open_description,
@@ -130,7 +130,7 @@ def test_a_damaged_block_is_not_sealed_anew_and_can_only_be_named_anew() -> None
     """J-16."""
     ring = Keyring(tuple(reversed(RING.now.keys)))
     keys = VolumeKeys(ring, LANE, 0)
-    block = flipped(VolumeKeys(RING, LANE, 0).seal(5, [Entry(1, 2, 0, b"x")], bytes(12)))
+    block = flipped(VolumeKeys(RING, LANE, 0).seal(5, [BlockEntry(1, 2, 0, b"x")], bytes(12)))
     header = parse_block_header(block)
     with pytest.raises(WireError, match="BAD_TAG"):
         keys.seal_anew(header, block)
@@ -168,29 +168,31 @@ def header_of(data: bytes, at: int, value: bytes) -> bytes:
 )
 def test_a_header_that_cannot_be_is_refused_before_anything_is_read_for_it(at: int, value: bytes) -> None:
     """J-4: also one whose CRC fits."""
-    block = VolumeKeys(RING, LANE, 0).seal(5, [Entry(1, 2, 0, b"x")], bytes(12))
+    block = VolumeKeys(RING, LANE, 0).seal(5, [BlockEntry(1, 2, 0, b"x")], bytes(12))
     with pytest.raises(WireError, match="BAD_JOURNAL"):
         parse_block_header(header_of(block, at, value))
 
 
-entries = st.builds(Entry, st.integers(0, (1 << 64) - 1), st.just(7), st.integers(0, 1), st.binary(max_size=300))
+entries = st.builds(BlockEntry, st.integers(0, (1 << 64) - 1), st.just(7), st.integers(0, 1), st.binary(max_size=300))
 
 
 @given(st.lists(entries, min_size=1, max_size=40), st.integers(0, 1 << 62))
 @settings(max_examples=examples(200))
-def test_what_is_sealed_is_what_is_opened(written: list[Entry], first: int) -> None:
+def test_what_is_sealed_is_what_is_opened(written: list[BlockEntry], first: int) -> None:
     """J-5."""
     keys = VolumeKeys(RING, LANE, 0)
     block = keys.seal(first, written, bytes(12))
     header = parse_block_header(block)
     assert (header.first, header.end, header.whole_bytes) == (first, first + len(written), len(block))
-    assert [Entry(sequence, ms, flags, message) for sequence, ms, flags, message in keys.open(header, block)] == written
+    assert [
+        BlockEntry(sequence, ms, flags, message) for sequence, ms, flags, message in keys.open(header, block)
+    ] == written
 
 
 @given(st.dictionaries(st.integers(0, 300), entries, min_size=1), st.integers(0, 1 << 62), st.data())
 @settings(max_examples=200)
 def test_any_part_of_a_rewritten_block_has_its_records_under_their_offsets(
-    written: dict[int, Entry], first: int, data: st.DataObject
+    written: dict[int, BlockEntry], first: int, data: st.DataObject
 ) -> None:
     """J-15."""
     kept = {first + offset: entry for offset, entry in sorted(written.items())}
@@ -251,7 +253,7 @@ def test_ends_have_the_names_of_the_contract() -> None:
 def test_lengths_that_do_not_fill_their_block_are_refused_even_if_they_are_authentic() -> None:
     """J-5: whoever has the key may still have a defect."""
     keys = VolumeKeys(RING, LANE, 0)
-    block = bytearray(keys.seal(5, [Entry(1, 2, 0, b"xyz")], bytes(12)))
+    block = bytearray(keys.seal(5, [BlockEntry(1, 2, 0, b"xyz")], bytes(12)))
     header = parse_block_header(bytes(block))
     aead = RING.journal_aead(header.key_id, LANE + bytes(8))
     plain = bytearray(aead.decrypt(header.nonce, bytes(block[BLOCK_HEADER_BYTES:]), bytes(block[:BLOCK_HEADER_BYTES])))
@@ -265,7 +267,7 @@ def test_lengths_that_do_not_fill_their_block_are_refused_even_if_they_are_authe
 def test_offsets_that_do_not_fill_their_block_are_refused_even_if_they_are_authentic() -> None:
     """J-15."""
     keys = VolumeKeys(RING, LANE, 0)
-    block = bytearray(keys.seal_kept(5, [9], [Entry(1, 2, 0, b"")], bytes(12)))
+    block = bytearray(keys.seal_kept(5, [9], [BlockEntry(1, 2, 0, b"")], bytes(12)))
     aead = RING.journal_aead(RING.key_id, b" kept" + LANE + bytes(8))
     plain = aead.decrypt(bytes(12), bytes(block[BLOCK_HEADER_BYTES:]), bytes(block[:BLOCK_HEADER_BYTES]))
     header = header_of(bytes(block), 5, (3).to_bytes(3, "big"))

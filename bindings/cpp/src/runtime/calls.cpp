@@ -443,7 +443,10 @@ void Calls::expire(double now) {
     const std::lock_guard guard(lock_);
     late = table_.take_late(now);
   }
-  for (const core::PendingCall& call : late) call.completion(overdue(call));
+  for (const core::PendingCall& call : late) {
+    std::exception_ptr why = settled_late(call);
+    call.completion(why == nullptr ? overdue(call) : std::move(why));
+  }
 }
 
 std::uint64_t Calls::entered() const {

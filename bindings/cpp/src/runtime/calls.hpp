@@ -122,7 +122,9 @@ class Calls {
   void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
   void fail_others(const std::string& name, std::uint64_t entered);
   bool is_over(const std::string& name, const core::SentRequest& request) const;
+  fs::Decision decide(const std::string& name, const core::SentRequest& request, bool is_gone) const;
   void conclude(const Open& open, const fs::Decision& decision, bool is_replaced);
+  std::exception_ptr settled_late(const core::PendingCall& call) const;
   void look_again(double now);
   void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now);
   void send_again(const Open& open, const fs::EntryPtr& server);

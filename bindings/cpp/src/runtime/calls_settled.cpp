@@ -102,6 +102,22 @@ bool Calls::is_over(const std::string& name, const core::SentRequest& request) c
 
 // --- settling ---
 
+fs::Decision Calls::decide(const std::string& name, const core::SentRequest& request, bool is_gone) const {
+  return fs::deciding(wire::lane_dir(context_.root, name, context_.name), request.generation, is_gone,
+                      context_.keyring().lane_keys(context_.id, wire::node_id(name)));
+}
+
+// How a call ended whose deadline passed before anybody noticed that its server is gone; null if that is there.
+std::exception_ptr Calls::settled_late(const core::PendingCall& call) const {
+  if (call.request == nullptr || call.request->state != RequestState::written || !is_over(call.target, *call.request)) {
+    return nullptr;
+  }
+  const core::SentRequest& request = *call.request;
+  const fs::Decision decision = decide(call.target, request, true);
+  const fs::Verdict verdict = fs::judge({request.generation, request.sequences(), request.needed}, decision);
+  return call_left(call.target, request.may_have_run || verdict != fs::Verdict::not_begun);
+}
+
 void Calls::settle(const std::string& name, std::uint64_t entered, const fs::EntryPtr& live) {
   if (live == nullptr) fail_others(name, entered);
   std::vector<Open> open;
@@ -116,14 +132,10 @@ void Calls::settle(const std::string& name, std::uint64_t entered, const fs::Ent
   }
   std::ranges::sort(open, {}, &Open::number);
   std::map<std::uint32_t, fs::Decision> decisions;
-  const std::string lane = wire::lane_dir(context_.root, name, context_.name);
   for (const Open& one : open) {
     const core::SentRequest& request = *one.request;
     const auto [decision, is_new] = decisions.try_emplace(request.generation);
-    if (is_new) {
-      decision->second = fs::deciding(lane, request.generation, is_over(name, request),
-                                      context_.keyring().lane_keys(context_.id, wire::node_id(name)));
-    }
+    if (is_new) decision->second = decide(name, request, is_over(name, request));
     conclude(one, decision->second, live != nullptr);
   }
 }

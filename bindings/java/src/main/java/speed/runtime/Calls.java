@@ -469,13 +469,20 @@ final class Calls {
     void expire(long now) {
         settling.look(now);
         for (Call call : context.pending.expire(now)) {
-            call.completion().accept(Outcome.failed(call.key() instanceof SequenceKey
-                    ? new NotAcknowledgedException(
-                            "'" + call.target() + "' did not acknowledge in time; it may still handle the message")
-                    : new CallTimeoutException(
-                            "'" + call.target() + "' did not answer in time; the request may still run there: look before you repeat it",
-                            Map.of("phase", "unanswered"))));
+            SpeedException settled = call instanceof RequestCall request ? settling.overdue(request) : null;
+            call.completion().accept(Outcome.failed(settled == null ? overdue(call) : settled));
         }
+    }
+
+    /** What the deadline of a call, question or acknowledgement means for its caller. */
+    private static SpeedException overdue(Call call) {
+        String target = "'" + call.target() + "' did not ";
+        if (call.key() instanceof SequenceKey) {
+            return new NotAcknowledgedException(target + "acknowledge in time; it may still handle the message");
+        }
+        String text = target + (call instanceof RequestCall
+                ? "answer in time: it may have run, look before you repeat it" : "answer in time");
+        return new CallTimeoutException(text, Map.of("phase", "unanswered"));
     }
 
     /**

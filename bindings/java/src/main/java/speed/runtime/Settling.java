@@ -108,6 +108,15 @@ final class Settling {
         return nextLook;
     }
 
+    /** How a call ended whose deadline passed before anybody noticed that its server is gone; null if that is there. */
+    SpeedException overdue(RequestCall request) {
+        RequestCall.Sent sent = request.sent();
+        if (sent == null || !hasEnded(request.target(), sent)) {
+            return null;
+        }
+        return left(request, verdict(request.target(), sent));
+    }
+
     private void settle(RequestCall request, Entry live, long now) {
         RequestCall.Sent sent = request.sent();
         if (sent == null || live != null && live.generation() <= sent.generation()) {
@@ -132,8 +141,12 @@ final class Settling {
     private Verdict verdict(String target, RequestCall.Sent sent) {
         Settlement lane = new Settlement(context.options.root(), context.name(), target, context.registry.keyring());
         return lane.verdict(sent.generation(), sent.sequences(), sent.needed(),
-                () -> leavers.getOrDefault(target, 0) >= sent.generation()
-                        || context.registry.isOver(target, sent.generation(), sent.process()));
+                () -> hasEnded(target, sent));
+    }
+
+    private boolean hasEnded(String target, RequestCall.Sent sent) {
+        return leavers.getOrDefault(target, 0) >= sent.generation()
+                || context.registry.isOver(target, sent.generation(), sent.process());
     }
 
     private boolean isToBeWaitedFor(RequestCall request, Verdict verdict, Entry live, long now) {
@@ -159,12 +172,16 @@ final class Settling {
 
     /** Ends a call that no generation of its server answers; null where nothing decided. Thread-safe. */
     void fail(RequestCall request, Verdict verdict) {
+        end(request, left(request, verdict));
+    }
+
+    private static SpeedException left(RequestCall request, Verdict verdict) {
         boolean isUnbegun = verdict == Verdict.NOT_BEGUN;
         SpeedException error = new NodeLeftException("'" + request.target() + "' left, died or was replaced before it "
                 + (isUnbegun ? "began; nothing ran: call again"
                 : "answered; what it was asked may have run: look before you repeat it"));
         error.about(isUnbegun ? Execution.NOT_BEGUN : Execution.MAY_HAVE_RUN);
-        end(request, error);
+        return error;
     }
 
     private void end(RequestCall request, SpeedException error) {
