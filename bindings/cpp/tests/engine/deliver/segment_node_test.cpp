@@ -250,7 +250,7 @@ TEST_F(SegmentNodeTest, a_payload_that_is_not_what_its_hash_says_is_never_delive
 TEST_F(SegmentNodeTest, a_segment_size_that_cannot_be_is_refused_g_4) {
   Node node("node", root_.options());
   EXPECT_THROW(node.segment("other", 0), ConfigurationError);
-  EXPECT_THROW(node.segment("other", 100, 0.5), ConfigurationError);
+  EXPECT_THROW(node.segment("other", 63, 0.5), ConfigurationError);
   EXPECT_THROW(node.segment("other", wire::limits::max_payload_bytes), ConfigurationError);
   EXPECT_THROW(node.segment("not a name", 64), InvalidNameError);
 }
