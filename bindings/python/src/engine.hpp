@@ -27,7 +27,7 @@ class Engine {
 
   void allow(const Names& patterns);
   void deny(const Names& patterns);
-  Names allowed() const { return node_->allowed(); }
+  Names allowed() const { return node_->node().allowed(); }
   // Bytes in the arguments that `viewed` names become memoryviews.
   void serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
              const std::optional<Names>& allow, bool idempotent);

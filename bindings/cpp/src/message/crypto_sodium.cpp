@@ -32,7 +32,7 @@ bool open(CipherName cipher, ByteView key, ByteView iv, ByteView associated, Byt
 
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_ml_kem() {
   throw NotAvailableError("ML-KEM and its hybrids are not available here: build with OpenSSL 3.5 or newer");
 }
 
@@ -43,19 +43,19 @@ struct MlKemKey::State {};
 MlKemKey::MlKemKey(std::unique_ptr<State> state) : state_(std::move(state)) {}
 MlKemKey::~MlKemKey() = default;
 bool MlKemKey::is_available() { return false; }
-std::shared_ptr<const MlKemKey> MlKemKey::from_seed(int, ByteView) { refuse(); }
-std::shared_ptr<const MlKemKey> MlKemKey::from_public(int, ByteView) { refuse(); }
-Bytes MlKemKey::public_bytes() const { refuse(); }
-Encapsulated MlKemKey::encapsulate() const { refuse(); }
-std::optional<Secret> MlKemKey::decapsulate(ByteView) const { refuse(); }
-wire::Block<32> sha3_256(ByteView) { refuse(); }
-Secret shake_256(ByteView, std::size_t) { refuse(); }
+std::shared_ptr<const MlKemKey> MlKemKey::from_seed(int, ByteView) { refuse_ml_kem(); }
+std::shared_ptr<const MlKemKey> MlKemKey::from_public(int, ByteView) { refuse_ml_kem(); }
+Bytes MlKemKey::public_bytes() const { refuse_ml_kem(); }
+Encapsulated MlKemKey::encapsulate() const { refuse_ml_kem(); }
+std::optional<Secret> MlKemKey::decapsulate(ByteView) const { refuse_ml_kem(); }
+wire::Block<32> sha3_256(ByteView) { refuse_ml_kem(); }
+Secret shake_256(ByteView, std::size_t) { refuse_ml_kem(); }
 
 // A build without OpenSSL has no RSA.
 
 namespace {
 
-[[noreturn]] void refuse() { throw NotAvailableError("rsa-oaep is not available here: build with OpenSSL 3"); }
+[[noreturn]] void refuse_rsa() { throw NotAvailableError("rsa-oaep is not available here: build with OpenSSL 3"); }
 
 }  // namespace
 
@@ -63,13 +63,13 @@ struct RsaKey::State {};
 
 RsaKey::RsaKey(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RsaKey::~RsaKey() = default;
-std::shared_ptr<const RsaKey> RsaKey::from_secret(ByteView) { refuse(); }
-std::shared_ptr<const RsaKey> RsaKey::from_public(ByteView) { refuse(); }
-Secret RsaKey::generate(std::size_t) { refuse(); }
+std::shared_ptr<const RsaKey> RsaKey::from_secret(ByteView) { refuse_rsa(); }
+std::shared_ptr<const RsaKey> RsaKey::from_public(ByteView) { refuse_rsa(); }
+Secret RsaKey::generate(std::size_t) { refuse_rsa(); }
 bool RsaKey::is_available() { return false; }
-std::size_t RsaKey::bits() const { refuse(); }
-Bytes RsaKey::public_bytes() const { refuse(); }
-Bytes RsaKey::encrypt(ByteView, ByteView) const { refuse(); }
-std::optional<Secret> RsaKey::decrypt(ByteView, ByteView) const { refuse(); }
+std::size_t RsaKey::bits() const { refuse_rsa(); }
+Bytes RsaKey::public_bytes() const { refuse_rsa(); }
+Bytes RsaKey::encrypt(ByteView, ByteView) const { refuse_rsa(); }
+std::optional<Secret> RsaKey::decrypt(ByteView, ByteView) const { refuse_rsa(); }
 
 }  // namespace speed::message

@@ -342,7 +342,7 @@ TEST_F(Lane, what_is_looked_at_behind_an_incomplete_envelope_stays_sealed_l_16) 
   EXPECT_TRUE(std::ranges::equal(bytes(), before));
 }
 
-TEST_F(Lane, a_torn_tail_of_a_finished_segment_is_passed_l_17) {
+TEST_F(Lane, a_torn_tail_of_a_finished_file_is_passed_l_17) {
   write(1, "payload");
   write(2, "payload");
   lane_.shrink(lane_.size() - 5);
@@ -353,7 +353,7 @@ TEST_F(Lane, a_torn_tail_of_a_finished_segment_is_passed_l_17) {
   EXPECT_EQ(found.consumed, lane_.size());
 }
 
-TEST_F(Lane, an_envelope_of_another_generation_than_its_segment_is_damage_l_13) {
+TEST_F(Lane, an_envelope_of_another_generation_than_its_file_is_damage_l_13) {
   write(1, "payload");
   const Scan found = decoder_.scan({bytes(), 0, 8, true, false}, 64);
   ASSERT_EQ(found.items.size(), 1U);

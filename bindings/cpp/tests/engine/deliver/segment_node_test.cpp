@@ -19,8 +19,17 @@ using test::eventually;
 using test::TestRoot;
 
 // A node whose inner parts the test holds too.
-struct Opened : Node {
-  explicit Opened(std::shared_ptr<engine::Runtime> runtime) : Node(std::move(runtime)) {}
+class Opened {
+ public:
+  explicit Opened(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) { runtime_->start(); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() { runtime_->leave(10); }
+
+  void wait_for(const std::string& target) { runtime_->wait_for(target, 10); }
+
+ private:
+  std::shared_ptr<engine::Runtime> runtime_;
 };
 
 class SegmentNodeTest : public testing::Test {

@@ -439,7 +439,7 @@ TEST_F(TurnTest, what_a_sender_wrote_just_before_its_end_is_read_before_its_lane
     EXPECT_EQ(scan(lanes).size(), awake + 1U);
     const std::string resting = at_rest(senders);
     scan_while_it_cannot_tell(lanes, resting);
-    senders.at(resting).send("last");  // in the segment that it had: nothing shows in the directory
+    senders.at(resting).send("last");  // in the file that it had: nothing shows in the directory
     settle(resting);
     EXPECT_EQ(scan(lanes, true), std::vector<std::string>{"last"});
   });

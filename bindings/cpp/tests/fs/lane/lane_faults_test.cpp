@@ -78,7 +78,7 @@ class LaneFaults : public testing::Test {
   OneLane lane_;
 };
 
-TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_segment_begins_l_5) {
+TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_file_begins_l_5) {
   Sender sender(lane_);
   sender.send("one");
   const std::vector<std::pair<int, const char*>> told{
@@ -91,7 +91,7 @@ TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_segment_begi
   EXPECT_EQ(texts(read_all(*lane_.reader())), (Texts{"one", "two"}));
 }
 
-TEST_F(LaneFaults, a_segment_that_is_there_is_passed_l_2) {
+TEST_F(LaneFaults, a_lane_file_that_is_there_is_passed_l_2) {
   Sender sender(lane_);
   EXPECT_TRUE(sender.writer.has_room(1));
   put(lane_.file(1), "");
@@ -168,7 +168,7 @@ TEST_F(LaneFaults, the_window_counts_what_lies_there_until_it_is_committed_l_6) 
   EXPECT_TRUE(sender.writer.has_room(10));
 }
 
-TEST_F(LaneFaults, a_lane_with_as_many_segments_as_may_be_has_no_room_l_6) {
+TEST_F(LaneFaults, a_lane_with_as_many_files_as_may_be_has_no_room_l_6) {
   const auto most = test::spec_file("limits.json")["max_lane_segments"].get<std::uint32_t>();
   std::filesystem::create_directory(lane_.place());
   for (std::uint32_t number = 1; number < most; ++number) put(lane_.file(number), "x");
@@ -183,7 +183,7 @@ TEST_F(LaneFaults, a_lane_with_as_many_segments_as_may_be_has_no_room_l_6) {
 }
 
 // Only a successor has the reader pass the torn rest.
-TEST_F(LaneFaults, who_finds_no_room_behind_a_torn_rest_begins_the_next_segment_l_5_l_6) {
+TEST_F(LaneFaults, who_finds_no_room_behind_a_torn_rest_begins_the_next_file_l_5_l_6) {
   Sender died(lane_);
   died.send("one");
   const std::string torn(wire::text(ByteView(died.sealed(std::string(1000, 'x'))).first(300)));
@@ -220,8 +220,8 @@ TEST_F(LaneFaults, a_cursor_that_cannot_be_written_is_written_by_the_next_scan_l
   EXPECT_EQ(texts(read_all(*lane_.reader(2))), Texts{});
 }
 
-// Space is what is missing, and removing a segment frees some.
-TEST_F(LaneFaults, without_space_for_a_cursor_passed_segments_are_removed_all_the_same_l_17) {
+// Space is what is missing, and removing a lane file frees some.
+TEST_F(LaneFaults, without_space_for_a_cursor_passed_files_are_removed_all_the_same_l_17) {
   Sender sender(lane_, 1, {.segment_bytes = 100});
   sender.send("one");
   sender.send("two");
@@ -296,7 +296,7 @@ TEST_F(LaneFaults, links_pipes_giants_and_foreign_files_are_put_aside_unread_l_1
   EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
 }
 
-TEST_F(LaneFaults, a_segment_that_is_taken_away_is_passed_l_10) {
+TEST_F(LaneFaults, a_lane_file_that_is_taken_away_is_passed_l_10) {
   Sender sender(lane_);
   sender.send("one");
   const auto reader = lane_.reader();

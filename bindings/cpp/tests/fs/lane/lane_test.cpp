@@ -28,7 +28,7 @@ TEST(LaneOfFiles, envelopes_arrive_in_order_and_whole) {
   EXPECT_EQ(texts(read_all(*lane.reader())), sent);
 }
 
-TEST(LaneOfFiles, each_batch_of_a_sender_without_bells_is_a_whole_segment_l_23) {
+TEST(LaneOfFiles, each_batch_of_a_sender_without_bells_is_a_whole_file_l_23) {
   OneLane lane;
   for (const bool durable : {false, true}) {
     Sender sender(lane, durable ? 2 : 1, {.publish_whole = true, .durable = durable});
@@ -39,7 +39,7 @@ TEST(LaneOfFiles, each_batch_of_a_sender_without_bells_is_a_whole_segment_l_23) 
   EXPECT_EQ(texts(read_all(*lane.reader())), (Texts{"one", "two", "one", "two"}));
 }
 
-TEST(LaneOfFiles, a_full_segment_is_followed_by_the_next_and_removed_once_read_l_17) {
+TEST(LaneOfFiles, a_full_file_is_followed_by_the_next_and_removed_once_read_l_17) {
   OneLane lane;
   Sender sender(lane, 1, {.segment_bytes = 200});
   for (const char* text : {"one", "two", "three"}) sender.send(text);
@@ -50,7 +50,7 @@ TEST(LaneOfFiles, a_full_segment_is_followed_by_the_next_and_removed_once_read_l
 }
 
 // A listing that was long, or cut at its bound, may lack what lies there.
-TEST(LaneOfFiles, no_segment_is_passed_over_because_a_listing_lacks_it_l_17) {
+TEST(LaneOfFiles, no_file_is_passed_over_because_a_listing_lacks_it_l_17) {
   OneLane lane;
   Sender sender(lane, 1, {.segment_bytes = 100});
   for (const char* text : {"one", "two", "three", "four"}) sender.send(text);
@@ -58,7 +58,7 @@ TEST(LaneOfFiles, no_segment_is_passed_over_because_a_listing_lacks_it_l_17) {
   std::vector<fs::Received> received;
   died->read(received, 1, 1, false);
   died->finish(received.at(0).header.sequence, false);
-  died->read(received, 1, 2, false);  // from the second segment: the cursor is at its beginning
+  died->read(received, 1, 2, false);  // from the second file: the cursor is at its beginning
   died.reset();
   const auto aside = [&](std::uint32_t number) { return lane.root.path + "/aside-" + std::to_string(number); };
   for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(lane.file(number), aside(number));
@@ -168,7 +168,7 @@ TEST(LaneOfFiles, an_older_generation_than_the_newest_known_is_rejected_l_13) {
   EXPECT_EQ(texts(read_all(*successor)), Texts{});
 }
 
-TEST(LaneOfFiles, a_torn_tail_is_waited_for_and_dropped_once_its_segment_ended_l_17) {
+TEST(LaneOfFiles, a_torn_tail_is_waited_for_and_dropped_once_its_file_ended_l_17) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");

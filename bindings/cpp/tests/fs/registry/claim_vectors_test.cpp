@@ -14,7 +14,7 @@ namespace {
 
 using test::Json;
 
-constexpr const char* name = "billing";
+constexpr const char* the_claimed = "billing";
 
 class ClaimVectors : public testing::Test {
  protected:
@@ -24,7 +24,7 @@ class ClaimVectors : public testing::Test {
       registry.prepare();
       for (const Json& made : item.at("claims")) lay_claim(made);
       if (!item.at("entry").is_null()) lay_entry(item.at("entry"));
-      if (item.contains("floor")) raise_floor(root.path, name, item.at("floor"), ring);
+      if (item.contains("floor")) raise_floor(root.path, the_claimed, item.at("floor"), ring);
       if (item.contains("lane")) lay_lane(item.at("lane").at("cursor"));
       for (const Json& file : item.value("left", Json::array())) {
         const std::filesystem::path path = root.path + "/" + file.get<std::string>();
@@ -34,7 +34,7 @@ class ClaimVectors : public testing::Test {
     }
 
     void lay_lane(const Json& cursor) const {
-      const std::string lane = wire::lane_dir(root.path, "analytics", name);
+      const std::string lane = wire::lane_dir(root.path, "analytics", the_claimed);
       Inbox::prepare(root.path, "analytics");
       std::filesystem::create_directory(lane);
       if (!cursor.is_null()) test::put(lane + "/" + wire::cursor_name(1), std::string(wire::text(test::bytes_of(cursor))));
@@ -58,7 +58,7 @@ class ClaimVectors : public testing::Test {
     }
 
     void lay_claim(const Json& made) const {
-      const std::string path = wire::claim_path(root.path, name, made.at("generation").get<std::uint32_t>());
+      const std::string path = wire::claim_path(root.path, the_claimed, made.at("generation").get<std::uint32_t>());
       const wire::Key key = registry.keyring().registry_keys().front();
       test::put(path, made.at("maker").is_null() ? std::string() : encode_claim(claimant(made), key));
       if (made.value("read_only", false)) chmod(path.c_str(), 0400);
@@ -67,7 +67,7 @@ class ClaimVectors : public testing::Test {
     void lay_entry(const Json& made) const {
       const Identity owner = maker(made.at("maker"));
       wire::Entry entry;
-      entry.name = name;
+      entry.name = the_claimed;
       entry.generation = made.at("generation");
       entry.pid = owner.pid;
       entry.pid_start = owner.pid_start;
@@ -80,11 +80,11 @@ class ClaimVectors : public testing::Test {
       entry.status = made.at("status");
       const wire::Keyring foreign({wire::Key{}});
       const wire::Keyring& ring = made.at("key") == "ours" ? registry.keyring() : foreign;
-      test::put(wire::entry_path(root.path, name), wire::encode_entry(entry, ring.registry_keys().front()));
+      test::put(wire::entry_path(root.path, the_claimed), wire::encode_entry(entry, ring.registry_keys().front()));
     }
 
     Won start(bool waits) {
-      return win(registry, name, {.identity = registry.observer(), .lease_ms = 30'000}, {.allowed = waits});
+      return win(registry, the_claimed, {.identity = registry.observer(), .lease_ms = 30'000}, {.allowed = waits});
     }
 
     test::TestRoot root;
