@@ -84,7 +84,7 @@ class LaneVectorsTest {
                         : HexFormat.of().parseHex((String) file.getValue());
                 Files.write(lane(root).resolve((String) file.getKey()), content);
             }
-            LaneWriter.Manner manner = new LaneWriter.Manner(one.number("window"), false, false);
+            LaneWriter.WriteOptions manner = new LaneWriter.WriteOptions(one.number("window"), false, false);
             LaneWriter writer = new LaneWriter(root.toString(), source, target, 3, mac, manner);
             assertEquals(one.get("room"), writer.hasRoom(one.number("size")));
             writer.close();
