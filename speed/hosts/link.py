@@ -420,10 +420,10 @@ class HostLink:
 
     def check_size(self, payload: bytes) -> None:
         """PayloadTooLargeError for what the broker does not take."""
-        size, most = len(payload) + AAD_BYTES + TAG_BYTES, self._broker.max_payload
-        if size > most:
+        size, limit = len(payload) + AAD_BYTES + TAG_BYTES, self._broker.max_payload
+        if size > limit:
             raise PayloadTooLargeError(
-                f"{size} bytes are more than the NATS server takes ({most}): send less, or raise its max_payload"
+                f"{size} bytes are more than the NATS server takes ({limit}): send less, or raise its max_payload"
             )
 
     def opened(self, header: Header, envelope: bytes) -> bytes:

@@ -69,13 +69,13 @@ def is_one_frame(data: bytes | bytearray | memoryview, size: int) -> bool:
     return window <= MAX_ZSTD_WINDOW_BYTES and _ends_well(data, at, min(window, _MAX_BLOCK_BYTES))
 
 
-def _ends_well(data: bytes | bytearray | memoryview, at: int, most: int) -> bool:
-    """Whether blocks of at most ``most`` bytes begin there, and the frame ends with ``data``."""
+def _ends_well(data: bytes | bytearray | memoryview, at: int, limit: int) -> bool:
+    """Whether blocks of at most ``limit`` bytes begin there, and the frame ends with ``data``."""
     while at + _BLOCK_HEADER_BYTES <= len(data):
         header = _number(data[at : at + _BLOCK_HEADER_BYTES])
         at += _BLOCK_HEADER_BYTES
         kind, end = header >> 1 & 3, at + (header >> 3)
-        if header >> 3 > most:
+        if header >> 3 > limit:
             return False
         if kind == _COMPRESSED and _has_reserved_mode(data[at:end]):
             return False

@@ -315,11 +315,11 @@ class Batches:
 
     def _handle(self, batch: list[Arrival]) -> None:
         """Hand it over until it is taken, or each of its messages was alone at last."""
-        most, first = self._context.max_deliveries, batch[0]
-        if first.deliveries > most and first.letter is None:
+        limit, first = self._context.max_deliveries, batch[0]
+        if first.deliveries > limit and first.letter is None:
             self._put_aside(first, ENDED)
             return
-        for attempt in range(max(one.deliveries for one in batch), most):
+        for attempt in range(max(one.deliveries for one in batch), limit):
             if not self._failure(batch):
                 return
             self._pause(attempt)
