@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any
 
 from speed.core.log import logger
-from speed.engine.message import unix_ms
 from speed.engine.tracing import LogLimiter
 from speed.errors import (
     CallTimeoutError,
@@ -24,6 +23,7 @@ from speed.errors import (
     SpeedError,
     WireError,
 )
+from speed.fs.identity import unix_ms
 from speed.hosts.nats import NatsConnection
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, Header, counter_of, make_sequence, pack_header
 from speed.wire.limits import AAD_BYTES, NONCE_BYTES, TAG_BYTES

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.services import failure_text
-from speed.engine.message import BatchHandler, Message, unix_ms
+from speed.engine.message import BatchHandler, Message
 from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.threads import ProgramsCode
 from speed.engine.workers import WorkerPool
 from speed.errors import JournalFullError, JournalRefusedError, SpeedError
+from speed.fs.identity import unix_ms
 from speed.message.errors import AwayError, NamespaceError
 from speed.wire.limits import DEFAULT_PRIORITY, MAX_ERROR_CHARACTERS, RETRY_FIRST_SECONDS, RETRY_MOST_SECONDS
 
