@@ -12,6 +12,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import cases  # noqa: E402
+import compared  # noqa: E402
 import peers  # noqa: E402
 import plot  # noqa: E402
 import plot_cases  # noqa: E402
@@ -76,7 +77,9 @@ def main() -> int:
         "--cases", type=words_of, default=peers.SIDE_BY_SIDE, metavar="WORDS", help=f"all, or of: {','.join(WORDS)}"
     )
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the figures as .svg or .png")
-    parser.add_argument("--docs", action="store_true", help="write the tables and plots of docs/figures.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the tables and plots of docs/figures.md, and README's table"
+    )
     parser.add_argument("--no-build", action="store_true", help="measure what is there")
     if "--only" in sys.argv and sys.argv[sys.argv.index("--only") + 1 :][:1] == ["segment"]:
         from bench import segment
@@ -96,6 +99,7 @@ def main() -> int:
     if options.docs:
         draw(found, report.PLOT)
         report.write_page(found, command_of(options))
+        compared.write_pages(found)
     return peers.exit_status(found)
 
 

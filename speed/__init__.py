@@ -64,8 +64,9 @@ if TYPE_CHECKING:
     from speed.message.errors import MessageError
     from speed.message.keys import MessageKey, generate_key
     from speed.message.keystore import KeyStore
+    from speed.message.options import PublishOptions
     from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry, SchemaUsage
-    from speed.message.security import MessageSecurity, PublishOptions
+    from speed.message.security import MessageSecurity
     from speed.node.consumer import Consumer, TopicMessage, TopicOffset
     from speed.node.node import Node
     from speed.node.topic import Reader, Topic
@@ -87,7 +88,7 @@ _LATER = {
     "MessageError": "speed.message.errors",
     "MessageKey": "speed.message.keys",
     "MessageSecurity": "speed.message.security",
-    "PublishOptions": "speed.message.security",
+    "PublishOptions": "speed.message.options",
     "Published": "speed.engine.message",
     "NamespaceSchemas": "speed.message.schemas.registry",
     "SchemaRegistry": "speed.message.schemas.registry",

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from speed.node.verbs import Verbs
 
 
+_VERBS_OWN = {"options", "ack", "on_progress", "unordered", "on_full"}
+"""What ``send`` and ``publish`` take beside the metadata of a message."""
+
 # Messages that tasks of asyncio have in their hands.
 
 
@@ -301,15 +304,17 @@ class AsyncNode:
 
     async def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **how: Any) -> str:
         """Like ``Node.send``, options included; a wait for room or acknowledgement does not block the loop."""
-        return await self._run(timeout, self._node.send, target, payload, ack=ack, **how)  # type: ignore[no-any-return]
+        named = self._named(how)
+        return await self._run(timeout, self._node.send, target, payload, ack=ack, **named)  # type: ignore[no-any-return]
 
-    async def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **metadata: Any) -> None:
+    async def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **how: Any) -> None:
         """Like ``Node.send_all``; another thread goes through ``payloads``."""
-        await self._run(timeout, self._node.send_all, target, payloads, **metadata)
+        await self._run(timeout, self._node.send_all, target, payloads, **self._named(how))
 
     async def send_batch(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **how: Any) -> str:
         """Like ``Node.send_batch``; another thread goes through ``payloads``."""
-        return await self._run(timeout, self._node.send_batch, target, payloads, **how)  # type: ignore[no-any-return]
+        named = self._named(how)
+        return await self._run(timeout, self._node.send_batch, target, payloads, **named)  # type: ignore[no-any-return]
 
     async def forward(
         self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
@@ -319,7 +324,8 @@ class AsyncNode:
 
     async def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **how: Any) -> Published:
         """Like ``Node.publish``, options included."""
-        return await self._run(timeout, self._node.publish, topic, payload, **how)  # type: ignore[no-any-return]
+        named = self._named(how)
+        return await self._run(timeout, self._node.publish, topic, payload, **named)  # type: ignore[no-any-return]
 
     @overload
     async def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published: ...
@@ -327,7 +333,7 @@ class AsyncNode:
     async def publish_batch(self, topic: Iterable[tuple[str, Any]], **how: Any) -> dict[str, Published]: ...
     async def publish_batch(self, topic: Any, payloads: Any = None, *, timeout: float = 5.0, **how: Any) -> Any:
         """Like ``Node.publish_batch``; another thread goes through ``payloads``."""
-        return await self._run(timeout, self._node.publish_batch, topic, payloads, **how)
+        return await self._run(timeout, self._node.publish_batch, topic, payloads, **self._named(how))
 
     def topic(self, name: str, *, host: str = "speedd.topics") -> AsyncTopic:
         """Like ``Node.topic``."""
@@ -413,6 +419,11 @@ class AsyncNode:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _named(self, how: dict[str, Any]) -> dict[str, Any]:
+        """``how`` with metadata in its options: only here can a warning tell the line that awaits."""
+        keywords = {name: how.pop(name) for name in how.keys() - _VERBS_OWN}
+        return {**how, "options": self._node._options(how.get("options"), keywords)} if keywords else how
 
     async def _run(self, timeout: float, verb: Any, *arguments: Any, **named: Any) -> Any:
         """A verb on another thread, to end in time however long it waits for its turn."""

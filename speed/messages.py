@@ -38,6 +38,7 @@ from speed.engine.options import check_namespace
 from speed.engine.tracing import with_trace
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError
 from speed.message.old_forms import FORMS, KAFKA, NATS, POSTGRESQL, REDIS, old_form
+from speed.message.options import with_keywords
 from speed.message.security import Guard, MessageSecurity
 from speed.message.writing import new_message_id
 from speed.node.protection import EncodedMessage, write
@@ -47,7 +48,7 @@ from speed.wire.seal import random_bytes
 
 if TYPE_CHECKING:
     from speed.backends.backend import Backend
-    from speed.message.security import PublishOptions
+    from speed.message.options import PublishOptions
 
 
 def connect(
@@ -120,17 +121,17 @@ class Connection:
         key: str | None = None,
         timeout: float = 30.0,
         options: PublishOptions | None = None,
-        **metadata: Any,
+        **keywords: Any,
     ) -> str:
         """Publish one message; returns its id once the backend has confirmed it.
 
         ``key`` keeps messages in order: those of one key stay in the order in which they were published.
-        ``options`` and ``metadata`` are as of ``Node.send``; ``timeout`` is in seconds.
+        ``options`` and ``keywords`` are as of ``Node.send``; ``timeout`` is in seconds.
 
         Raises BackendAwayError (the message may be kept or not: publish it again), BackendRefusedError,
         BackendFullError, PayloadTooLargeError, and what ``Node.publish`` raises for a message that cannot be made.
         """
-        message = self._written(topic, payload, key, options, metadata)
+        message = self._written(topic, payload, key, with_keywords(options, keywords))
         self._open().publish([message], in_seconds(timeout))
         return message.message_id
 
@@ -140,7 +141,7 @@ class Connection:
         *,
         timeout: float = 30.0,
         options: PublishOptions | None = None,
-        **metadata: Any,
+        **keywords: Any,
     ) -> list[str]:
         """Publish many messages, each a topic, a payload and perhaps a key; returns their ids once all are confirmed.
 
@@ -148,7 +149,7 @@ class Connection:
         part. On an error some are kept: publish all again. As ``publish`` otherwise.
         """
         seconds, ids = in_seconds(timeout), []
-        for part in _parts(self._all_written(messages, options, metadata)):
+        for part in _parts(self._all_written(messages, with_keywords(options, keywords))):
             self._open().publish(part, seconds)
             ids += [message.message_id for message in part]
         return ids
@@ -166,18 +167,13 @@ class Connection:
         self,
         messages: Iterable[tuple[str, Any] | tuple[str, Any, str | None]],
         options: PublishOptions | None,
-        metadata: dict[str, Any],
     ) -> Iterator[Outgoing]:
         for one in messages:
-            yield self._written(one[0], one[1], one[2] if len(one) > 2 else None, options, metadata)
+            yield self._written(one[0], one[1], one[2] if len(one) > 2 else None, options)
 
-    def _written(
-        self, topic: str, payload: Any, key: str | None, options: PublishOptions | None, metadata: dict[str, Any]
-    ) -> Outgoing:
+    def _written(self, topic: str, payload: Any, key: str | None, options: PublishOptions | None) -> Outgoing:
         check_topic(topic)
-        if options is not None:
-            metadata = {**options.metadata(), **metadata}
-        told = with_trace(metadata, None if options is None else options.trace_context)
+        told = with_trace({}) if options is None else with_trace(options.metadata(), options.trace_context)
         written = write(
             self._guard,
             payload,
@@ -313,7 +309,7 @@ class DualConnection:
         key: str | None = None,
         timeout: float = 30.0,
         options: PublishOptions | None = None,
-        **metadata: Any,
+        **keywords: Any,
     ) -> str:
         """Publish the envelope, and then the older form, which tells its message id. As ``Connection.publish``.
 
@@ -321,7 +317,7 @@ class DualConnection:
         anything is published it raises WireError for a payload that is encrypted or compressed, and
         UnserialisableError for one that the older form has no word for.
         """
-        message = self._new._written(topic, payload, key, options, metadata)
+        message = self._new._written(topic, payload, key, with_keywords(options, keywords))
         self._publish([message], in_seconds(timeout))
         return message.message_id
 
@@ -331,11 +327,11 @@ class DualConnection:
         *,
         timeout: float = 30.0,
         options: PublishOptions | None = None,
-        **metadata: Any,
+        **keywords: Any,
     ) -> list[str]:
         """Many messages, as ``Connection.publish_all``; each part in both forms before the next one."""
         seconds, ids = in_seconds(timeout), []
-        for part in _parts(self._new._all_written(messages, options, metadata)):
+        for part in _parts(self._new._all_written(messages, with_keywords(options, keywords))):
             self._publish(part, seconds)
             ids += [message.message_id for message in part]
         return ids

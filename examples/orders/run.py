@@ -64,7 +64,7 @@ def make_keys(work: Path) -> None:
 
 
 def write_key(path: Path, key: MessageKey) -> None:
-    """As ``speed message-key`` does; private to this user."""
+    """As ``speed message keys`` does; private to this user."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(key.to_record(), file)
 

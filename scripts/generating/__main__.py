@@ -7,23 +7,33 @@ import json
 import sys
 from pathlib import Path
 
-from scripts.generating import cpp, java, python
+from scripts.generating import cpp, java, pages, python
 from scripts.generating.kinds import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "registry_spec"
+MARKS = ("scripts/generate", "registry_spec/codes.json")
 
 
 def outputs() -> dict[Path, str]:
     """Every file with something generated in it, and the text that it should have."""
     tree = Tree.of(json.loads((SPEC / "codes.json").read_text()))
     numbers = json.loads((SPEC / "limits.json").read_text())
-    return {ROOT / path: text for language in (python, cpp, java) for path, text in language.files(ROOT, tree, numbers)}
+    return {
+        ROOT / path: text
+        for language in (python, cpp, java, pages)
+        for path, text in language.files(ROOT, tree, numbers)
+    }
 
 
 def changed() -> dict[Path, str]:
     """Those that have another text, or are not there."""
     return {path: text for path, text in outputs().items() if not path.exists() or path.read_text() != text}
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file may be written: it is not there, or says that it, or a part of it, is made of the contract."""
+    return not path.exists() or any(mark in path.read_text() for mark in MARKS)
 
 
 def main() -> int:
@@ -33,6 +43,8 @@ def main() -> int:
     different = changed()
     for path, text in different.items():
         print(path.relative_to(ROOT))
+        if not check and not is_ours(path):
+            raise SystemExit(f"{path} does not say that scripts/generate wrote it: move it, or give it that line")
         if not check:
             path.write_text(text)
     return 1 if check and different else 0

@@ -89,7 +89,18 @@ def write(port: int, first: int, step: int, count: int, a_second: float) -> None
 def migrate(source: Redis, target: Kafka, state: Path, *more: str) -> subprocess.Popen[str]:
     """The command."""
     places = ["--from", f"{source.address}?lease_seconds=5", "--to", f"{target.address}?transactional_id=trial"]
-    words = [sys.executable, "-m", "speed.cli", "envelope", "migrate", "--json", *places, "--topics", "flights.*"]
+    words = [
+        sys.executable,
+        "-m",
+        "speed.cli",
+        "message",
+        "envelope",
+        "migrate",
+        "--json",
+        *places,
+        "--topics",
+        "flights.*",
+    ]
     return subprocess.Popen([*words, "--state", str(state), *more], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

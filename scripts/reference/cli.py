@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from scripts.reference.cells import cell
 from speed.cli.app import speed
 from speed.daemon.command import speedd
 
@@ -45,7 +46,7 @@ def _command(command: click.Command, name: str, parent: click.Context | None, he
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     records = [one.get_help_record(context) for one in command.get_params(context)]
     told = [record for record in records if record and record[1] and "--help" not in record[0]]
-    rows = [f"| `{_cell(names)}` | {_cell(says)} |" for names, says in told]
+    rows = [f"| {cell(f'`{names}`')} | {cell(says)} |" for names, says in told]
     if rows:
         yield "\n".join(["| option | |", "|---|---|", *rows, ""])
 
@@ -53,7 +54,3 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
 def _text(text: str | None) -> str:
     """Help as it is written, without click's mark against wrapping."""
     return "\n".join(line for line in inspect.cleandoc(text or "").splitlines() if line.strip() != "\b").strip()
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

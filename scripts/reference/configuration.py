@@ -12,6 +12,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from scripts.reference.cells import cell
 from speed.bridges import BridgeSettings
 from speed.daemon.config import (
     Config,
@@ -69,7 +70,8 @@ def page() -> str:
 def _table(name: str, settings: type) -> Iterator[str]:
     said, hints = said_of(settings), typing.get_type_hints(settings)
     rows = [
-        f"| `{one.name}` | {_type(hints[one.name])} | {_default(one)} | {allowed(name, one.name)} | {said[one.name]} |"
+        f"| `{one.name}` | {_type(hints[one.name])} | {_default(one)} | {cell(allowed(name, one.name))} "
+        f"| {cell(said[one.name])} |"
         for one in fields(settings)
     ]
     yield _section(name, inspect.getdoc(settings) or "", rows)
@@ -77,7 +79,8 @@ def _table(name: str, settings: type) -> Iterator[str]:
 
 def _python() -> Iterator[str]:
     hint = typing.get_type_hints(Config)["python_path"]
-    row = f"| `path` | {_type(hint)} | none | {allowed('[python]', 'path')} | {said_of(Config)['python_path']} |"
+    about = cell(said_of(Config)["python_path"])
+    row = f"| `path` | {_type(hint)} | none | {cell(allowed('[python]', 'path'))} | {about} |"
     yield _section("[python]", "``[python]``: where Python code is found.", [row])
 
 
@@ -103,8 +106,7 @@ def said_of(settings: type) -> dict[str, str]:
 def allowed(table: str, key: str) -> str:
     """What the check tells to do about a value that is right nowhere."""
     _, mistakes = check_text(f"{table}\n{key} = 1979-05-27T07:32:00\n", Path("speedd.toml"))
-    told = next(one.todo for one in mistakes if one.line == 2)
-    return told.replace("|", "\\|")
+    return next(one.todo for one in mistakes if one.line == 2)
 
 
 def _type(hint: Any) -> str:

@@ -30,8 +30,8 @@ ABOUT = {
     "pulsar": "What [`speed.pulsar`](python/pulsar.md) says of a Pulsar. In Python only.",
     "backend": "What [`speed.messages`](python/backends.md) says of its backend. In Python only.",
     "wire": "Why bytes in a file were rejected. Such bytes are counted, put into quarantine and never delivered: they "
-    "appear in `speed doctor` and in [counters](metrics.md), and only programs that decode files themselves see them "
-    "as an exception (`WireError.reason`).",
+    "appear in `speed root doctor` and in [counters](metrics.md), and only programs that decode files themselves see "
+    "them as an exception (`WireError.reason`).",
 }
 INTRODUCTION = """# Errors
 

@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from scripts.reference import cli, configuration, errors
+from scripts.reference import cli, configuration, errors, pictures
 from scripts.reference.links import rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,11 +23,16 @@ MADE = {
 CONTRACT = "registry_spec/"
 NO_RUN = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)
 """For the tests of docs/; the site's Markdown knows no such word."""
+IN_A_CHECKOUT = re.compile(r"^<!-- in a checkout -->$.*?^<!-- end -->\n*", re.MULTILINE | re.DOTALL)
+"""Says where to look for what only the site has."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The pages that are made, and the contract as it is in the repository."""
+    """The pages that are made, in the place of what a checkout has there, and the contract as it is."""
     for uri, page in MADE.items():
+        stub = files.get_file_from_path(uri)
+        if stub is not None:
+            files.remove(stub)
         files.append(File.generated(config, uri, content=page()))
     for pattern in ("*.md", "*.json", "proto/*", "decisions/*.md"):
         for path in sorted((ROOT / CONTRACT).glob(pattern)):
@@ -40,7 +45,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links to what is not below docs/."""
     uri = page.file.src_uri
 
-    markdown = NO_RUN.sub(r"\1", markdown)
+    markdown = pictures.inlined(NO_RUN.sub(r"\1", IN_A_CHECKOUT.sub("", markdown)))
 
     def site_uri(path: str) -> str | None:
         there = _uri(path)
@@ -52,7 +57,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_post_build(config: Any) -> None:
     """One line about what was built."""
     pages = sum(1 for _ in Path(config.site_dir).rglob("*.html"))
-    print(f"docs: {pages} pages in {Path(config.site_dir).relative_to(ROOT)}")
+    place = Path(config.site_dir)
+    print(f"docs: {pages} pages in {place.relative_to(ROOT) if place.is_relative_to(ROOT) else place}")
 
 
 def _home(uri: str) -> str:

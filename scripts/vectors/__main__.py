@@ -1,8 +1,9 @@
-"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``."""
+"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``; ``--check`` writes nothing, and compares."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from scripts.vectors.declared import declared
 from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
+from scripts.vectors.first_scan import first_scan
 from scripts.vectors.floors import floors
 from scripts.vectors.harmless import harmless
 from scripts.vectors.hosts import hosts
 from scripts.vectors.journal import journal
 from scripts.vectors.lanes import lanes
+from scripts.vectors.leases import leases
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.old_forms import old_forms
@@ -28,6 +31,7 @@ from scripts.vectors.payloads import payloads, values
 from scripts.vectors.rows import rows
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
+from scripts.vectors.sending import sending
 from scripts.vectors.settled import settled
 from scripts.vectors.signatures import signatures
 from scripts.vectors.slots import slots
@@ -44,10 +48,13 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         envelopes,
         entries,
         claims,
+        leases,
         cursors,
         lanes,
         settled,
         slots,
+        sending,
+        first_scan,
         floors,
         values,
         columns,
@@ -82,9 +89,22 @@ PAGE = OUTPUT.parent / "transcript.md"
 """The transcript for people."""
 
 
+def _written() -> dict[Path, str]:
+    """All files that this command makes."""
+    return {**{OUTPUT / f"{stem}.json": text_of(stem) for stem in FILES}, PAGE: page()}
+
+
+def _check() -> None:
+    """Ends with status 1, and names the files, if some are not what would be written."""
+    other = [path.name for path, text in _written().items() if not path.exists() or path.read_text("utf-8") != text]
+    if other:
+        raise SystemExit(f"not what the code writes: {', '.join(other)}; run python -m scripts.vectors")
+
+
 if __name__ == "__main__":
-    for stem in FILES:
-        (OUTPUT / f"{stem}.json").write_text(text_of(stem), encoding="ascii")
-        print(f"{stem}.json")
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE.name)
+    if sys.argv[1:] == ["--check"]:
+        _check()
+    else:
+        for path, text in _written().items():
+            path.write_text(text, encoding="utf-8")
+            print(path.name)

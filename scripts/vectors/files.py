@@ -165,6 +165,12 @@ def cursors() -> dict[str, Any]:
     def bad(name: str, bug: str, content: bytes) -> dict[str, Any]:
         return {"name": name, "bug": bug, "hex": content.hex()}
 
+    def later(name: str, bug: str, offset: int, replacement: bytes) -> dict[str, Any]:
+        """A cursor with bytes that mean nothing to this version, under a MAC that fits."""
+        body = patched(data[:-16], offset, replacement)
+        content = body + hmac.digest(LANE_KEY, body, "sha256")[:16]
+        return {"name": name, "bug": bug, "hex": content.hex(), "cursor": seen(base), "only_read": True}
+
     older = Keyring((OLD,)).lane_key(node_id(SOURCE), node_id(TARGET))
     reverse = RING.lane_key(node_id(TARGET), node_id(SOURCE))
     return {
@@ -193,6 +199,8 @@ def cursors() -> dict[str, Any]:
             ),
             good("beyond 4 GiB", "offset in 32 bits", Cursor(12, 3, 2, 1 << 40, make_sequence(3, 9))),
             good("older key", "only the sealing key verifies", base, key=older),
+            later("unknown flags", "a later version's flags refused", 5, b"\xfc"),
+            later("bytes that are not zero", "what the MAC covers checked once more", 12, b"\x01\x02\x03\x04"),
         ],
         "cursors_invalid": [
             bad("empty", "length unchecked", b""),

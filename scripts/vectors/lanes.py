@@ -127,10 +127,12 @@ def lanes() -> dict[str, Any]:
         "a receiver of `generation` begins. It reads to the end, finishes what `finished` names, and scans twice. "
         "`dispatched` is what it hands out, in order; `cursor` what its cursor file says then, `left` which files of "
         "the lane are there, `quarantine` the reasons (codes.json) of what was put aside. No cursor was sealed by "
-        "others before it begins.",
+        "others before it begins. `requests` (S-8): all that lies there are requests for this generation; each that is "
+        "handed out is said to be `redelivered` or not, and whether this process `may_have_run` it.",
         "source": SOURCE,
         "target": TARGET,
         "key": KEY.hex(),
+        "requests": requests(),
         "cases": [*beginnings(), *crashes(), *sequences(), *damages(), *fences(), *slotted()],
         "replaced": [
             {
@@ -144,6 +146,52 @@ def lanes() -> dict[str, Any]:
 
 
 ONE = lane_file_name(1, 1)
+
+
+def requests() -> list[dict[str, Any]]:
+    """Calls that a receiver finds when it opens a lane, anew or again."""
+    four = segment(several(range(1, 5), type_=REQUEST))
+    full = segment(several(range(1, 67), type_=REQUEST))
+    listed = tuple(range(1, 65))
+
+    def one(name: str, bug: str, files: Files, handed: list[list[Any]], generation: int = 1) -> dict[str, Any]:
+        """``handed``: [counter, redelivered, may have run]."""
+        rows = [
+            {"sequence": f"{make_sequence(1, counter):016x}", "redelivered": again, "may_have_run": may}
+            for counter, again, may in handed
+        ]
+        return {"name": name, "bug": bug, "generation": generation, "files": hexed(files), "requests": rows}
+
+    def all_(first: int, last: int, again: bool, may: bool) -> list[list[Any]]:
+        return [[counter, again, may] for counter in range(first, last + 1)]
+
+    damaged = {cursor_name(1): flipped(encode_cursor(at(3, receiver=1), LANE_KEY), 70)}
+    broken = {**cursor(2, receiver=1), cursor_name(2): flipped(encode_cursor(at(3, receiver=2), LANE_KEY), 70)}
+    return [
+        one("calls that nobody opened", "marked without a reason", four, all_(1, 4, False, False)),
+        one("the same process", "what it had not begun is not run", {**four, **cursor(2)}, all_(3, 4, True, False)),
+        one(
+            "the same process, one listed",
+            "what it had not begun is not run",
+            {**four, **cursor(3, unfinished=(2,))},
+            [[2, True, False], [4, True, False]],
+        ),
+        one(
+            "the same process, its list full",
+            "run again",
+            {**full, **cursor(64, unfinished=listed)},
+            [*all_(1, 64, True, False), *all_(65, 66, True, True)],
+        ),
+        one("the same process, its cursor damaged", "run again", {**four, **damaged}, all_(1, 4, True, True)),
+        one("another life", "its own doubt kept for its successor", {**four, **broken}, all_(3, 4, True, False), 3),
+        one(
+            "another life that closed cleanly",
+            "marked without a reason",
+            {**four, **cursor(2, clean=True)},
+            all_(3, 4, False, False),
+            2,
+        ),
+    ]
 
 
 def beginnings() -> list[dict[str, Any]]:

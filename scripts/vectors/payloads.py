@@ -148,6 +148,16 @@ def payloads() -> dict[str, Any]:
     strange = {"op": 7, "requestId": "7.3"}
     succeeded = {"requestId": "7.1", "status": "SUCCESS", "result": None}
 
+    def deep(depth: int) -> dict[str, Any]:
+        """Arguments with a value of so many containers in each other."""
+        return {"amount": nested(depth)}
+
+    ask_deep = {**ask, "arguments": deep(30)}
+
+    def turned(*first: str) -> dict[str, Any]:
+        """The request with some keys before the others of its head."""
+        return {**{key: ask[key] for key in first}, **ask}
+
     def good(kind: str, name: str, bug: str, data: bytes) -> dict[str, Any]:
         return {
             "kind": kind,
@@ -270,6 +280,23 @@ def payloads() -> dict[str, Any]:
             ),
         ],
         "also_read": [
+            also(
+                "request",
+                "keys in another order",
+                "an order demanded",
+                raw(**turned("requestId", "deadline", "caller")),
+                ask,
+            ),
+            also(
+                "request",
+                "requestId last of the head",
+                "an order demanded",
+                raw(**turned("service", "caller", "generation", "deadline", "requestId")),
+                ask,
+            ),
+            also(
+                "request", "arguments 31 deep", "depth counted from the arguments", asked(arguments=deep(30)), ask_deep
+            ),
             also("request", "integer key", "refused", bytes([0x87, 1, 2]) + raw(**ask)[1:], ask),
             also("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL), ask),
             also("request", "nil trace", "nil taken for a value", asked(traceparent=None), ask),
@@ -284,6 +311,7 @@ def payloads() -> dict[str, Any]:
         ],
         "invalid": [
             {**bad("request", "no map", "type unchecked", msgpack.packb([1])), "answered": None},
+            broken("bad, and requestId not first", "an id looked for", {**turned("service"), "deadline": -1}),
             request("no id", "missing field", requestId=...),
             request("empty id", "empty id", requestId=""),
             request("long id", "length unchecked", requestId="i" * 65),
@@ -313,6 +341,7 @@ def payloads() -> dict[str, Any]:
             request("number boot id alone", "types unchecked", bootId=1),
             request("negative boot time alone", "sign unchecked", bootDeadline=-1),
             request("negative boot time", "sign unchecked", bootId=boot[0], bootDeadline=-1),
+            request("arguments 32 deep", "depth counted from the arguments", arguments=deep(31)),
             request("head too long", "decodes what nobody asked for", padding="p" * (_FILL + 1)),
             request("extension in the head", "decodes what nobody asked for", padding=msgpack.ExtType(1, b"")),
             request("bytes as a key of arguments", "names of arguments are text", arguments={b"a": 1}),

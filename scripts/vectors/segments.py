@@ -14,7 +14,8 @@ from speed.wire.records import varint
 
 ABOUT = (
     "Rules G-n. A payload has `rows` rows of `row_bytes` bytes, of which the first `bytes` count, and zeros from "
-    "`zeros_from` on. Row i, byte j: x = (i * 2654435761 + j * 40503 + 12345) mod 2^32; x ^= x >> 15; "
+    "`zeros_from` on. `sizes`: the segment size that is asked for, and the one `used` (absent: it is refused). "
+    "Row i, byte j: x = (i * 2654435761 + j * 40503 + 12345) mod 2^32; x ^= x >> 15; "
     "x = (x * 2246822519) mod 2^32; x ^= x >> 13; byte = x and 255. `cut`: `segments_sha256` is of all segments one "
     "behind the other, data first; `segments` are they; `parity` is the parity shards. `reference` marks shapes whose "
     "parity was compared with that of Leopard-RS. `arrivals`: segments come in this order, `at` so many seconds (0 if "
@@ -31,6 +32,7 @@ def segments() -> dict[str, Any]:
         "hashes": [
             {"name": name, "bug": bug, "hex": data.hex(), "hash": keccak256(data).hex()} for name, bug, data in HASHED
         ],
+        "sizes": [_size(*case) for case in SIZES],
         "cut": [_cut(case) for case in CASES],
         "also_read": [_read(name, bug, data) for name, bug, data in ALSO_READ],
         "invalid": list(_invalid()),
@@ -64,6 +66,22 @@ def _cut(case: Case) -> dict[str, Any]:
         "parity": [bytes(segment.payload).hex() for segment in case.segments() if segment.is_parity],
         **({"segments": [data.hex() for data in written]} if len(written) < 5 else {}),
     }
+
+
+SIZES = (
+    ("no multiple of 64, with parity", "refused, or cut at what parity cannot be made of", 1000, 0.125, 960),
+    ("a multiple of 64, with parity", "one unit too few", 960, 0.125, 960),
+    ("the least, with parity", "cut at 0", 127, 1, 64),
+    ("below the least, with parity", "cut at 0", 63, 0.125, None),
+    ("no multiple of 64, without parity", "cut down though nothing asks for it", 1000, 0, 1000),
+    ("the least, without parity", "64 asked for", 1, 0, 1),
+    ("nothing", "a size of 0 taken", 0, 0, None),
+)
+"""Segment sizes that are asked for, and at which a payload is cut (G-4)."""
+
+
+def _size(name: str, bug: str, asked: int, parity_rate: float, used: int | None) -> dict[str, Any]:
+    return {"name": name, "bug": bug, "asked": asked, "parity_rate": parity_rate} | ({"used": used} if used else {})
 
 
 def _read(name: str, bug: str, data: bytes) -> dict[str, Any]:

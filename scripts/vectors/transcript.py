@@ -16,7 +16,7 @@ from scripts.vectors.fixed import KEY, NONCE, RING, SOURCE, TARGET, TIME
 from speed.fs.claim import Claimant, encode_claim
 from speed.fs.identity import Identity
 from speed.wire import names
-from speed.wire.cursor import Cursor, encode_cursor
+from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, encode_cursor
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, make_sequence
 from speed.wire.seal import LinkSealer, format_key_file, hkdf, key_id_of, link_key
@@ -78,7 +78,7 @@ def steps() -> list[Step]:
             SOURCE,
             path(f"{names.lane_dir(ROOT, TARGET, SOURCE)}/{names.lane_file_name(1, 1)}"),
             ASKED,
-            "The request, in the first segment of the lane. analytics has read the entry of billing, found itself "
+            "The request, in the first file of the lane. analytics has read the entry of billing, found itself "
             "allowed, and made the lane directory.",
         ),
         bell_step(SOURCE, TARGET, ASKS),
@@ -120,6 +120,7 @@ def bell_step(by: str, to: str, node: bytes) -> Step:
 
 def cursor_step(by: str, source: str, end: int, key: bytes, said: str) -> Step:
     where = path(f"{names.lane_dir(ROOT, by, source)}/{names.cursor_name(1)}")
+    said = f"{said} The file has {MAX_CURSOR_BYTES} bytes; what follows these is zero or old (L-15)."
     return Step(f"cursor of {by}", by, where, encode_cursor(Cursor(1, 1, 1, end, FIRST, sealed=True), key), said)
 
 

@@ -13,81 +13,130 @@ from speed import __version__
 from speed.cli.options import echo, echo_json, place_options, print_value, show_what_can_be_shown
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("speed.cli.keys", "Prepare a root: the directory, its registry and a key."),
-    "key": ("speed.cli.keys", "Make, identify and rotate keys."),
-    "message-key": ("speed.cli.messages", "Make and rotate the keys that sign and encrypt messages."),
-    "nodes": ("speed.cli.directory", "List live nodes."),
-    "services": ("speed.cli.directory", "List the services of a node that you may call."),
-    "stats": ("speed.cli.directory", "Show the counters of a node."),
-    "hosts": ("speed.cli.directory", "List other hosts, and whether they can be reached."),
-    "ping": ("speed.cli.directory", "Measure the round trip to a node."),
-    "call": ("speed.cli.topic", "Call a service and print its result."),
-    "send": ("speed.cli.topic", "Send one message."),
-    "listen": ("speed.cli.topic", "Print messages sent to this node."),
-    "publish": ("speed.cli.topic", "Publish one event."),
-    "subscribe": ("speed.cli.topic", "Print events of a topic."),
-    "journal": ("speed.cli.journal", "Look into the journal that speedd keeps."),
-    "topic": ("speed.cli.topic", "Make, use and look after topics that keep their messages."),
-    "bridge": ("speed.cli.directory", "See the bridges of speedd to Kafka and other backends."),
-    "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
-    "schema": ("speed.cli.messages", "Compare schemas of payloads, and see who uses old ones."),
-    "envelope": ("speed.cli.messages", "Look into messages that lie in files, and migrate those of backends."),
-    "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
-    "backup": ("speed.cli.backup", "Copy a root while its nodes run."),
-    "purge": ("speed.cli.gc", "Remove all that is left of one node that is not alive."),
-    "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),
-    "bench": ("speed.cli.bench", "Measure between two processes of its own."),
-    "completion": ("speed.cli.app", "Print shell completion for bash, zsh or fish."),
+Commands = dict[str, tuple[str, str]]
+"""Command -> (module:object, which is a click command, and one line about it)."""
+
+SECTIONS: dict[str, Commands] = {
+    "Nodes and calls": {
+        "nodes": ("speed.cli.directory:nodes_command", "List live nodes."),
+        "services": ("speed.cli.directory:services_command", "List the services of a node that you may call."),
+        "stats": ("speed.cli.directory:stats_command", "Show the counters of a node."),
+        "ping": ("speed.cli.directory:ping_command", "Measure the round trip to a node."),
+        "call": ("speed.cli.topic:call_command", "Call a service and print its result."),
+        "hosts": ("speed.cli.directory:hosts_command", "List other hosts, and whether they can be reached."),
+    },
+    "Messages and events": {
+        "send": ("speed.cli.topic:send_command", "Send one message."),
+        "listen": ("speed.cli.topic:listen_command", "Print messages sent to this node."),
+        "publish": ("speed.cli.topic:publish_command", "Publish one event."),
+        "subscribe": ("speed.cli.topic:subscribe_command", "Print events of a topic."),
+        "topic": ("speed.cli.topic:topic_command", "Use and look after topics that keep their messages."),
+        "dead": ("speed.cli.dead:dead_command", "List, retry and drop messages that could not be handled."),
+        "journal": ("speed.cli.journal:journal_command", "Look into the journal that speedd keeps."),
+        "bridge": ("speed.cli.directory:bridge_command", "See the bridges of speedd to Kafka and other backends."),
+        "message": ("speed.cli.app:message_command", "Keys, schemas and files of messages."),
+    },
+    "Upkeep": {
+        "root": ("speed.cli.app:root_command", "Make, examine, clean and copy a root."),
+        "key": ("speed.cli.keys:key_command", "Make, identify and rotate the key of a root."),
+        "bench": ("speed.cli.bench:bench_command", "Measure between two processes of its own."),
+        "completion": ("speed.cli.app:completion_command", "Print shell completion for bash, zsh or fish."),
+    },
 }
-"""Command -> (module that holds a click command of that name, one line about it)."""
+ROOT: Commands = {
+    "init": ("speed.cli.keys:init_command", "Prepare a root: the directory, its registry and a key."),
+    "doctor": ("speed.cli.doctor:doctor_command", "Examine a root and this machine."),
+    "backup": ("speed.cli.backup:backup_command", "Copy a root while its nodes run."),
+    "gc": ("speed.cli.gc:gc_command", "Remove what dead nodes left behind."),
+    "purge": ("speed.cli.gc:purge_command", "Remove all that is left of one node that is not alive."),
+}
+MESSAGE: Commands = {
+    "keys": ("speed.cli.messages:message_keys_command", "Make and rotate keys that sign and encrypt messages."),
+    "schema": ("speed.cli.messages:schema_command", "Compare schemas of payloads, and see who uses old ones."),
+    "envelope": ("speed.cli.messages:envelope_command", "Look into messages in files, migrate those of backends."),
+}
+FORMER = {
+    **{name: f"root {name}" for name in ROOT},
+    "message-key": "message keys",
+    "schema": "message schema",
+    "envelope": "message envelope",
+}
+"""Names that commands had before they stood in groups: they work until the next release, and no help lists them."""
 
 EPILOG = """\b
 Exit status:
   0  done
-  1  failed (the message says why); `doctor`: something is broken
+  1  failed (the message says why); `root doctor`: something is broken
   2  wrong usage: options, arguments, a payload that cannot be sent
   3  wrong configuration: key, root, names; a name that is taken
   4  no such node, or it left
   5  access denied
   6  no answer in time
   7  the other side answered with an error
-  8  storage: disk full, inbox full, write refused; `doctor`: nodes cannot write or read
+  8  storage: disk full, inbox full, write refused;
+     `root doctor`: nodes cannot write or read
   130  interrupted
 
 \b
-Environment: SPEED_ROOT is the root, SPEED_KEY the key file, unless --root or --key is given,
-before a command or after it.
+Environment: SPEED_ROOT is the root, SPEED_KEY the key file, unless --root or
+--key is given, before a command or after it.
 
 \b
-JSON: bytes are Base64, times ISO 8601; NaN, Infinity and -Infinity are texts;
-a map with two keys of one text, as 1 and "1", is a list of pairs.
+JSON: bytes are Base64, times ISO 8601; NaN, Infinity and -Infinity are
+texts; a map with two keys of one text, as 1 and "1", is a list of pairs.
 """
 
 
 class LazyGroup(click.Group):
     """Imports a command's module when it is used; its help line is known without."""
 
+    def __init__(self, *args: Any, sections: dict[str, Commands], former: dict[str, str] | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._sections, self._former = sections, former or {}
+        self._places = {name: place for commands in sections.values() for name, (place, _) in commands.items()}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name in self._former:
+            group, _, name = self._former[cmd_name].partition(" ")
+            below = self.get_command(ctx, group)
+            return below.get_command(ctx, name) if isinstance(below, click.Group) else None
+        if cmd_name not in self._places:
             return None
-        module = import_module(COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        module, _, attribute = self._places[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        width = max(map(len, self._places))  # of all sections, so that their lines begin in one column
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
 
 
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    former=FORMER,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="speed")
 @place_options
 def speed(**_: Any) -> None:
     """Look at SPEED nodes, call their services, send messages, keep a root in order."""
+
+
+@click.group("root", cls=LazyGroup, sections={"Commands": ROOT})
+def root_command() -> None:
+    """Make, examine, clean and copy a root, the directory in which nodes meet."""
+
+
+@click.group("message", cls=LazyGroup, sections={"Commands": MESSAGE})
+def message_command() -> None:
+    """Keys that protect messages, schemas of their payloads, and messages that lie in files and backends."""
 
 
 def main() -> None:
@@ -111,7 +160,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _exit(1)
     except OSError as error:
-        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror or error}; see `speed doctor`", {}, as_json)
+        _report(
+            "STORAGE", f"{error.filename or 'system'}: {error.strerror or error}; see `speed root doctor`", {}, as_json
+        )
         _exit(8)
     _exit(status if isinstance(status, int) else 0)
 

@@ -1,4 +1,4 @@
-"""``speed backup``: a copy of a root, made while its nodes run."""
+"""``speed root backup``: a copy of a root, made while its nodes run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``speed doctor``: examine a root and this machine, and say what to do."""
+"""``speed root doctor``: examine a root and this machine, and say what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from speed.fs.root import UntrustedPathError, filesystem_of, trust_of
 from speed.wire import names
 from speed.wire.entry import Entry
 
-# The examinations of ``speed doctor``, one function each.
+# The examinations of ``speed root doctor``, one function each.
 
 CLOCK_TOLERANCE_SECONDS = 2.0
 FEW_INSTANCES = 16
@@ -68,7 +68,7 @@ def _root(root: str) -> Iterator[Finding]:
     try:
         status = os.stat(root)
     except FileNotFoundError:
-        yield Finding("root", "broken", f"there is no {root}", f"speed init --root {root}")
+        yield Finding("root", "broken", f"there is no {root}", f"speed root init --root {root}")
         return
     except OSError as error:
         yield refused("root", error, root)
@@ -81,7 +81,7 @@ def _root(root: str) -> Iterator[Finding]:
     try:
         os.stat(names.claims_dir(root))
     except FileNotFoundError:
-        yield Finding("root", "broken", "there is no registry in it", f"speed init --root {root}")
+        yield Finding("root", "broken", "there is no registry in it", f"speed root init --root {root}")
     except OSError:
         pass  # why it cannot be looked at is found by others
 
@@ -258,7 +258,9 @@ def _leftovers(registry: Registry) -> Iterator[Finding]:
             # Lanes and directories of stopped nodes are everyday things; the rest tells of a crash or a refusal.
             state = "ok" if kind in ("lane", "node directory", "old claim", "ephemeral node") else "warning"
             todo = "read its .reason file; " if kind == "quarantined file" else ""
-            yield Finding(f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", f"{todo}`speed gc`")
+            yield Finding(
+                f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", f"{todo}`speed root gc`"
+            )
     if not found:
         yield Finding("leftovers", "ok", "none")
 

@@ -1,4 +1,4 @@
-"""``speed gc`` and ``speed purge``: what nodes left behind in a root, and which of it nobody needs any more.
+"""``speed root gc`` and ``speed root purge``: what nodes left behind in a root, and which of it nobody needs any more.
 
 A thing is removable only when that is certain: undelivered messages of a node that may come back stay, and so
 does the newest claim of every name. Nothing is removed by looking; ``remove`` looks again before it acts.
@@ -399,5 +399,5 @@ def remove_node(registry: Registry, node: str) -> None:
             pass
         except OSError as error:
             why = error.strerror or error
-            raise StorageError(f"{path} cannot be removed: {why}; see `speed doctor`") from error
+            raise StorageError(f"{path} cannot be removed: {why}; see `speed root doctor`") from error
         registry.remove_stale_entry(node)

@@ -1,4 +1,4 @@
-"""``speed init`` and ``speed key new|id|status|rotate``, and which nodes have the keys of a file (W-20)."""
+"""``speed root init`` and ``speed key new|id|status|rotate``, and which nodes have the keys of a file (W-20)."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _group_id(name: str) -> int:
 
     if os.geteuid() != 0:
         raise ConfigurationError(
-            "only the user root makes a root that others trust: run `sudo speed init --root DIR --group NAME`"
+            "only the user root makes a root that others trust: run `sudo speed root init --root DIR --group NAME`"
         )
     try:
         return grp.getgrnam(name).gr_gid

@@ -1,4 +1,4 @@
-"""``speed envelope``, ``message-key`` and ``schema``: messages in files and backends, their keys and schemas."""
+"""``speed message envelope``, ``keys`` and ``schema``: messages in files and backends, their keys and schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from speed.backends.migrating import Compared, Judge, Migration, MigrationState
 
 
-# ``speed envelope migrate``: the messages of one backend into another, old forms as envelopes (M-39).
+# ``speed message envelope migrate``: the messages of one backend into another, old forms as envelopes (M-39).
 
 _NOT_TAKEN = ("unknown", "too large")
 _RENEWED_SECONDS = 5.0
@@ -246,7 +246,7 @@ def _tell_compared(compared: Compared) -> None:
             echo(f"  {word}: {place}")
 
 
-# ``speed envelope inspect|check|migrate``: what is in a message, and whether messages can be read (M-36).
+# ``speed message envelope inspect|check|migrate``: what is in a message, and whether messages can be read (M-36).
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _MAX_BYTES = MAX_PAYLOAD_BYTES
@@ -395,18 +395,18 @@ def _remark(old: OldMessage) -> str:
     return f"can be taken over; it needs {', '.join(missing)}"
 
 
-# ``speed message-key new|public|show|rotate|algorithms``: files for ``file://`` providers (M-26).
+# ``speed message keys new|public|show|rotate|algorithms``: files for ``file://`` providers (M-26).
 
 _DAY_MS = 86_400_000
 _many = {"multiple": True, "metavar": "PATTERN"}
 
 
-@click.group("message-key")
-def message_key_command() -> None:
+@click.group("keys")
+def message_keys_command() -> None:
     """Keys that sign and encrypt messages. A secret is never printed."""
 
 
-@message_key_command.command("new")
+@message_keys_command.command("new")
 @click.argument("file", type=click.Path())
 @click.argument("algorithm")
 @click.option("--id", "key_id", required=True, help="Such as orders.1: what stands in messages.")
@@ -422,14 +422,14 @@ def new(file: str, algorithm: str, key_id: str, topics: tuple[str, ...], publish
     echo(f"{file}: {key.id} ({key.algorithm.name})")
 
 
-@message_key_command.command("public")
+@message_keys_command.command("public")
 @click.argument("file", type=click.Path())
 def public(file: str) -> None:
     """Print the public parts of the keys in FILE, to be given to who encrypts or verifies."""
     print_value([key.public_part().to_record() for key in FileProvider(file).fetch()], False)
 
 
-@message_key_command.command("show")
+@message_keys_command.command("show")
 @click.argument("file", type=click.Path())
 @_json_option
 def show(file: str, as_json: bool) -> None:
@@ -446,7 +446,7 @@ def show(file: str, as_json: bool) -> None:
         print_rows(list(rows[0]), [list(row.values()) for row in rows])
 
 
-@message_key_command.command("rotate")
+@message_keys_command.command("rotate")
 @click.argument("file", type=click.Path())
 @click.option("--period-days", type=span("days", 0), default=0.0, help="Only if the newest key is as old as that.")
 @click.option(
@@ -461,7 +461,7 @@ def rotate(file: str, period_days: float, overlap_days: float) -> None:
     echo(f"{file}: {fresh.id} from now on; give its public part to who needs it")
 
 
-@message_key_command.command("algorithms")
+@message_keys_command.command("algorithms")
 @click.option("--fips-mode", type=click.Choice(FIPS_MODES), default="off", show_default=True)
 @_json_option
 def algorithms(fips_mode: str, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The examinations of ``speed doctor --node``: one node of any language, held to the contract."""
+"""The examinations of ``speed root doctor --node``: one node of any language, held to the contract."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from speed.fs.lane_files import LaneFiles
 from speed.fs.open import open_directory
 from speed.fs.slots import read_at
 from speed.fs.sweep import is_ephemeral
+from speed.message.options import PublishOptions
 from speed.wire import names
 from speed.wire.cursor import SlotHead
 from speed.wire.entry import Entry, decode_entry, entry_mac, is_capacity
@@ -240,7 +241,7 @@ def _call(node: Node, name: str) -> str:
 
 def _send(node: Node, name: str) -> str:
     try:
-        sent = node.send(name, "hello", topic=TOPIC, ack=True, timeout=5.0)
+        sent = node.send(name, "hello", ack=True, timeout=5.0, options=PublishOptions(topic=TOPIC))
     except InvalidArgumentsError as error:
         return f"it refuses messages, and says so: {error}"
     except NotAcknowledgedError:

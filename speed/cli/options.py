@@ -282,7 +282,7 @@ class Settings:
         from speed.fs.registry import Registry
 
         if not os.path.isdir(self.root):
-            raise RootError(f"there is no root {self.root}: make one with `speed init --root {self.root}`")
+            raise RootError(f"there is no root {self.root}: make one with `speed root init --root {self.root}`")
         return Registry(self.root, load_key_file(self.key))
 
     @contextmanager

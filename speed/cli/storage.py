@@ -1,4 +1,4 @@
-"""What ``speed doctor`` finds in a root's files, durable topics included. Nothing here needs to write."""
+"""What ``speed root doctor`` finds in a root's files, durable topics included. Nothing here needs to write."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from speed.wire.names import topics_dir
 from speed.wire.seal import Keyring
 from speed.wire.topic import COMPACTED, PRODUCERS, SETTINGS
 
-# What `speed doctor` says of one thing, and of what the system refuses.
+# What `speed root doctor` says of one thing, and of what the system refuses.
 
 _CURES = {
-    errno.ENOSPC: "make room on its filesystem: remove files, or run `speed gc`",
+    errno.ENOSPC: "make room on its filesystem: remove files, or run `speed root gc`",
     errno.EDQUOT: "your quota of its filesystem is used up: remove files, or have it raised",
     errno.EROFS: "mount its filesystem for writing; `dmesg` tells whether an error made it read-only",
     errno.EACCES: "run as its owner, or give it to this user with chown and chmod",
@@ -101,7 +101,7 @@ def space(root: str) -> Iterator[Finding]:
     mine = os.geteuid() == 0  # what is reserved is root's
     free = (status.f_bfree if mine else status.f_bavail) * status.f_frsize
     if free < FULL_BYTES:
-        todo = "make room on it: remove files, or run `speed gc`"
+        todo = "make room on it: remove files, or run `speed root gc`"
         yield unusable("space", f"the filesystem of {root} is full: {bytes_text(free)} free", todo)
     elif free < LOW_SPACE_BYTES:
         yield Finding("space", "warning", f"{bytes_text(free)} free", "make room: senders fail when it is full")
@@ -109,10 +109,10 @@ def space(root: str) -> Iterator[Finding]:
         yield Finding("space", "ok", f"{bytes_text(free)} free")
     files = status.f_ffree if mine else status.f_favail
     if status.f_files and not files:
-        todo = "remove files on it, or run `speed gc`"
+        todo = "remove files on it, or run `speed root gc`"
         yield unusable("space", f"the filesystem of {root} has no inodes left: no file can be made", todo)
     elif status.f_files and files < FEW_FILES:
-        yield Finding("space", "warning", f"{files} files can still be made", "remove files, or `speed gc`")
+        yield Finding("space", "warning", f"{files} files can still be made", "remove files, or `speed root gc`")
 
 
 def access(root: str) -> Iterator[Finding]:

@@ -170,12 +170,12 @@ def check_lease(lease_ms: int, heartbeat_ms: int, late_ms: int = 0) -> None:
     if lease_ms <= 3 * heartbeat_ms:
         raise ConfigurationError(
             f"the lease ({lease_ms} ms) must exceed three heartbeats (3 x {heartbeat_ms} ms): "
-            "one late heartbeat must not cost the name; raise lease_seconds or lower heartbeat_seconds"
+            "one late heartbeat must not cost the name; make the lease longer, or the heartbeat shorter"
         )
     if lease_ms <= 3 * heartbeat_ms + late_ms:
         raise ConfigurationError(
             f"the lease ({lease_ms} ms) must exceed three heartbeats (3 x {heartbeat_ms} ms) and the {late_ms} ms "
-            "after which other hosts may see them on this mount; raise lease_seconds, or mount with a smaller actimeo"
+            "after which other hosts may see them on this mount; make the lease longer, or mount with a smaller actimeo"
         )
 
 

@@ -31,13 +31,13 @@ from speed.wire.text import harmless
 _PREFIX = "app/"
 _OWN = re.compile("[A-Z][A-Z0-9_]{0,63}")
 _SHOWN_CHARACTERS = 80
-_NODES_OWN = "REPLACED"
-"""What a node says of itself: its callers act on it, and no program sees it."""
+_NODES_OWN = frozenset({"LEAVING", "REPLACED"})
+"""What a node says of itself: its callers act on it."""
 
 
 def is_code(code: Any) -> bool:
     """Whether a service may answer with ``code``."""
-    return type(code) is str and code != _NODES_OWN and (code in CALL_ERRORS or _OWN.fullmatch(code) is not None)
+    return type(code) is str and code not in _NODES_OWN and (code in CALL_ERRORS or _OWN.fullmatch(code) is not None)
 
 
 def checked_code(code: Any) -> str:

@@ -170,7 +170,7 @@ def _node_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
         try:
             check_root(str(root))
         except SpeedError as error:
-            yield ("node", "root"), str(error), "see `speed doctor`"
+            yield ("node", "root"), str(error), "see `speed root doctor`"
     if root is not None and root.exists() and not (root.is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
         yield ("node", "root"), f"{root} is not a directory that you can write to", "choose another root"
     elif root is not None and not root.exists() and not root.parent.is_dir():
@@ -218,7 +218,7 @@ def _encryption_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     try:
         check_keys(config.encryption)
     except SpeedError as error:
-        yield ("encryption",), str(error), "see `speed message-key`, and the provider"
+        yield ("encryption",), str(error), "see `speed message keys`, and the provider"
 
 
 def _bridge_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:

@@ -363,7 +363,7 @@ def _arguments(options: Options) -> dict[str, Any]:
 def _segment_size(size: int | None) -> int | None:
     if size is None or (isinstance(size, int) and size > 0):
         return size
-    raise ConfigurationError(f"segment size {size!r} cannot be used: choose one above 0")
+    raise ConfigurationError(f"segment_size {size!r} cannot be used: choose at least 64 with parity, 1 without")
 
 
 def _traced(options: dict[str, Any]) -> dict[str, Any]:

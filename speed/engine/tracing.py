@@ -82,7 +82,6 @@ def with_trace(metadata: dict[str, Any], trace_context: Any = None) -> dict[str,
     That is what ``trace_context`` or the metadata say: W3C text, or a context, span or span context of OpenTelemetry;
     else the active span of OpenTelemetry, if there is one. ConfigurationError for a context that is none of these.
     """
-    trace_context = metadata.pop("trace_context", None) or trace_context
     if trace_context is not None:
         told = _told(trace_context)
     elif "traceparent" in metadata or (span := _active_span()) is None:

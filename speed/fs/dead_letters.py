@@ -291,7 +291,9 @@ class DeadLetters:
         return removed
 
     def _failed(self, error: OSError) -> StorageError:
-        return StorageError(f"the dead letters in {self._path} cannot be used: {error.strerror}: see `speed doctor`")
+        return StorageError(
+            f"the dead letters in {self._path} cannot be used: {error.strerror}: see `speed root doctor`"
+        )
 
 
 def _kept_in(fd: int) -> Iterator[LetterFile]:

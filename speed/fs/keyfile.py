@@ -52,7 +52,7 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     except UntrustedPathError as error:
         raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
-        raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
+        raise KeyFileError(f"there is no key file {path}: make one with `speed root init` or `speed key new`") from None
     except OSError as error:
         raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     try:
@@ -75,7 +75,7 @@ def load_key_file(path: str) -> Keyring:
 def _check_private(fd: int, path: str, directory: str) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
-        raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
+        raise KeyFileError(f"{path} is no regular file: name the file that `speed root init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
         raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
     if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status, directory)):
@@ -196,7 +196,7 @@ class KeySource:
 
 
 def init_root(root: str | os.PathLike[str] | None = None, key: str | os.PathLike[str] | None = None) -> str:
-    """Make a root and its key where they are missing, as ``speed init`` does; the absolute path of the root.
+    """Make a root and its key where they are missing, as ``speed root init`` does; the absolute path of the root.
 
     Safe to call again, and from many processes at once: what is there is checked and kept.
 

@@ -50,7 +50,9 @@ _FIXES = {
 def storage_error(error: OSError, doing: str) -> StorageError:
     """A StorageError that says what failed and, where known, what to do."""
     name = errno.errorcode.get(error.errno or 0, "?")
-    return StorageError(f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed doctor`')}")
+    return StorageError(
+        f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed root doctor`')}"
+    )
 
 
 def has_no_space(error: StorageError) -> bool:

@@ -434,6 +434,7 @@ class Registration:
         try:
             self._set(**changes)
         except OSError as error:
+            self._registry.check_there()
             raise StorageError(f"cannot update the entry of {self.entry.name!r}: {error.strerror}") from None
 
     def _set(self, **changes: Any) -> None:

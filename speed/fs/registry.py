@@ -203,7 +203,7 @@ class Registry:
             self.check_there()
         except OSError as error:
             raise StorageError(
-                f"the registry of {self.root} cannot be listed: {error.strerror}; see `speed doctor`"
+                f"the registry of {self.root} cannot be listed: {error.strerror}; see `speed root doctor`"
             ) from error
 
     def check_there(self) -> None:
@@ -211,7 +211,7 @@ class Registry:
         if self._is_prepared and not os.path.isdir(names.registry_dir(self.root)):
             raise StorageError(
                 f"the registry of {self.root} is gone: the root was removed or unmounted under its nodes; "
-                f"put it back, or run `speed init --root {self.root}`, and start them anew"
+                f"put it back, or run `speed root init --root {self.root}`, and start them anew"
             )
 
     def entries(self) -> list[tuple[Entry, Verdict]]:
@@ -240,7 +240,7 @@ class Registry:
         """Why there is no live node of this name, and what to do. StorageError if the system keeps from knowing it."""
         self.check_readable(name)
         if self.is_unreadable(name):
-            return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed doctor`"
+            return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed root doctor`"
         entry = self.read(name)
         if entry is None:
             return f"no live node named {name!r} in {self.root}: start it, or see `speed nodes`"
@@ -258,7 +258,7 @@ class Registry:
         except OSError as error:
             raise StorageError(
                 f"the entry of {name!r} in {self.root} cannot be read: {error.strerror}; nothing was sent, "
-                "free what this process holds open or raise its limits, or see `speed doctor`"
+                "free what this process holds open or raise its limits, or see `speed root doctor`"
             ) from error
 
     def problems(self) -> dict[str, str]:

@@ -159,7 +159,9 @@ def _checked(path: str, *, inside: bool) -> Trust:
         raise UntrustedPathError(f"{path} belongs to another user (uid {status.st_uid})")
     if trust is Trust.WRITABLE:
         others = "everybody" if status.st_mode & stat.S_IWOTH else f"the group {status.st_gid}"
-        raise UntrustedPathError(f"{others} can write to {path}", f"run `chmod 700 {path}`, or `speed init --group`")
+        raise UntrustedPathError(
+            f"{others} can write to {path}", f"run `chmod 700 {path}`, or `speed root init --group`"
+        )
     if trust is Trust.LISTED:
         raise UntrustedPathError(f"an access list lets others write to {path}", f"run `setfacl -bk {path}`")
     if trust is Trust.STRANGER:

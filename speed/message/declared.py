@@ -70,7 +70,7 @@ class EncryptionSettings:
     type: str | None = None
     """``symmetric``, ``asymmetric``, ``post-quantum`` or ``hybrid``: must be that of the algorithm."""
     algorithm: str = "x-wing"
-    """The algorithm that the keys must be of; `speed message-key algorithms` lists them."""
+    """The algorithm that the keys must be of; `speed message keys algorithms` lists them."""
     key_ref: str | None = None
     """Where the node's own keys are, by which it reads: a URI such as ``vault://secret/orders`` or ``file:///…``."""
     public_key_ref: str | None = None

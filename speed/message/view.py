@@ -147,7 +147,7 @@ def check_metadata(metadata: Any) -> None:
     if metadata.published_at_ms <= 0:
         raise WireError("BAD_MESSAGE", "published_at_ms: is required and greater than zero")
     if not 0 <= metadata.priority <= MAX_PRIORITY:
-        raise WireError("BAD_MESSAGE", f"priority: {metadata.priority} is outside 0..{MAX_PRIORITY}")
+        raise WireError("BAD_MESSAGE", f"priority: is outside 0..{MAX_PRIORITY}")
     if metadata.ttl_seconds < 0:
         raise WireError("BAD_MESSAGE", "ttl_seconds: is negative")
     if metadata.content_type == CUSTOM and not metadata.content_type_custom:
@@ -159,7 +159,7 @@ def check_metadata(metadata: Any) -> None:
 def _check_names(topic: str, namespace: str) -> None:
     _check_text("topic", topic, MAX_TOPIC_BYTES)
     if not _TOPIC(topic):
-        raise WireError("BAD_MESSAGE", f"topic: {topic!r} is not dot-separated parts of [A-Za-z0-9_-]")
+        raise WireError("BAD_MESSAGE", "topic: is not dot-separated parts of letters, digits, '_' and '-'")
     _check_text("namespace", namespace, MAX_NAMESPACE_BYTES)
 
 

@@ -248,7 +248,7 @@ def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:
             if value is not None:
                 setattr(message, name, value)
     except (TypeError, ValueError) as error:
-        raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
+        raise WireError("BAD_MESSAGE", f"{name}: has a type that does not fit") from error
 
 
 def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
@@ -257,7 +257,7 @@ def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
             for key, value in items.items():
                 target[key] = value
         except (TypeError, ValueError) as error:
-            raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
+            raise WireError("BAD_MESSAGE", f"{name}: has a type that does not fit") from error
 
 
 def _encoding(name: str | None) -> tuple[tuple[str, Any], ...]:

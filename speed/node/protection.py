@@ -16,8 +16,9 @@ from speed.engine.tracing import current_trace
 from speed.errors import ConfigurationError, SpeedError, StorageError
 from speed.message.audit import tell_refused
 from speed.message.errors import AwayError, KeyUnavailableError, NotAvailableError
+from speed.message.options import PublishOptions
 from speed.message.schemas.registry import SchemasAwayError
-from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.security import Guard, MessageSecurity
 from speed.message.view import MessageView
 from speed.message.writing import encode_message, new_message_id
 from speed.node.guard import Opening

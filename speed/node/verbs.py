@@ -24,7 +24,8 @@ from speed.wire.value import Content, is_protobuf
 
 if TYPE_CHECKING:
     from speed.engine.message import BatchHandler, Message
-    from speed.message.security import MessageSecurity, PublishOptions
+    from speed.message.options import PublishOptions
+    from speed.message.security import MessageSecurity
     from speed.node.protection import Protected
     from speed.node.remote import Across
 
@@ -176,24 +177,25 @@ class Verbs:
         options: PublishOptions | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         unordered: bool = False,
-        **metadata: Any,
+        **keywords: Any,
     ) -> str:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
         waits until its handler returned, or until it waits there for the program to take it: then the id's
         ``waiting`` is true. A crash of either side no longer loses it. ``timeout`` in seconds bounds the wait for
-        room and acknowledgement. ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, …, or
-        stands in ``options``, which also say how the message is encrypted, signed and described. Raises MessageError
-        for keys, algorithms, schema and classification; then nothing was sent.
+        room and acknowledgement. ``options`` say what there is to say of the message (topic, priority,
+        ttl_seconds, labels, …), and how it is encrypted, signed and described; given as ``keywords``, as until the
+        next release, metadata brings a DeprecationWarning. Raises MessageError for keys, algorithms, schema and
+        classification; then nothing was sent.
 
         ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
         each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
         ``ack``, if the receiver gave it up. What is sent after it is handled after it, unless ``unordered``. It is
         neither signed nor encrypted: asked for, that is NotAvailableError.
         """
-        target = text("node", target)
-        metadata, protected = self._described(options, payload, metadata)
+        target, options = text("node", target), self._options(options, keywords)
+        metadata, protected = self._described(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
             request = SendRequest(target, payload, ack, seconds, metadata, on_progress, unordered)
@@ -202,19 +204,29 @@ class Verbs:
         self._toward(target).forward(target, (data,), False, ack, seconds)
         return message_id
 
-    def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **metadata: Any) -> None:
+    def send_all(
+        self,
+        target: str,
+        payloads: Iterable[Any],
+        *,
+        timeout: float = 5.0,
+        options: PublishOptions | None = None,
+        **keywords: Any,
+    ) -> None:
         """Send many messages in their order, up to 64 in one write and one ring.
 
-        As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On
-        an error the messages of the write that failed, and those after it, were not accepted, except those that
-        a StorageError counts. A payload that cannot be encoded takes at most the 63 before it with it.
+        As ``send`` without ``ack``, with ``options`` for each of them; one ``send`` behind them can ask for it, since
+        they are handled in order. On an error the messages of the write that failed, and those after it, were not
+        accepted, except those that a StorageError counts. A payload that cannot be encoded takes at most the 63 before
+        it with it.
         """
         target, payloads = text("node", target), several("payloads", payloads)
-        metadata, protected = self._described(None, None, metadata)
+        options = self._options(options, keywords)
+        metadata, protected = self._described(options, None)
         if protected is None:
             self._toward(target).send_all(target, payloads, in_seconds(timeout), metadata)
             return
-        encoded = [protected.encode(payload, None, metadata)[1] for payload in payloads]
+        encoded = [protected.encode(payload, options, metadata)[1] for payload in payloads]
         self._toward(target).forward(target, encoded, False, False, in_seconds(timeout))
 
     def send_batch(self, target: str, payloads: Iterable[Any], **how: Any) -> str:
@@ -246,17 +258,18 @@ class Verbs:
         timeout: float = 5.0,
         on_full: str = "wait",
         options: PublishOptions | None = None,
-        **metadata: Any,
+        **keywords: Any,
     ) -> Published:
         """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
 
         The number knows their names (``delivered``) and why others did not get it (``failed``: name to code, those
         that do not allow this node included). Who has room gets it at once; ``timeout`` bounds the wait for all others
-        together, and ``on_full="drop"`` does not wait for them. ``options`` and ``metadata`` are as of ``send``.
+        together, and ``on_full="drop"`` does not wait for them. ``options`` and ``keywords`` are as of ``send``.
         """
         if on_full not in ON_FULL:
             raise ConfigurationError(f"on_full is {on_full!r}; use 'wait' or 'drop'")
-        metadata, protected = self._described(options, payload, metadata)
+        options = self._options(options, keywords)
+        metadata, protected = self._described(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
             return self._engine.publish(topic, payload, seconds, on_full, metadata)
@@ -282,7 +295,8 @@ class Verbs:
     def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
         """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.
 
-        With ``parity_rate`` what it loses is recovered; the size is then a multiple of 64. None ends it.
+        With ``parity_rate`` what it loses is recovered; segments then have the greatest multiple of 64 bytes in it.
+        None ends it.
         """
         size = None if segment_size is None else number("segment_size", segment_size)
         self._toward(target).cut(text("node", target), size, number("parity_rate", parity_rate))
@@ -388,12 +402,17 @@ class Verbs:
         """Whether the node can no longer be used (closed, or its lease is lost)."""
         return self._forked or self._engine.closed
 
-    def _described(
-        self, options: PublishOptions | None, payload: Any, metadata: dict[str, Any]
-    ) -> tuple[dict[str, Any], Protected | None]:
+    def _options(self, options: PublishOptions | None, keywords: dict[str, Any]) -> PublishOptions | None:
+        if not keywords:
+            return options
+        from speed.message.options import with_keywords
+
+        return with_keywords(options, keywords)
+
+    def _described(self, options: PublishOptions | None, payload: Any) -> tuple[dict[str, Any], Protected | None]:
         """All metadata of a message, and who writes it; None if the engine itself can."""
         asked = {} if options is None else options.metadata()
-        told = with_trace({**asked, **metadata}, None if options is None else options.trace_context)
+        told = with_trace(asked, None if options is None else options.trace_context)
         is_plain = type(payload) is not Content and (options is None or options.is_plain)
         if not is_plain or (self.engine == "native" and is_protobuf(payload)):  # the core knows no classes of Python
             return told, self._guarded or self._make_protected()

@@ -36,17 +36,18 @@ class Splitter:
 
     def __init__(self, segment_size: int, parity_rate: float = PARITY_RATE) -> None:
         """``segment_size``: most bytes of the payload in one segment; ``parity_rate``: parity for each data segment,
-        0 for none.
+        0 for none. With parity, segments have the greatest multiple of 64 bytes that this permits.
 
-        ConfigurationError when the size is below 1, or no multiple of 64 though parity is wanted.
+        ConfigurationError when the size is below 1, or below 64 though parity is wanted.
         """
-        if segment_size < 1 or (parity_rate > 0 and segment_size % SHARD_UNIT):
-            raise ConfigurationError(
-                f"segment_size {segment_size} cannot be used: choose a multiple of {SHARD_UNIT}, or without parity any"
-            )
         if not 0 <= parity_rate <= 1:
             raise ConfigurationError(f"parity_rate {parity_rate} cannot be used: choose one from 0 to 1")
-        self.segment_size, self.parity_rate = segment_size, parity_rate
+        least = SHARD_UNIT if parity_rate > 0 else 1
+        if segment_size < least:
+            raise ConfigurationError(
+                f"segment_size {segment_size} cannot be used: choose at least {SHARD_UNIT} with parity, 1 without"
+            )
+        self.segment_size, self.parity_rate = segment_size // least * least, parity_rate
         self.most_bytes = segment_size * max(
             count for count in range(1, MAX_SEGMENTS + 1) if count + self._parity_count(count) <= MAX_SEGMENTS
         )

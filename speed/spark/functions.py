@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from speed import __version__
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError, KeyUnavailableError, MessageError
+from speed.message.options import PublishOptions
 from speed.message.schemas.registry import SchemasAwayError
 from speed.message.security import Guard, MessageSecurity, check_security
 from speed.message.view import MessageView
@@ -110,7 +111,13 @@ class ServiceUse(NamedTuple):
             return
         node = worker_node(self.node)
         try:
-            node.send(self.driver, counts.payload(), ack=True, timeout=_REPORT_SECONDS, topic=self.topic)
+            node.send(
+                self.driver,
+                counts.payload(),
+                ack=True,
+                timeout=_REPORT_SECONDS,
+                options=PublishOptions(topic=self.topic),
+            )
         except SpeedError:
             pass  # figures never fail a task, and never hide why it failed
 

@@ -211,7 +211,10 @@ def full_request_id(caller: str, request_id: str) -> str:
 def encode_success(request_id: str, result: Any) -> bytes:
     """The payload of a successful SPC_RESPONSE."""
     response = {"requestId": request_id, "status": "SUCCESS", "result": result}
-    return pack(response, "response", sound=is_flat((result,)))
+    try:
+        return pack(response, "response", sound=is_flat((result,)))
+    except UnserialisableError as error:  # it names the place within the whole answer, which no program sees
+        raise UnserialisableError(str(error).removeprefix("response.")) from None
 
 
 def encode_error(request_id: str, code: str, message: Any, details: Any = None) -> bytes:

@@ -157,14 +157,14 @@ def parse_traceparent(text: str) -> TraceParent:
     Raises WireError(BAD_MESSAGE) for anything the W3C recommendation calls invalid.
     """
     if not isinstance(text, str) or len(text) < _LENGTH:
-        raise _invalid("is not a traceparent of at least 55 characters")
+        raise _no_traceparent()
     version, trace_id, span_id, flags = text[:2], text[3:35], text[36:52], text[53:55]
     if not (_is_hex(version) and text[2] == text[35] == text[52] == "-" and _is_hex(flags)):
-        raise _invalid("is not of the form 00-<32 hex>-<16 hex>-<2 hex>, in lower case")
+        raise _no_traceparent()
     if version == "ff" or (len(text) > _LENGTH and (version == "00" or text[_LENGTH] != "-")):
-        raise _invalid("has a forbidden version or text after the flags")
+        raise _no_traceparent()
     if not are_trace_ids(trace_id, span_id):
-        raise _invalid("has an id that is not lower-case hex or is all zero")
+        raise _no_traceparent()
     return TraceParent(trace_id, span_id, int(flags, 16))
 
 
@@ -184,8 +184,8 @@ def _is_hex(text: str) -> bool:
     return _HEX.issuperset(text)
 
 
-def _invalid(why: str) -> WireError:
-    return WireError("BAD_MESSAGE", f"traceparent: {why}")
+def _no_traceparent() -> WireError:
+    return WireError("BAD_MESSAGE", "traceparent: is not 00-<32 hex>-<16 hex>-<2 hex> in lower case")
 
 
 MAX_SPAN_SECONDS = 1e9

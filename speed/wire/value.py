@@ -333,7 +333,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise UnserialisableError(f"payload: text cannot be UTF-8: {error}") from error
+        raise UnserialisableError("payload is text with a lone surrogate") from error
 
 
 def _flat(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:

@@ -14,6 +14,7 @@ import pytest
 from scripts.servers.server import PASSWORD
 from speed.message.keys import generate_key
 from speed.message.keystore import KeyStore
+from speed.message.options import PublishOptions
 from speed.message.security import MessageSecurity
 from speed.messages import connect
 from tests.bridges.bridged import OUT, BridgedSite, bridge, disordered, twice
@@ -73,7 +74,7 @@ def test_programs_without_a_root_read_and_write_what_is_bridged(bench: Bench, si
         message = bench.subscribe(connection).receive(40)
         assert message is not None
         assert (message.payload, message.key, message.source) == (1, "k1", "test")
-    connection.publish(bench.topic, 2, labels={"region": "eu"})
+    connection.publish(bench.topic, 2, options=PublishOptions(labels={"region": "eu"}))
     (one,) = [one for one in site.came([1, 2]) if one.payload == 2]
     assert one.properties["region"] == "eu"
     assert one.properties["bridge.publisher"] == "till"

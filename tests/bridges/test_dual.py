@@ -36,7 +36,7 @@ def take_both(subscription: DualSubscription, count: int) -> list[Any]:
 def test_both_forms_are_written_and_each_message_is_read_once(bench_of: BenchOf) -> None:
     new, old = bench_of("kafka"), bench_of("redis")
     both = speed.messages.dual(new.connect(name="shop"), old.connect())
-    own_id = both.publish(new.topic, {"id": 17}, key="c-4", traceparent=TRACE)
+    own_id = both.publish(new.topic, {"id": 17}, key="c-4", options=speed.PublishOptions(traceparent=TRACE))
     (envelope,) = new.raw.kept(new.topic)
     view = MessageView(envelope.data)
     assert (view.message_id, view.payload) == (own_id, {"id": 17})
@@ -57,7 +57,9 @@ def test_old_records_of_kafka_have_the_old_headers(bench_of: BenchOf) -> None:
     bench = bench_of("kafka")
     connection = bench.connect()
     both = speed.messages.dual(connection, connection, old_topic=lambda topic: f"{topic}.v1")
-    (own_id,) = both.publish_all([(bench.topic, {"id": 17}, "k")], correlation_id="cart-7")
+    (own_id,) = both.publish_all(
+        [(bench.topic, {"id": 17}, "k")], options=speed.PublishOptions(correlation_id="cart-7")
+    )
     (kept,) = bench.raw.kept(f"{bench.topic}.v1")
     assert kept.data == b'{"id": 17}'
     assert kept.said == {

@@ -186,7 +186,10 @@ def test_what_the_server_does_not_take_is_refused_and_its_limit_named(pair: Pair
 def test_messages_arrive_in_order_with_the_ids_that_send_returned(pair: Pair, engine: str) -> None:
     billing = pair.b.node("billing", allow=["*@hosta"], engine=engine)
     analytics = pair.a.node("analytics", engine=engine)
-    sent = [analytics.send("billing@hostb", n, timeout=WAIT_SECONDS, labels={"n": str(n)}) for n in range(50)]
+    sent = [
+        analytics.send("billing@hostb", n, timeout=WAIT_SECONDS, options=speed.PublishOptions(labels={"n": str(n)}))
+        for n in range(50)
+    ]
     analytics.send_all("billing@hostb", range(50, 150))
     got = []
     for _ in range(150):

@@ -12,6 +12,7 @@ import pytest
 import speed.messages
 from scripts.servers import Moto
 from speed.errors import PayloadTooLargeError
+from speed.message.options import PublishOptions
 from speed.message.view import MessageView
 from speed.message.writing import encode_message, with_security
 from speed.messages import BackendRefusedError, Refused
@@ -27,7 +28,9 @@ BenchOf = Callable[[str], Bench]
 def published(bench: Bench) -> tuple[str, Any]:
     """The id of a message, and how it lies there."""
     connection = bench.connect()
-    own_id = connection.publish(bench.topic, {"id": 1}, key="c-4", traceparent=f"00-{TRACE}-{'b' * 16}-01")
+    own_id = connection.publish(
+        bench.topic, {"id": 1}, key="c-4", options=PublishOptions(traceparent=f"00-{TRACE}-{'b' * 16}-01")
+    )
     (kept,) = bench.raw.kept(bench.topic)
     view = MessageView(kept.data).validate()
     assert (view.topic, view.message_id, view.payload) == (bench.topic, own_id, {"id": 1})

@@ -1,4 +1,4 @@
-"""``speed envelope migrate`` between real servers: none lost and none twice, whatever dies in between."""
+"""``speed message envelope migrate`` between real servers: none lost and none twice, whatever dies in between."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = 240.0
 
 def words(source: Bench, target: Bench, place: Path, *more: str, option: str = "") -> list[str]:
     """The command, with a short patience; ``option`` is for the address of the target."""
-    command = [sys.executable, "-m", "speed.cli", "envelope", "migrate", "--json", "--idle", "2"]
+    command = [sys.executable, "-m", "speed.cli", "message", "envelope", "migrate", "--json", "--idle", "2"]
     places = ["--from", source.address, "--to", target.address + option, "--topics", f"{source.own}.*"]
     return [*command, *places, "--group", source.group, "--state", str(place / "state.json"), *more]
 

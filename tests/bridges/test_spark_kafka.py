@@ -12,6 +12,7 @@ from scripts.servers import archives
 from scripts.servers.server import ROOT
 from speed.message.keys import generate_key
 from speed.message.keystore import KeyStore
+from speed.message.options import PublishOptions
 from speed.message.security import MessageSecurity
 from speed.spark import envelope
 from tests.bridges.conftest import WAIT_SECONDS, Bench
@@ -45,7 +46,8 @@ def test_records_of_kafka_are_opened_in_a_table(bench_of: BenchOf, spark: Any) -
     bench = bench_of("kafka")
     connection = bench.connect(name="shop")
     ids = connection.publish_all(
-        [(bench.topic, {"id": number}, f"customer-{number % 2}") for number in range(50)], labels={"region": "eu"}
+        [(bench.topic, {"id": number}, f"customer-{number % 2}") for number in range(50)],
+        options=PublishOptions(labels={"region": "eu"}),
     )
     bench.raw.put(bench.topic, b"no message at all")
     records = spark.read.format("kafka").options(**options(bench)).load()

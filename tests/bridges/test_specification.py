@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from scripts.servers import KINDS, Moto
-from speed.message.security import MessageSecurity, PublishOptions
+from speed.message.options import PublishOptions
+from speed.message.security import MessageSecurity
 from speed.message.writing import encode_message
 from speed.messages import BackendAwayError, BackendError, Received
 from tests.bridges.conftest import WAIT_SECONDS, Bench, take, take_all
@@ -24,7 +25,9 @@ ONE_CONSUMER = {"s3"}
 def test_a_message_arrives_as_it_was_published(bench: Bench) -> None:
     connection = bench.connect(name="shop")
     subscription = bench.subscribe(connection)
-    message_id = connection.publish(bench.topic, {"id": 17}, key="customer-4", labels={"region": "eu"}, priority=8)
+    message_id = connection.publish(
+        bench.topic, {"id": 17}, key="customer-4", options=PublishOptions(labels={"region": "eu"}, priority=8)
+    )
     message = subscription.receive(WAIT_SECONDS)
     assert isinstance(message, Received)
     assert (message.payload, message.topic, message.key) == ({"id": 17}, bench.topic, "customer-4")
@@ -163,7 +166,7 @@ def test_a_message_that_expired_is_not_handed_over(bench: Bench) -> None:
     own_id = "0190163d-8694-739b-aea5-966c26f8ad90"
     head = {"topic": bench.topic, "namespace": "default", "published_at_ms": 1_718_000_000_000, "message_id": own_id}
     connection.forward(encode_message("old", ttl_seconds=5, **head), key="k")
-    connection.publish(bench.topic, "new", key="k", ttl_seconds=500)
+    connection.publish(bench.topic, "new", key="k", options=PublishOptions(ttl_seconds=500))
     subscription = bench.subscribe(connection)
     assert take(subscription, 1) == ["new"]
     assert subscription.expired == 1

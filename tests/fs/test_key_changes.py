@@ -151,7 +151,7 @@ def test_who_finds_a_key_keeps_it(path: str) -> None:
 
 def test_a_key_is_made_once_by_all_who_begin_at_once(tmp_path: pathlib.Path) -> None:
     """W-14."""
-    command = [sys.executable, "-m", "speed.cli", "init", "--root", str(tmp_path / "root"), "--json"]
+    command = [sys.executable, "-m", "speed.cli", "root", "init", "--root", str(tmp_path / "root"), "--json"]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     answers = [json.loads(process.communicate()[0]) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4

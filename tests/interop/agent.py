@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import speed
+from speed.engine.options import MESSAGE_OPTIONS
 from speed.wire.limits import LANE_WINDOW_BYTES
 from tests.interop.agent_services import register
 from tests.interop.agent_topics import Topics
@@ -61,7 +62,8 @@ class Agent(Topics):
     # --- messages and events ---
 
     def do_send(self, target: str, payload: Any, **options: Any) -> str:
-        return self._node.send(target, payload, **options)
+        metadata = {name: options.pop(name) for name in options.keys() & MESSAGE_OPTIONS}
+        return self._node.send(target, payload, options=speed.PublishOptions(**metadata), **options)
 
     def do_receive(self, timeout: float) -> dict[str, Any] | None:
         self._in_hand = self._node.receive(timeout)

@@ -20,7 +20,7 @@ UMASK = 0o077
 
 
 UNUSED = tuple(f"speed.{one}" for one in ("bridges", "daemon", "gateway", "pulsar", "spark", "topics.cluster"))
-"""What neither agents nor `speed gc` use, and what takes most of the time."""
+"""What neither agents nor `speed root gc` use, and what takes most of the time."""
 
 
 def become(user: int, group: int) -> None:

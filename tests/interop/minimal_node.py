@@ -113,22 +113,38 @@ class Node:
 
     def claim(self) -> None:
         """R-5, without waiting: what is not free at once is taken."""
-        held = self.claims()
-        self.above, newest = 0, held[-1][0] if held else 0
+        held, floor = self.claims(), self.floor()
+        entry = self.read_signed(self.root / f"speed_registry/{self.name}.node")
+        self.above, newest = floor, held[-1][0] if held else 0
+        if not held and entry is None and self.home.exists():
+            raise SystemExit("NAME_TAKEN")  # somebody removed the claims
         if held:
             former = self.read_signed(held[-1][1]) or {}
-            self.above = former.get("above", 0)
+            self.above = former.get("above", floor)
             is_released = not held[-1][1].stat().st_mode & 0o200
             same = all(former.get(name) == self.maker()[name] for name in ("pid_namespace", "boot_id"))
             if not is_released and not (same and not Path(f"/proc/{former['pid']}").exists()):
                 raise SystemExit("NAME_TAKEN")
-        self.generation = newest + 1
+        self.generation = max(newest, floor, entry["generation"] if entry else 0) + 1
         self.claimed = self.root / f"speed_registry/.claims/{self.name}.{self.generation:06d}"
         told = {**self.maker(), "lease": LEASE_MS, "made_monotonic_ms": now_ms(), "above": self.above}
         fd = os.open(self.claimed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         os.write(fd, self.signed(told))
         os.fsync(fd)
         os.close(fd)
+        if self.floor() != floor:
+            self.claimed.unlink()
+            raise SystemExit("NAME_TAKEN")
+
+    def floor(self) -> int:
+        """R-24."""
+        try:
+            data = (self.root / "speed_registry/.claims/floor").read_bytes()
+        except FileNotFoundError:
+            return 0
+        if not hmac.compare_digest(data[1032:], hmac.digest(self.registry_key, data[:1032], "sha256")[:16]):
+            raise SystemExit("INVALID_STATE")
+        return struct.unpack_from(">I", data, 8 + 4 * self.id[0])[0]
 
     def prepare(self) -> None:
         for path in (self.home, self.home / "inbox", self.home / "quarantine"):

@@ -39,8 +39,18 @@ class Members:
         return agent
 
     def clean(self, user: int) -> str:
-        """`speed gc` of a user; what it says that was left behind."""
-        command = [*_as_user(user, GROUP), sys.executable, "-m", "speed.cli", "gc", "--json", "--root", self.root]
+        """`speed root gc` of a user; what it says that was left behind."""
+        command = [
+            *_as_user(user, GROUP),
+            sys.executable,
+            "-m",
+            "speed.cli",
+            "root",
+            "gc",
+            "--json",
+            "--root",
+            self.root,
+        ]
         command += ["--key", f"{self.root}/speed.key"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr

@@ -43,6 +43,17 @@ def test_calls_and_messages_over_links_that_are_cut(
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_a_large_payload_in_segments_that_nothing_takes_yet_is_acknowledged(private: Agents, target: str) -> None:
+    """S-11, T-11: it waits for the program before it is put together."""
+    caller, server = private.shared("caller", "python"), private.shared("server", target)
+    caller.ask("segment", target=server.name, size=262_144, parity=0)
+    caller.ask("send", target=server.name, payload="x" * 1_500_000, ack=True, timeout=WAIT)
+    caller.ask("segment", target=server.name, size=None, parity=0)
+    assert server.ask("receive", timeout=WAIT)["payload"] == "x" * 1_500_000
+    server.ask("finish")
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_lost_segments_are_recovered_and_the_length_with_them(private: Agents, target: str) -> None:
     """G-10, G-11, G-19: the last one of trailing zeros is among the lost; answered once."""
     server = private.shared("server", target)

@@ -15,6 +15,7 @@ from speed.segment.assembler import trials
 from speed.segment.form import MAX_HEAD_BYTES
 from speed.segment.splitter import splitter_for
 from speed.wire.envelope import ENVELOPE_OVERHEAD
+from speed.wire.limits import MIN_LENGTH_TRIALS
 from tests.thorough import examples
 
 
@@ -81,7 +82,7 @@ def test_parity_is_given_whole_or_the_payload_is_refused(rate: float, most: int)
         Splitter(64, rate).shape(64 * most + 1)
 
 
-@pytest.mark.parametrize(("size", "rate"), [(0, 0), (-64, 0), (65, 0.125), (64, -0.1), (64, 1.5)])
+@pytest.mark.parametrize(("size", "rate"), [(0, 0), (-64, 0), (63, 0.125), (64, -0.1), (64, 1.5)])
 def test_sizes_and_rates_that_cannot_be_are_refused(size: int, rate: float) -> None:
     """G-4."""
     with pytest.raises(ConfigurationError):
@@ -97,10 +98,19 @@ def test_a_lost_last_segment_of_trailing_zeros_gets_its_length_back(zeros: int) 
     assert assembled(written[: count - 1] + written[count:]) == payload
 
 
-def test_the_lengths_that_are_tried_are_bounded_by_the_size_of_the_payload() -> None:
+def test_a_lost_last_segment_that_ends_in_a_million_zeros_is_recovered() -> None:
+    """G-11."""
+    size = 1 << 21
+    payload = b"x" * size + b"end" + bytes(1_000_000)
+    written = [write_segment(segment) for segment in Splitter(size).split(payload)]
+    assert assembled([written[0], written[2]]) == payload
+
+
+def test_the_lengths_that_are_tried_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """G-11: beyond the bound the payload counts as lost, but for the full length."""
     size = 1 << 20
-    assert trials(2, size) < size // 8
+    assert trials(2, size) < MIN_LENGTH_TRIALS + size // 32
+    monkeypatch.setattr("speed.segment.assembler.MIN_LENGTH_TRIALS", 1000)
     lost = b"x" * size + bytes(size // 2)
     kept = b"x" * size + bytes(size)
     for payload, outcome in ((lost, None), (kept, kept)):

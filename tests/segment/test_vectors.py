@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scripts.vectors.segment_arrivals import LIMITS
-from speed.errors import WireError
-from speed.segment import Assembler, Limits, keccak256, read_segment, write_segment
+from speed.errors import ConfigurationError, WireError
+from speed.segment import Assembler, Limits, Splitter, keccak256, read_segment, write_segment
 from speed.segment.form import Memory
 from speed.segment.splitter import Shape, cut
 from tests.vectors import case_name, load
@@ -49,6 +49,16 @@ def segments_named(name: str) -> list[bytes]:
 def test_a_hash_is_that_of_the_vector(case: dict[str, Any]) -> None:
     """G-3."""
     assert keccak256(bytes.fromhex(case["hex"])).hex() == case["hash"]
+
+
+@pytest.mark.parametrize("case", VECTORS["sizes"], ids=case_name)
+def test_a_segment_size_is_a_maximum_that_parity_cuts_down_to_a_multiple_of_64(case: dict[str, Any]) -> None:
+    """G-4."""
+    if "used" not in case:
+        with pytest.raises(ConfigurationError, match="at least 64 with parity, 1 without"):
+            Splitter(case["asked"], case["parity_rate"])
+    else:
+        assert Splitter(case["asked"], case["parity_rate"]).shape(0).segment_size == case["used"]
 
 
 @pytest.mark.parametrize("case", VECTORS["cut"], ids=case_name)

@@ -24,7 +24,7 @@ AREAS = {
     ),
     # The thread sanitizer, with the tests of what threads share.
     "threads": (
-        *(f"bindings/cpp/{part}" for part in ("src/fs/", "src/runtime/", "tests/", "cmake/", "CMakeLists")),
+        *(f"bindings/cpp/{part}" for part in ("src/fs/", "src/engine/", "tests/", "cmake/", "CMakeLists")),
         "scripts/cpp",
     ),
     # The fuzzer: what takes bytes of others.

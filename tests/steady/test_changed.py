@@ -74,6 +74,6 @@ def test_of_one_commit_alone_nobody_can_tell(git: Git, tmp_path: Path) -> None:
 
 def test_an_area_is_told_by_where_a_file_is() -> None:
     assert changed.areas(["docs/index.md", "tests/unit/test_rules.py"]) == []
-    assert changed.areas(["bindings/cpp/src/wire/value.cpp"]) == ["cpp", "decoders", "promises"]
-    assert changed.areas(["bindings/cpp/src/fs/lane.cpp"]) == ["cpp", "threads", "promises"]
+    assert changed.areas(["bindings/cpp/src/wire/value/value.cpp"]) == ["cpp", "decoders", "promises"]
+    assert changed.areas(["bindings/cpp/src/fs/lane/lane.cpp"]) == ["cpp", "threads", "promises"]
     assert changed.areas(["tests/torture/disk.py"]) == ["promises", "torture"]

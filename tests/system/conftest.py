@@ -114,7 +114,7 @@ def outsider(make: Callable[..., speed.Node], node: Callable[..., speed.Node]) -
 def run(tmp_path: Path) -> Command:
     """The command line, on a root of its own."""
     command = Command(tmp_path / "root")
-    speed.init_root(command.root)  # as `speed init` does, without a process
+    speed.init_root(command.root)  # as `speed root init` does, without a process
     return command
 
 

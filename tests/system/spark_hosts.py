@@ -83,7 +83,7 @@ class Host:
         self.address = network.connect(self._space)
         self._service: subprocess.Popen[str] | None = None
         if has_key:
-            self.speed("init", "--root", str(root))
+            self.speed("root", "init", "--root", str(root))
 
     def speed(self, *words: str) -> None:
         """Run a command of `speed` here."""

@@ -59,8 +59,8 @@ def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
 
 
 def reports(root: str, check: str, says: str) -> list[dict[str, str]]:
-    """The findings of ``speed doctor`` of one kind in which ``says`` occurs."""
-    command = [sys.executable, "-m", "speed.cli", "doctor", "--json", "--root", root]
+    """The findings of ``speed root doctor`` of one kind in which ``says`` occurs."""
+    command = [sys.executable, "-m", "speed.cli", "root", "doctor", "--json", "--root", root]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return [
         finding

@@ -12,6 +12,7 @@ import pytest
 
 import speed
 from speed import generate_key
+from speed.cli.app import FORMER
 from speed.cli.options import own_family
 from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
@@ -46,22 +47,30 @@ def billing(run: Command) -> Iterator[speed.Node]:
 
 def test_init_prepares_a_private_root_and_keeps_it_the_second_time(run: Command) -> None:
     assert (run.root.stat().st_mode & 0o777, (run.root / "speed.key").stat().st_mode & 0o777) == (0o700, 0o600)
-    again = run("init", "--json")
+    again = run("root", "init", "--json")
     assert (again.status, again.value["madeKey"]) == (0, False)
     assert "SPEED-KEY" not in again.out
 
 
 def test_init_takes_its_root_as_an_argument_or_an_option(run: Command, tmp_path: Path) -> None:
     root = str(tmp_path / "other")
-    assert run("init", root, "--json").value["root"] == root
-    assert run("--root", root, "init", "--json").value["madeKey"] is False
-    twice = run("init", root, "--root", root)
+    assert run("root", "init", root, "--json").value["root"] == root
+    assert run("--root", root, "root", "init", "--json").value["madeKey"] is False
+    twice = run("root", "init", root, "--root", root)
     assert (twice.status, "give the root once" in twice.err) == (2, True)
 
 
 def test_a_root_given_after_a_command_goes_before_one_given_ahead_of_it(run: Command, tmp_path: Path) -> None:
     root = str(tmp_path / "other")
-    assert run("--root", str(tmp_path / "none"), "init", "--root", root, "--json").value["root"] == root
+    assert run("--root", str(tmp_path / "none"), "root", "init", "--root", root, "--json").value["root"] == root
+
+
+@pytest.mark.parametrize(
+    "words", [("init", "--json"), ("gc", "--dry-run"), ("purge", "../outside", "--yes"), ("message-key", "algorithms")]
+)
+def test_a_command_prints_and_ends_alike_under_its_former_name(run: Command, words: tuple[str, ...]) -> None:
+    former, now = run(*words), run(*FORMER[words[0]].split(), *words[1:])
+    assert (former.status, former.out, former.err) == (now.status, now.out, now.err)
 
 
 def test_keys_are_made_identified_and_rotated_without_being_shown(run: Command, tmp_path: Path) -> None:
@@ -349,7 +358,9 @@ def test_a_journal_is_listed_read_and_verified(run: Command) -> None:
     ]
     assert run("journal", "read", "zz").status == 2
     assert run("journal", "verify", "--json").value["damaged"] == 0
-    assert not any(one["path"].endswith("/journal") for one in run("gc", "--dry-run", "--json").value["leftovers"])
+    assert not any(
+        one["path"].endswith("/journal") for one in run("root", "gc", "--dry-run", "--json").value["leftovers"]
+    )
     (segment,) = (run.root / "journal" / lane["lane"]).glob("*.segment")
     data = bytearray(segment.read_bytes())
     data[70] ^= 1

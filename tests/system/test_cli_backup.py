@@ -1,4 +1,4 @@
-"""`speed backup`: a copy of a root whose nodes run, and nodes that run in the copy."""
+"""`speed root backup`: a copy of a root whose nodes run, and nodes that run in the copy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_copy_holds_what_waits_and_dead_letters_and_no_node_of_the_original(
     pause(receiver.pid)
     for number in range(3):
         sender.send("receiver", number)
-    made = run("backup", str(copy), "--with-key", "--json")
+    made = run("root", "backup", str(copy), "--with-key", "--json")
     assert made.status == 0, made.err
     assert {key: made.value[key] for key in ("nodes", "lanes", "dead letters", "claims")} == {
         "nodes": 2,
@@ -84,7 +84,7 @@ def test_a_copy_holds_what_waits_and_dead_letters_and_no_node_of_the_original(
         "claims": 2,
     }
     assert run("nodes", "--root", str(copy), "--json").value == []
-    assert run("doctor", "--root", str(copy)).status == 0
+    assert run("root", "doctor", "--root", str(copy)).status == 0
     assert [one["node"] for one in run("dead", "list", "--root", str(copy), "--json").value] == ["receiver"]
     assert [one for one in received(copy, 2) if one != "bad"] == [0, 1, 2]
     assert sender.nodes()
@@ -97,7 +97,7 @@ def test_a_copy_holds_large_payloads_that_wait_in_slots(run: Command, tmp_path: 
         speed.Node("sender", root=run.root, engine="python") as sender,
     ):
         sender.send("receiver", large)
-        assert run("backup", str(copy), "--with-key").status == 0
+        assert run("root", "backup", str(copy), "--with-key").status == 0
     assert list(copy.glob("receiver/inbox/sender/*.slot"))
     with speed.Node("receiver", root=copy, allow=["sender"], engine="python") as node:
         message = node.receive(timeout=PATIENCE)
@@ -109,7 +109,7 @@ def test_a_name_goes_on_in_a_later_generation_at_once_while_the_original_runs(
     run: Command, sender: speed.Node, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
-    assert run("backup", str(copy), "--with-key").status == 0
+    assert run("root", "backup", str(copy), "--with-key").status == 0
     with speed.Node("sender", root=copy) as other:
         assert other.generation == sender.generation + 1
 
@@ -121,7 +121,7 @@ def test_a_name_that_was_forgotten_goes_on_in_a_later_generation_too(run: Comman
             generations = [entry.generation for entry in worker.nodes() if entry.name == "worker"]
         assert generations == [1 if root == run.root else 2]
         if root == run.root:
-            assert run("backup", str(copy)).status == 0
+            assert run("root", "backup", str(copy)).status == 0
 
 
 def test_a_copy_made_while_messages_come_misses_none_that_was_written_before(
@@ -144,7 +144,7 @@ def test_a_copy_made_while_messages_come_misses_none_that_was_written_before(
             for copy in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
                 assert until(lambda: sent > 100)
                 before = sent
-                assert run("backup", str(copy), "--with-key").status == 0
+                assert run("root", "backup", str(copy), "--with-key").status == 0
                 assert received(copy, before - 1) == list(range(before))
         finally:
             enough.set()
@@ -157,10 +157,10 @@ def test_a_copy_holds_the_journal(run: Command, tmp_path: Path) -> None:
     with JournalWriter(names.journal_dir(str(run.root)), run.root / "speed.key") as writer:
         message = encode_message(1, message_id="one", topic="news", namespace="default", published_at_ms=1)
         writer.record(subject, [Incoming(1, False, message)])
-        assert run("backup", str(copy), "--with-key").status == 0
+        assert run("root", "backup", str(copy), "--with-key").status == 0
     (lane,) = run("journal", "verify", "--root", str(copy), "--json").value["lanes"]
     assert (lane["records"], lane["damage"]) == (1, "")
-    assert not run("gc", "--root", str(copy), "--dry-run", "--json").value["leftovers"]
+    assert not run("root", "gc", "--root", str(copy), "--dry-run", "--json").value["leftovers"]
 
 
 def test_a_copy_holds_durable_topics_and_what_their_subscriptions_acknowledged(run: Command, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_copy_holds_durable_topics_and_what_their_subscriptions_acknowledged(r
         group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
         topic.receive(group, "c", 3, 0)
         topic.acknowledge(group, topic.log.lane, [0, 2], None)
-    assert run("backup", str(copy), "--with-key").status == 0
+    assert run("root", "backup", str(copy), "--with-key").status == 0
     catalogue.close()
     restored = Catalogue(names.topics_dir(str(copy)), str(copy / "speed.key"), "speedd.topics")
     with restored.lock:
@@ -232,7 +232,7 @@ def test_a_copy_made_while_the_journal_is_written_is_whole_and_a_reader_ahead_of
         stack.callback(thread.join)
         stack.callback(ended.set)
         for number in range(3):
-            assert run("backup", str(tmp_path / f"copy{number}"), "--with-key").status == 0
+            assert run("root", "backup", str(tmp_path / f"copy{number}"), "--with-key").status == 0
     journal = Journal(names.journal_dir(str(run.root)), run.root / "speed.key")
     (lane,) = journal.lanes()
     end = journal.end(lane.id)
@@ -245,22 +245,22 @@ def test_a_copy_made_while_the_journal_is_written_is_whole_and_a_reader_ahead_of
 
 def test_a_copy_is_private_lacks_the_key_and_replaces_nothing(run: Command, sender: speed.Node, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    made = run("backup", str(copy))
+    made = run("root", "backup", str(copy))
     assert made.status == 0, made.err
     assert "Left out" in made.out
     assert "the key" in made.out
     assert not (copy / "speed.key").exists()
     assert {path.stat().st_mode & 0o077 for path in (copy, *copy.rglob("*"))} == {0}
-    again = run("backup", str(copy))
+    again = run("root", "backup", str(copy))
     assert (again.status, "is there already" in again.err) == (3, True)
-    assert run("backup", str(tmp_path / "none" / "copy")).status == 8
+    assert run("root", "backup", str(tmp_path / "none" / "copy")).status == 8
 
 
 def test_a_copy_within_the_root_is_refused(run: Command, tmp_path: Path) -> None:
     """The next copy would hold it."""
     (tmp_path / "way").symlink_to(run.root)
     for place in (run.root / "copy", run.root / "billing" / "copy", tmp_path / "way" / "copy"):
-        refused = run("backup", str(place))
+        refused = run("root", "backup", str(place))
         assert (refused.status, "lies in the root" in refused.err) == (3, True)
     assert not list(run.root.glob("*.partial"))
 
@@ -275,6 +275,6 @@ def test_what_somebody_put_into_a_lane_does_not_inflate_the_copy(
     for filename in (names.lane_file_name(1, 99), "giant"):
         with open(lane / filename, "wb") as file:
             file.truncate(1 << 40)
-    assert run("backup", str(tmp_path / "copy")).status == 0
+    assert run("root", "backup", str(tmp_path / "copy")).status == 0
     copied = Path(names.lane_dir(str(tmp_path / "copy"), "receiver", "sender"))
     assert not {"giant", names.lane_file_name(1, 99)} & {path.name for path in copied.iterdir()}

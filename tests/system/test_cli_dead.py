@@ -15,7 +15,7 @@ from tests.system.commands import Command
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     run = Command(tmp_path / "root")
-    assert run("init").status == 0
+    assert run("root", "init").status == 0
     return run
 
 

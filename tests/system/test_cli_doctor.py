@@ -1,4 +1,4 @@
-"""`speed doctor` on roots that nodes cannot write or read: it names cause and cure, and writes nothing to find them."""
+"""`speed root doctor` on roots that nodes cannot use: it names cause and cure, and writes nothing to find them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_directory_that_this_user_may_not_enter_is_named(run: Command) -> None
     shut = run.root / "billing" / "inbox"
     shut.mkdir(parents=True, mode=0o700)
     shut.chmod(0)
-    sick = as_plain_user(run, "doctor", "--json")
+    sick = as_plain_user(run, "root", "doctor", "--json")
     shut.chmod(0o700)
     assert sick.status == 8, sick.err
     (one,) = broken(sick)
@@ -65,7 +65,7 @@ def test_a_directory_that_this_user_may_not_enter_is_named(run: Command) -> None
 def test_a_registry_that_cannot_be_listed_is_a_finding_and_not_the_end(run: Command) -> None:
     shut = run.root / "speed_registry"
     shut.chmod(0)
-    sick = as_plain_user(run, "doctor", "--json")
+    sick = as_plain_user(run, "root", "doctor", "--json")
     shut.chmod(0o700)
     assert sick.status == 8, sick.err
     assert any(f"chmod u+rwX {shut}" == one["todo"] for one in broken(sick))
@@ -76,7 +76,7 @@ def test_a_live_node_without_its_claim_is_named(run: Command) -> None:
     with speed.Node("billing", root=run.root, engine="python"):
         claim = run.root / "speed_registry/.claims/billing.000001"
         kept = claim.rename(claim.with_name(".tmp-kept"))
-        found = run("doctor", "--json").value["findings"]
+        found = run("root", "doctor", "--json").value["findings"]
         kept.rename(claim)
     assert [one["state"] for one in found if "the claim of billing, generation 1," in one["found"]] == ["warning"]
 
@@ -88,7 +88,7 @@ def test_the_root_of_another_user_is_named_as_such(run: Command) -> None:
             os.chown(path, NOBODY, -1)
     else:
         root = Path("/usr")
-    sick = as_plain_user(run, "doctor", "--root", str(root), "--json")
+    sick = as_plain_user(run, "root", "doctor", "--root", str(root), "--json")
     assert sick.status == 8, sick.err
     (one,) = [one for one in broken(sick) if one["check"] == "owner"]
     assert (f"{root} belongs to" in one["found"], "run as" in one["todo"]) == (True, True)
@@ -98,7 +98,7 @@ def test_the_root_of_another_user_is_named_as_such(run: Command) -> None:
 def test_files_that_another_user_left_in_the_root_are_named(run: Command) -> None:
     (run.root / "billing").mkdir(mode=0o700)
     os.chown(run.root / "billing", NOBODY, -1)
-    sick = run("doctor", "--json")
+    sick = run("root", "doctor", "--json")
     assert sick.status == 8, sick.err
     (one,) = broken(sick)
     assert (one["check"], one["todo"]) == ("owner", f"chown -R root {run.root}")
@@ -109,8 +109,8 @@ def test_a_copy_of_a_root_is_told_from_the_original(run: Command, tmp_path: Path
     with speed.Node("billing", root=run.root, key=run.root / "speed.key"):
         shutil.copytree(run.root, copy, ignore=shutil.ignore_patterns("bell"), copy_function=shutil.copy2)
         copy.chmod(0o700)
-        sick = run("doctor", "--root", str(copy), "--json")
-        assert run("doctor").status == 0
+        sick = run("root", "doctor", "--root", str(copy), "--json")
+        assert run("root", "doctor").status == 0
     assert sick.status == 1, sick.err
     (one,) = broken(sick)
     assert (one["check"], str(run.root) in one["found"]) == ("copy", True)
@@ -119,5 +119,5 @@ def test_a_copy_of_a_root_is_told_from_the_original(run: Command, tmp_path: Path
 
 def test_looking_leaves_nothing_behind(run: Command) -> None:
     before = sorted(run.root.rglob("*"))
-    assert run("doctor").status == 0
+    assert run("root", "doctor").status == 0
     assert sorted(run.root.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""`speed doctor --node`: what it says of a sound node, and of nodes that were made wrong by hand, one mistake each."""
+"""`speed root doctor --node`: what it says of a sound node, and of nodes made wrong by hand, one mistake each."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def outsider(run: Command) -> Outsider:
 def test_a_node_of_this_library_is_sound_and_answers(run: Command) -> None:
     with speed.Node(NODE, root=run.root, key=run.root / "speed.key", allow=["cli.*"]) as node:
         node.on_message(lambda message: None)
-        seen = run("doctor", "--node", NODE, "--json")
+        seen = run("root", "doctor", "--node", NODE, "--json")
     assert (seen.status, seen.value["healthy"]) == (0, True), seen.out
     checks = {one["check"] for one in seen.value["findings"] if one["state"] == "ok"}
     assert {"entry", "claim", "process", "heartbeat", "ping", "call", "send"} <= checks
@@ -119,14 +119,14 @@ def test_what_a_node_wrote_to_one_whose_name_does_not_come_back_is_sound(run: Co
         speed.Node(NODE, allow=["cli.*"], **place) as node,
     ):
         node.ping("worker")
-        seen = run("doctor", "--node", NODE, "--json")
+        seen = run("root", "doctor", "--node", NODE, "--json")
     assert "BAD_TAG" not in seen.out
     assert any(one["check"] == "lanes" and one["state"] == "ok" for one in seen.value["findings"])
 
 
 def test_a_node_that_does_not_allow_this_command_is_told_how(run: Command) -> None:
     with speed.Node(NODE, root=run.root, key=run.root / "speed.key"):
-        seen = run("doctor", "--node", NODE, "--json")
+        seen = run("root", "doctor", "--node", NODE, "--json")
     (ping,) = [one for one in seen.value["findings"] if one["check"] == "ping"]
     assert (ping["state"], "allow cli." in ping["todo"]) == ("warning", True)
 

@@ -1,4 +1,4 @@
-"""`speed init --group`, and what `speed doctor` says of the root of a group."""
+"""`speed root init --group`, and what `speed root doctor` says of the root of a group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shared(run: Command) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         root = Path(place, "root")
-        made = run("init", "--root", str(root), "--key", f"{root}/speed.key", "--group", GROUP.gr_name)
+        made = run("root", "init", "--root", str(root), "--key", f"{root}/speed.key", "--group", GROUP.gr_name)
         assert made.status == 0, made.err
         run.environment |= {"SPEED_ROOT": str(root)}
         yield root
@@ -51,7 +51,7 @@ def test_init_makes_the_root_of_a_group_and_keeps_it_the_second_time(run: Comman
         assert rights(shared / "speed_registry") == (0o2770, GROUP.gr_gid)
         assert rights(shared / "speed_registry" / ".claims") == (0o2770, GROUP.gr_gid)
         assert rights(shared / "speed.key") == (0o640, GROUP.gr_gid)
-        assert run("init", "--root", str(shared)).status == 0
+        assert run("root", "init", "--root", str(shared)).status == 0
     assert (shared / "speed.key").read_bytes() == key
 
 
@@ -62,14 +62,14 @@ def test_a_rotated_key_is_still_read_by_its_group(run: Command, shared: Path) ->
 
 
 def test_a_group_that_there_is_not_is_named(run: Command) -> None:
-    refused = run("init", "--root", str(run.root / "shared"), "--group", "no-such-group", "--json")
+    refused = run("root", "init", "--root", str(run.root / "shared"), "--group", "no-such-group", "--json")
     assert refused.error["code"] == "CONFIGURATION"
     assert "no-such-group" in refused.error["message"]
     assert not (run.root / "shared").exists()
 
 
 def test_doctor_finds_nothing_wrong_with_the_root_of_a_group(run: Command, shared: Path) -> None:
-    well = run("doctor", "--root", str(shared), "--json")
+    well = run("root", "doctor", "--root", str(shared), "--json")
     found = {one["check"]: one for one in well.value["findings"]}
     assert [one for one in found.values() if one["state"] == "broken"] == []
     assert "a group's" in found["permissions"]["found"]
@@ -83,7 +83,7 @@ def test_doctor_names_what_lost_the_rights_of_the_group(run: Command, shared: Pa
     lost = lane / "000001-00000001.lane"
     lost.touch()
     lost.chmod(0o600)
-    sick = run("doctor", "--root", str(shared), "--json")
+    sick = run("root", "doctor", "--root", str(shared), "--json")
     (one,) = [one for one in sick.value["findings"] if one["state"] == "broken"]
     assert (one["check"], one["todo"]) == ("group", f"chgrp {GROUP.gr_gid} {lost} && chmod g+rw {lost}")
 
@@ -118,7 +118,7 @@ def test_a_member_replaces_neither_key_nor_locks_nor_registry(shared: Path) -> N
 
 def test_init_and_rotation_survive_what_others_left_beside_the_key(run: Command, shared: Path) -> None:
     """W-14: the beginnings of a key, another user's."""
-    for words in (("key", "rotate", str(shared / "speed.key")), ("init", "--root", str(shared))):
+    for words in (("key", "rotate", str(shared / "speed.key")), ("root", "init", "--root", str(shared))):
         (shared / "speed.key.new").touch(0o600)
         os.chown(shared / "speed.key.new", NOBODY, GROUP.gr_gid)
         done = run(*words)

@@ -84,15 +84,18 @@ COMMANDS = [
     ("publish", HOSTILE, "1"),
     ("listen", "--allow", HOSTILE),
     ("subscribe", HOSTILE, "--allow", "evil"),
-    ("doctor",),
-    ("gc", "--dry-run", "--quarantine-hours", "0"),
+    (
+        "root",
+        "doctor",
+    ),
+    ("root", "gc", "--dry-run", "--quarantine-hours", "0"),
     ("dead", "list"),
     ("dead", "show", "evil", "1"),
     ("dead", "retry", "evil", "9"),
     ("journal", "list", "--directory", f"/tmp/{HOSTILE}"),
     ("key", "id", f"/tmp/{HOSTILE}"),
-    ("message-key", "show", f"/tmp/{HOSTILE}"),
-    ("schema", "check", HOSTILE, HOSTILE),
+    ("message", "keys", "show", f"/tmp/{HOSTILE}"),
+    ("message", "schema", "check", HOSTILE, HOSTILE),
     (HOSTILE,),
     ("nodes", f"--{HOSTILE}"),
     ("nodes", "--root", f"/tmp/{HOSTILE}"),
@@ -112,9 +115,9 @@ def test_no_command_lets_text_of_others_act(run: Command, evil: speed.Node) -> N
 
 
 def test_the_files_and_texts_are_shown_all_the_same(run: Command, evil: speed.Node) -> None:
-    assert "\\x1b[31mred\\x9b2J\\u202eturned" in run("doctor").out
-    assert "\\x1b[31mred" in run("gc", "--dry-run", "--quarantine-hours", "0").out
-    assert "[bold]markup" in run("doctor").out
+    assert "\\x1b[31mred\\x9b2J\\u202eturned" in run("root", "doctor").out
+    assert "\\x1b[31mred" in run("root", "gc", "--dry-run", "--quarantine-hours", "0").out
+    assert "[bold]markup" in run("root", "doctor").out
     assert "\\x1b[31mred" in run("call", "evil", "fail").err
     assert run("call", "evil", "map", "--json").value == {HOSTILE: [HOSTILE]}
     assert run("call", "evil", "text", "--json").value == HOSTILE

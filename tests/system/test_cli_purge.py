@@ -1,4 +1,4 @@
-"""`speed purge`: all that is left of one node goes, and nothing of a node that lives."""
+"""`speed root purge`: all that is left of one node goes, and nothing of a node that lives."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def gone(run: Command) -> str:
 
 
 def test_what_is_left_is_counted_and_goes_when_that_is_said(run: Command, gone: str) -> None:
-    counted = run("purge", gone, "--dry-run", "--json").value
+    counted = run("root", "purge", gone, "--dry-run", "--json").value
     assert {"waiting messages", "dead letters", "entry"} <= {one["what"] for one in counted["left"]}
     assert (run.root / gone).is_dir()
-    done = run("purge", gone, "--yes", "--json")
+    done = run("root", "purge", gone, "--yes", "--json")
     assert (done.status, done.value["left"]) == (0, counted["left"])
     assert not (run.root / gone).exists()
     assert not (run.root / "speed_registry" / f"{gone}.node").exists()
-    assert run("purge", gone, "--dry-run").out == f"Nothing is left of {gone}.\n"
+    assert run("root", "purge", gone, "--dry-run").out == f"Nothing is left of {gone}.\n"
 
 
 def test_a_node_starts_anew_in_a_later_generation_with_nothing_behind_it(run: Command, gone: str) -> None:
-    assert run("purge", gone, "--yes").status == 0
+    assert run("root", "purge", gone, "--yes").status == 0
     with speed.Node(gone, root=run.root, key=run.root / "speed.key", allow=["sender"]) as reborn:
         assert reborn.generation > 1
         assert reborn.receive(timeout=0.5) is None
@@ -68,17 +68,17 @@ def test_a_node_starts_anew_in_a_later_generation_with_nothing_behind_it(run: Co
 
 
 def test_nothing_goes_unless_the_question_is_answered_with_yes(run: Command, gone: str) -> None:
-    assert run("purge", gone, text="n\n").status == 130
-    assert run("purge", gone, text="").status == 130
-    assert run("purge", gone, "--json").status == 2
+    assert run("root", "purge", gone, text="n\n").status == 130
+    assert run("root", "purge", gone, text="").status == 130
+    assert run("root", "purge", gone, "--json").status == 2
     assert (run.root / gone).is_dir()
-    assert run("purge", gone, text="y\n").status == 0
+    assert run("root", "purge", gone, text="y\n").status == 0
     assert not (run.root / gone).exists()
 
 
 def test_a_live_node_is_refused(run: Command) -> None:
     with speed.Node("alive", root=run.root, key=run.root / "speed.key"):
-        refused = run("purge", "alive", "--yes")
+        refused = run("root", "purge", "alive", "--yes")
         assert (refused.status, "is alive" in refused.err) == (3, True)
         assert (run.root / "alive").is_dir()
 
@@ -93,7 +93,7 @@ def test_a_node_that_starts_meanwhile_is_refused(run: Command) -> None:
     (run.root / "starting" / "bell").touch()
     key = load_key_file(run.root / "speed.key").registry_key
     assert claim.take(str(run.root), "starting", 1, claim.Claimant(identity(), 30_000, None), key)
-    refused = run("purge", "starting", "--yes")
+    refused = run("root", "purge", "starting", "--yes")
     assert (refused.status, "being claimed" in refused.err) == (3, True)
     assert (run.root / "starting").is_dir()
 
@@ -103,12 +103,12 @@ def test_neither_links_nor_journals_nor_other_names_are_followed(run: Command, t
     outside.mkdir()
     (outside / "precious").touch()
     os.symlink(outside, run.root / "link")
-    refused = run("purge", "link", "--yes")
+    refused = run("root", "purge", "link", "--yes")
     assert (refused.status, "cannot be removed: it is a link" in refused.err) == (8, True)
     for name, status in (("records", 2), ("journal", 3)):
         (run.root / name).mkdir()
         (run.root / name / "journal.lock").touch()
-        assert run("purge", name, "--yes").status == status
-    assert run("purge", "../outside", "--yes").status == 3
+        assert run("root", "purge", name, "--yes").status == status
+    assert run("root", "purge", "../outside", "--yes").status == 3
     assert (outside / "precious").exists()
     assert (run.root / "journal").is_dir() and (run.root / "records").is_dir()

@@ -1,4 +1,4 @@
-"""`speed doctor` and `speed gc`: what they find, say and remove, and what they keep."""
+"""`speed root doctor` and `speed root gc`: what they find, say and remove, and what they keep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
 
 
 def test_the_doctor_finds_a_new_root_healthy(run: Command) -> None:
-    healthy = run("doctor", "--json")
+    healthy = run("root", "doctor", "--json")
     assert (healthy.status, healthy.value["healthy"]) == (0, True)
     checks = {finding["check"] for finding in healthy.value["findings"]}
     assert {"permissions", "filesystem", "wake-up", "clock", "watching", "key", "leftovers"} <= checks
@@ -34,11 +34,11 @@ def test_the_doctor_finds_a_new_root_healthy(run: Command) -> None:
 def test_the_doctor_names_what_is_broken_and_what_to_do(run: Command) -> None:
     (run.root / "speed.key").chmod(0o644)
     run.root.chmod(0o777)
-    sick = run("doctor", "--json")
+    sick = run("root", "doctor", "--json")
     assert sick.status == 1
     assert any("chmod 700" in finding["todo"] for finding in sick.value["findings"])
     run.root.chmod(0o700)
-    sick = run("doctor", "--json")
+    sick = run("root", "doctor", "--json")
     assert any("chmod 600" in finding["found"] + finding["todo"] for finding in sick.value["findings"])
 
 
@@ -48,7 +48,7 @@ def test_the_doctor_reports_foreign_and_quarantined_files(run: Command) -> None:
     quarantine = Path(names.quarantine_dir(str(run.root), "gone"))
     quarantine.mkdir(parents=True)
     (quarantine / "0001").write_bytes(b"junk")
-    found = run("doctor", "--json").value["findings"]
+    found = run("root", "doctor", "--json").value["findings"]
     registry = [finding["found"] for finding in found if finding["check"] == "registry"]
     assert len(registry) == 2
     assert any(finding["check"] == "left: quarantined file" for finding in found)
@@ -56,7 +56,7 @@ def test_the_doctor_reports_foreign_and_quarantined_files(run: Command) -> None:
 
 def test_the_doctor_names_an_altered_floor_without_which_no_node_starts(run: Command) -> None:
     (run.root / "speed_registry" / ".claims" / "floor").write_bytes(b"SPDR")
-    sick = run("doctor", "--json")
+    sick = run("root", "doctor", "--json")
     assert sick.status == 1
     assert any("no node can start" in finding["found"] for finding in sick.value["findings"])
 
@@ -78,10 +78,10 @@ def _left(result: Result) -> dict[str, set[str]]:
 def test_gc_removes_what_a_dead_node_left_and_a_dry_run_removes_nothing(run: Command) -> None:
     _die(run.root)
     before = sorted(run.root.rglob("*"))
-    dry = run("gc", "--dry-run", "--json")
+    dry = run("root", "gc", "--dry-run", "--json")
     assert sorted(run.root.rglob("*")) == before
     assert {"stale entry", "node directory"} <= _left(dry)["would go"]
-    assert {"stale entry", "node directory"} <= _left(run("gc", "--json"))["removed"]
+    assert {"stale entry", "node directory"} <= _left(run("root", "gc", "--json"))["removed"]
     assert not (run.root / "dead").exists()
     assert names.parse_claim("dead.000001") == ("dead", 1)
     assert Path(names.claim_path(str(run.root), "dead", 1)).exists(), "the newest claim stays for ever"
@@ -136,7 +136,7 @@ def test_nodes_start_beside_gc_as_if_it_were_not_there(run: Command, kind: str, 
 
 def test_gc_removes_all_of_an_ephemeral_node_that_was_killed(run: Command) -> None:
     _die(run.root, ephemeral=True)
-    assert {"ephemeral node"} <= _left(run("gc", "--json"))["removed"]
+    assert {"ephemeral node"} <= _left(run("root", "gc", "--json"))["removed"]
     assert [one for one in run.root.rglob("*") if one.name.startswith("dead")] == []
 
 
@@ -147,10 +147,10 @@ def test_gc_keeps_segments_of_a_dead_node_as_long_as_they_may_be_put_together(ru
     segments.mkdir(mode=0o700)
     (segments / names.SEGMENT_INDEX).write_bytes(b"x")
     (segments / names.shards_name(bytes(16))).write_bytes(b"x")
-    assert "node directory" in _left(run("gc", "--json"))["kept"]
+    assert "node directory" in _left(run("root", "gc", "--json"))["kept"]
     old = time.time() - RECONSTRUCTION_SECONDS - 1
     os.utime(segments, (old, old))
-    assert "node directory" in _left(run("gc", "--json"))["removed"]
+    assert "node directory" in _left(run("root", "gc", "--json"))["removed"]
     assert not (run.root / "dead").exists()
 
 
@@ -175,7 +175,7 @@ def test_gc_keeps_messages_that_wait_for_a_dead_node(run: Command) -> None:
         victim.kill()
         os.close(ready)
         os.close(told)
-    kept = [one for one in run("gc", "--json").value["leftovers"] if one["state"] == "kept"]
+    kept = [one for one in run("root", "gc", "--json").value["leftovers"] if one["state"] == "kept"]
     assert {one["kind"] for one in kept} == {"lane", "node directory"}
     assert any("wait for the node to come back" in one["reason"] for one in kept)
     with speed.Node("dead", root=run.root, key=run.root / "speed.key", allow=["sender"]) as reborn:
@@ -193,5 +193,5 @@ def test_gc_keeps_young_temporary_and_quarantined_files(run: Command) -> None:
         file.write_text("x")
     for file in (old, stray):
         os.utime(file, (time.time() - 100_000, time.time() - 100_000))
-    run("gc")
+    run("root", "gc")
     assert [file.exists() for file in (young, old, stray, fresh)] == [True, False, False, True]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.fs.registration import Registration
 from speed.wire import names
 from tests.system.conftest import Child
 
@@ -39,6 +40,49 @@ def test_closing_takes_little_longer_than_what_it_was_given(make: Make) -> None:
             took.append(time.monotonic() - began)
             go.set()
     assert 0.5 <= min(took) < 2
+
+
+def is_heard(root: str, name: str) -> bool:
+    try:
+        os.close(os.open(names.bell_path(root, name), os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def test_the_bell_of_a_node_that_leaves_is_heard_when_its_entry_goes(
+    root: str, node: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-15: a bell that nobody hears says that the process died."""
+    heard: list[bool] = []
+    remove = Registration.remove
+
+    def watched(registration: Registration) -> None:
+        heard.append(is_heard(root, registration.entry.name))
+        remove(registration)
+
+    monkeypatch.setattr(Registration, "remove", watched)
+    node("billing", engine="python").close()
+    assert (heard, is_heard(root, "billing")) == ([True], False)
+
+
+def test_no_bell_of_a_node_that_leaves_is_seen_unheard_beside_its_entry(root: str, make: Make) -> None:
+    """R-15, as another process may see it; a look may miss it, and never sees what is not."""
+    unheard: list[str] = []
+
+    def watch(name: str) -> None:
+        while is_heard(root, name):
+            pass
+        if os.path.exists(names.entry_path(root, name)):
+            unheard.append(name)
+
+    for number in range(10):
+        leaving = make(f"billing-{number}")
+        watching = threading.Thread(target=watch, args=(leaving.name,))
+        watching.start()
+        leaving.close()
+        watching.join(PATIENCE)
+    assert unheard == []
 
 
 @pytest.mark.parametrize("inside", ["service", "handler", "event", "callback", "join"])

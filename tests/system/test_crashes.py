@@ -253,7 +253,7 @@ with speed.Node("parent", root=sys.argv[1]) as node:
     assert child(script, root).rest() == ["child", "parent"]
 
 
-AEAD = "nacl.bindings"
+AEAD = "cryptography.hazmat.primitives.ciphers.aead"
 SLOW_IMPORT = """
 import importlib.abc, os, signal, sys, threading, speed.node.node
 begun, go_on = threading.Event(), threading.Event()

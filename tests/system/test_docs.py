@@ -91,7 +91,7 @@ def test_a_session_prints_what_it_shows(page: str, tmp_path: Path, root: Path, e
             (tmp_path / one.title).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / one.title).write_text(one.text)
     typed = "".join(one.text for one in PAGES[page] if one.language == "console" and one.runs)
-    if "speed init" not in typed:
+    if "speed root init" not in typed:
         make_root(root)
     check_session(typed, tmp_path, environment)
 

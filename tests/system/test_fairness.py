@@ -56,7 +56,7 @@ def test_a_sender_with_many_queued_calls_holds_up_no_message_of_another(make: Ma
     futures = [busy.submit("billing", "work", timeout=60) for _ in range(300)]
     assert begun.wait(PATIENCE)
     busy.ping("billing", timeout=PATIENCE)
-    other.send("billing", 1, priority=10)
+    other.send("billing", 1, options=speed.PublishOptions(priority=10))
     other.ping("billing", timeout=PATIENCE)
     permits.release(3)
     assert handled.wait(PATIENCE)
@@ -156,7 +156,7 @@ def test_the_more_urgent_message_is_handled_before_others_that_wait(make: Make) 
     assert held.wait(PATIENCE)
     low.send("billing", 1)
     low.ping("billing", timeout=PATIENCE)
-    high.send("billing", 1, priority=10)
+    high.send("billing", 1, options=speed.PublishOptions(priority=10))
     high.ping("billing", timeout=PATIENCE)
     go.set()
     assert [order.get(timeout=PATIENCE) for _ in range(3)] == ["first", "high", "low"]

@@ -152,11 +152,7 @@ def test_a_record_has_all_metadata_of_its_message(site: Site, client: speed.Node
         "orders",
         b"\x00\x01",
         ack=True,
-        topic="new",
-        priority=9,
-        correlation_id="c",
-        labels={"a": "b"},
-        traceparent=trace,
+        options=speed.PublishOptions(topic="new", priority=9, correlation_id="c", labels={"a": "b"}, traceparent=trace),
     )
     journal = site.journal
     (info,) = journal.lanes()
@@ -308,7 +304,7 @@ def test_what_is_no_topic_of_the_journal_is_refused_and_its_sender_told(site: Si
             with speed.Node("test", root=site.root, key=site.key) as node:
                 with pytest.raises(speed.ExecutionFailedError, match="not recorded"):
                     node.send("recorder", 1, ack=True)
-                node.send("recorder", 2, topic="flights.ua", ack=True)
+                node.send("recorder", 2, ack=True, options=speed.PublishOptions(topic="flights.ua"))
         finally:
             recorder.close()
     assert site.payloads("topic", "flights.ua") == [2]

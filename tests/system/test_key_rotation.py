@@ -53,7 +53,7 @@ def step(run: Command, name: str) -> None:
 
 
 def findings(run: Command, check: str) -> list[str]:
-    return [one["found"] for one in run("doctor", "--json").value["findings"] if one["check"] == check]
+    return [one["found"] for one in run("root", "doctor", "--json").value["findings"] if one["check"] == check]
 
 
 def test_a_rotation_is_followed_by_its_status_without_a_restart(run: Command, billing: speed.Node) -> None:

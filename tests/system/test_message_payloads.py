@@ -61,7 +61,7 @@ def test_a_protobuf_payload_arrives_as_the_message_it_was(node: Make) -> None:
     told = duration_pb2.Duration(seconds=7)
     seen = took(analytics)
     billing.send("analytics", told, ack=True)
-    billing.send_all("analytics", [told, {"beside": "others"}, told], labels={"of": "many"})
+    billing.send_all("analytics", [told, {"beside": "others"}, told], options=PublishOptions(labels={"of": "many"}))
     billing.send_batch("analytics", [told, told])
     billing.publish("orders", told)
     assert received(analytics).payload == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import threading
@@ -29,13 +30,45 @@ def test_an_acknowledged_message_was_handled(node: Make) -> None:
 
 def test_a_message_without_a_handler_waits_for_receive(node: Make) -> None:
     billing, analytics = node("billing", allow=["analytics"]), node("analytics")
-    identifier = analytics.send("billing", [1, "two", b"three", None, 4.5], ack=True, priority=7)
+    identifier = analytics.send(
+        "billing", [1, "two", b"three", None, 4.5], ack=True, options=speed.PublishOptions(priority=7)
+    )
     message = billing.receive(timeout=10)
     assert message is not None
     assert message.payload == [1, "two", b"three", None, 4.5]
     assert message.message_id == identifier
     assert message.metadata.priority == 7
     assert billing.receive(timeout=0) is None
+
+
+def test_metadata_as_keywords_works_until_the_next_release_and_warns_where_it_is_written(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+
+    async def send_awaited() -> None:
+        await analytics.aio.send("billing", "b", priority=8)
+
+    def send() -> None:
+        analytics.send("billing", "a", priority=7, options=speed.PublishOptions(topic="orders", priority=1))
+        asyncio.run(send_awaited())
+        analytics.send_all("billing", ["c"], labels={"region": "eu"})
+        analytics.send_batch("billing", ["d"], priority=6)
+
+    with pytest.warns(DeprecationWarning, match=r"give options=PublishOptions\((priority|labels)=…\)") as seen:
+        send()
+    assert [one.filename for one in seen] == [__file__] * 4
+    told = [message.metadata for _ in range(4) if (message := billing.receive(timeout=20)) is not None]
+    assert [view.priority for view in told] == [7, 8, 5, 6]
+    assert (told[0].topic, told[2].labels) == ("orders", {"region": "eu"})
+
+
+def test_an_argument_that_no_message_has_is_refused_and_nothing_is_sent(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    for verb in (analytics.send, analytics.send_all):
+        with pytest.raises(speed.ConfigurationError, match="no such argument: prority; see PublishOptions"):
+            verb("billing", [1], prority=7)  # type: ignore[operator]
+    analytics.send_all("billing", [1, 2], options=speed.PublishOptions(correlation_id="cart-7"))
+    told = [message.metadata for _ in range(2) if (message := billing.receive(timeout=20)) is not None]
+    assert [view.correlation_id for view in told] == ["cart-7", "cart-7"]
 
 
 def test_a_failing_handler_is_told_to_the_sender_who_asked(node: Make) -> None:
@@ -59,7 +92,7 @@ def test_an_expired_message_reaches_no_handler_and_its_sender_is_told(
     an_hour_ago = time.time_ns() // 1_000_000 - 3_600_000
     monkeypatch.setattr("speed.engine.message.unix_ms", lambda: an_hour_ago)
     with pytest.raises(speed.ExecutionFailedError, match="expired"):
-        analytics.send("billing", "late", ack=True, ttl_seconds=60)
+        analytics.send("billing", "late", ack=True, options=speed.PublishOptions(ttl_seconds=60))
     analytics.send("billing", "timeless", ack=True)
     assert handled == ["timeless"]
     assert billing.stats()["counters"]["messages_expired"] == 1
@@ -82,7 +115,7 @@ def test_messages_sent_at_once_arrive_in_their_order_whatever_their_size(node: M
     payloads = [bytes([number]) * (200_000 if number % 50 == 7 else 200) for number in range(200)]
     seen: list[bytes] = []
     billing.on_message(lambda message: seen.append(message.payload))
-    analytics.send_all("billing", iter(payloads), priority=7)
+    analytics.send_all("billing", iter(payloads), options=speed.PublishOptions(priority=7))
     analytics.send_all("billing", [])
     analytics.send("billing", b"last", ack=True, timeout=30)
     assert seen == [*payloads, b"last"]
@@ -180,9 +213,9 @@ def test_receive_gives_the_more_urgent_sender_first_and_keeps_the_order_of_each(
     billing = node("billing", allow=["calm", "urgent"])
     calm, urgent = node("calm"), node("urgent")
     for number in range(2):
-        calm.send("billing", f"calm {number}", ack=True, priority=2)
+        calm.send("billing", f"calm {number}", ack=True, options=speed.PublishOptions(priority=2))
     for number in range(2):
-        urgent.send("billing", f"urgent {number}", ack=True, priority=9)
+        urgent.send("billing", f"urgent {number}", ack=True, options=speed.PublishOptions(priority=9))
     found = [billing.receive(timeout=10) for _ in range(4)]
     assert [message and message.payload for message in found] == ["urgent 0", "urgent 1", "calm 0", "calm 1"]
 
@@ -203,8 +236,8 @@ def test_a_busy_worker_takes_the_more_urgent_sender_next(node: Make) -> None:
     billing.on_message(handle)
     first.send("billing", "first")
     assert entered.wait(10)
-    calm.send("billing", "calm", priority=1)
-    urgent.send("billing", "urgent", priority=9)
+    calm.send("billing", "calm", options=speed.PublishOptions(priority=1))
+    urgent.send("billing", "urgent", options=speed.PublishOptions(priority=9))
     deadline = time.monotonic() + 10
     while billing.stats()["counters"].get("messages_received", 0) < 3 and time.monotonic() < deadline:
         time.sleep(0.005)

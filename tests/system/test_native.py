@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,37 @@ def test_a_value_nested_too_deeply_is_refused(pair: tuple[speed.Node, speed.Node
     endless.append(endless)
     with pytest.raises(speed.UnserialisableError, match="nested deeper than 32"):
         pair[1].call("billing", "any", {"x": endless})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are read from /proc")
+def test_tools_see_what_each_thread_of_the_core_is_for(pair: tuple[speed.Node, speed.Node]) -> None:
+    billing, analytics = pair
+    billing.register("tax", lambda: 1)
+    analytics.call("billing", "tax")
+    names = {path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")}
+    assert {"speed-registry", "speed-relief", "speed-worker"} <= names
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt"),
+    [
+        (speed.UnknownNodeError, lambda node: node.send("nobody", 1)),
+        (speed.InvalidNameError, lambda node: node.send("not a name", 1)),
+        (speed.ServiceNotFoundError, lambda node: node.call("billing", "absent")),
+        (speed.AccessDeniedError, lambda node: node.send("billing", 1, timeout=0)),
+        (speed.ConfigurationError, lambda node: node.segment("billing", 63, parity_rate=0.5)),
+    ],
+)
+def test_an_error_of_the_core_is_the_class_of_its_code(
+    node: Make, error: type[speed.SpeedError], attempt: Callable[[speed.Node], Any]
+) -> None:
+    billing = node("billing", allow=["analytics"], engine="native")
+    analytics = node("analytics", engine="native")
+    if error is speed.AccessDeniedError:
+        billing.deny("analytics")
+    with pytest.raises(error) as caught:
+        attempt(analytics)
+    assert type(caught.value) is error
 
 
 def test_a_waiting_call_leaves_the_interpreter_to_other_threads(pair: tuple[speed.Node, speed.Node]) -> None:

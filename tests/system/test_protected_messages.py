@@ -480,7 +480,7 @@ def test_a_protected_message_that_no_envelope_holds_is_refused_and_told_to_the_a
     with (tmp_path / "long").open("w+b") as file:
         file.truncate(MAX_PAYLOAD_BYTES + 1)
         with pytest.raises(NotAvailableError, match="in parts"):
-            billing.send("analytics", file, topic="orders")
+            billing.send("analytics", file, options=PublishOptions(topic="orders"))
     (line,) = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     assert (line["operation"], line["outcome"], line["topic"]) == ("send", "NOT_AVAILABLE", "orders")
     assert analytics.receive(timeout=0) is None

@@ -37,15 +37,15 @@ def traceparent(span: trace.Span) -> str:
 
 def test_a_traceparent_text_is_a_trace_context(make: Make) -> None:
     billing, analytics = pair(make)
-    billing.send("analytics", 1, trace_context=TRACE)
+    billing.send("analytics", 1, options=PublishOptions(trace_context=TRACE))
     assert received(analytics).traceparent == TRACE
 
 
 def test_a_span_and_its_context_are_trace_contexts_wherever_they_are_given(make: Make) -> None:
     billing, analytics = pair(make)
     span = tracer.start_span("publish")
-    billing.send("analytics", 1, trace_context=span)
-    billing.send("analytics", 1, trace_context=span.get_span_context())
+    billing.send("analytics", 1, options=PublishOptions(trace_context=span))
+    billing.send("analytics", 1, options=PublishOptions(trace_context=span.get_span_context()))
     billing.send("analytics", 1, options=PublishOptions(trace_context=span.get_span_context()))
     assert [received(analytics).traceparent for _ in range(3)] == [traceparent(span)] * 3
 
@@ -55,7 +55,7 @@ def test_a_context_brings_its_baggage_and_what_the_program_says_counts_over_it(m
     span = tracer.start_span("publish")
     given = baggage.set_baggage("tenant", "a", trace.set_span_in_context(span, context.Context()))
     given = baggage.set_baggage("region", "eu", given)
-    billing.send("analytics", 1, trace_context=given, baggage={"region": "us"})
+    billing.send("analytics", 1, options=PublishOptions(trace_context=given, baggage={"region": "us"}))
     view = received(analytics)
     assert view.traceparent == traceparent(span)
     assert view.baggage == {"tenant": "a", "region": "us"}
@@ -63,14 +63,14 @@ def test_a_context_brings_its_baggage_and_what_the_program_says_counts_over_it(m
 
 def test_a_span_context_without_ids_is_no_trace(make: Make) -> None:
     billing, analytics = pair(make)
-    billing.send("analytics", 1, trace_context=trace.INVALID_SPAN_CONTEXT)
+    billing.send("analytics", 1, options=PublishOptions(trace_context=trace.INVALID_SPAN_CONTEXT))
     assert received(analytics).traceparent is None
 
 
 def test_what_is_no_trace_context_is_refused(make: Make) -> None:
     billing, _ = pair(make)
     with pytest.raises(speed.ConfigurationError, match="trace_context is int"):
-        billing.send("analytics", 1, trace_context=7)
+        billing.send("analytics", 1, options=PublishOptions(trace_context=7))
 
 
 def test_the_active_span_is_continued_with_the_span_that_it_is_part_of(make: Make) -> None:
@@ -115,7 +115,7 @@ def test_a_trace_that_the_program_sets_counts_over_the_span_around_it_and_not_ov
 def test_what_the_program_says_of_a_message_counts_over_the_active_span(make: Make) -> None:
     billing, analytics = pair(make)
     with tracer.start_as_current_span("request"):
-        billing.send("analytics", 1, traceparent=TRACE, parent_span_id=PARENT)
+        billing.send("analytics", 1, options=PublishOptions(traceparent=TRACE, parent_span_id=PARENT))
     view = received(analytics)
     assert (view.traceparent, view.parent_span_id) == (TRACE, PARENT)
 

@@ -17,7 +17,7 @@ from speed.wire import names
 
 
 def clean(registry: Registry) -> None:
-    """What ``speed gc`` does."""
+    """What ``speed root gc`` does."""
     for leftover in find_leftovers(registry):
         if leftover.removable:
             remove_leftover(registry, leftover)

@@ -16,8 +16,10 @@ BELOW = {
     "core": {"speed", "wire"},
     "message": {"speed", "wire"},
     "segment": {"speed", "wire"},
-    "fs": {"speed", "wire", "core", "segment"},
-    "runtime": {"speed", "wire", "core", "message", "segment", "fs"},
+    "fs": {"speed", "wire", "core", "message", "segment"},
+    "engine": {"speed", "wire", "core", "message", "segment", "fs"},
+    "topics": {"speed", "wire", "core", "message", "segment", "fs", "engine"},
+    "node": {"speed", "wire", "core", "message", "segment", "fs", "engine", "topics"},
 }
 """Folder of src/ -> what its files may include; ``speed`` are the public headers."""
 PURE = ("wire", "core", "segment")
@@ -63,12 +65,51 @@ def test_a_public_header_includes_public_headers_only() -> None:
     assert private == []
 
 
-def test_no_header_includes_itself_by_way_of_others() -> None:
-    headers = [path for folder in ("include", "src") for path in sources(CPP / folder) if path.suffix == ".hpp"]
+def files() -> list[Path]:
+    return [path for folder in ("include", "src") for path in sources(CPP / folder)]
+
+
+def no_circle(graph: dict[Path, set[Path]]) -> None:
     try:
-        TopologicalSorter({path: {place(one) for one in included(path)} for path in headers}).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(str(Path(path).relative_to(CPP)) for path in error.args[1]))
+
+
+def test_no_header_includes_itself_by_way_of_others() -> None:
+    no_circle({path: {place(one) for one in included(path)} for path in files() if path.suffix == ".hpp"})
+
+
+def test_no_two_concepts_need_each_other() -> None:
+    """A header and its source are one: what a source includes, its header stands on."""
+    graph: dict[Path, set[Path]] = {}
+    for path in files():
+        concept = path.with_suffix("")
+        graph.setdefault(concept, set()).update(place(one).with_suffix("") for one in included(path))
+        graph[concept].discard(concept)
+    no_circle(graph)
+
+
+def test_an_include_names_a_file_that_is_there() -> None:
+    folders = [CPP / folder for folder in ("include", "src", "tests", "agent", "bench", "examples", "fuzz")]
+    missing = [
+        f"{path.relative_to(CPP)}: {include}"
+        for folder in folders
+        for path in sources(folder)
+        for include in included(path)
+        if not any((root / include).exists() for root in (path.parent, CPP / "include", CPP / "src", CPP / "tests"))
+        and include != "message.pb.h"  # which protoc makes
+    ]
+    assert missing == []
+
+
+def test_the_tests_of_a_folder_lie_in_a_folder_of_its_name() -> None:
+    """One program of tests a folder of src/, and its files below it as those they test."""
+    tests = sorted((CPP / "tests").rglob("*_test.cpp"))
+    astray = [
+        str(one.relative_to(CPP)) for one in tests if not (CPP / "src" / one.parent.relative_to(CPP / "tests")).is_dir()
+    ]
+    assert astray == []
 
 
 @pytest.mark.parametrize("layer", PURE)

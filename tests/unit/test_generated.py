@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +15,10 @@ import speed.backends.backend
 import speed.message.errors
 import speed.pulsar.frames
 from scripts.generating import cpp, java, python
-from scripts.generating.__main__ import ROOT, SPEC, changed, outputs
+from scripts.generating.__main__ import ROOT, SPEC, changed, is_ours, outputs
 from scripts.generating.kinds import Kind, Tree
-from speed import errors
+from speed import Node, errors
+from speed.engine.options import SPIN_SECONDS
 from speed.wire import limits
 
 CODES: dict[str, Any] = json.loads((SPEC / "codes.json").read_text())
@@ -33,11 +37,34 @@ def test_what_is_checked_in_is_what_the_generator_writes() -> None:
     assert [str(path.relative_to(ROOT)) for path in changed()] == []
 
 
+def test_only_files_that_say_so_are_written_over(tmp_path: Path) -> None:
+    """A file of somebody else, in the place of one that is generated, stays."""
+    own = tmp_path / "limits.hpp"
+    assert is_ours(own)
+    own.write_text("// by hand\n")
+    assert not is_ours(own)
+    assert all(is_ours(path) for path in outputs())
+
+
+def test_the_order_and_the_defaults_of_options_are_those_of_the_contract() -> None:
+    """Python's are compared; those of C++ are made of them."""
+    rows = json.loads((SPEC / "options.json").read_text())["node"]
+    python_defaults = {
+        name: parameter.default for name, parameter in inspect.signature(Node.__init__).parameters.items()
+    }
+    differing = {"on_error": "dead-letter", "spin_seconds": None, "max_open_files": None, "segment_limits": None}
+    for row in rows:
+        name = row.get("python", "")
+        if name in python_defaults and row["default"] not in ("", [], {}):
+            assert python_defaults[name] == differing.get(name, row["default"]), name
+    assert next(row["default"] for row in rows if row["name"] == "spin") == SPIN_SECONDS
+
+
 def test_all_three_languages_have_the_limits_and_the_errors() -> None:
     written = {str(path.relative_to(ROOT)) for path in outputs()}
     assert {"speed/wire/limits.py", "bindings/cpp/src/wire/limits.hpp"} < written
     assert {"speed/errors.py", "bindings/cpp/include/speed/error.hpp"} < written
-    assert {f"{java.SOURCES}/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
+    assert {f"{java.SOURCES}/internal/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
 
 
 def test_every_number_of_the_contract_is_here() -> None:
@@ -90,7 +117,7 @@ def test_a_class_written_by_hand_has_the_code_of_the_contract(path: str, kinds: 
     text = place.read_text() if place.is_file() else "\n".join(file.read_text() for file in place.glob("*.java"))
     for kind in kinds - {"Call"}:
         name = cpp.name(TREE.named(kind)) if place.is_file() else java.name(TREE.named(kind))
-        body = text.split(f"class {name} ", 1)[1]
+        body = re.split(rf"class (?:SPEED_EXPORT )?{name} ", text, maxsplit=1)[1]
         assert f'"{TREE.named(kind).code}"' in body[: body.index("\n}")]
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from scripts.reference import cli, configuration, errors
+from scripts.reference import cli, configuration, errors, pictures
+from scripts.reference.cells import cell
 from scripts.reference.links import rewritten
-from speed.cli.app import COMMANDS
+from speed.cli.app import FORMER, MESSAGE, SECTIONS
+from speed.cli.app import ROOT as ROOT_COMMANDS
 from speed.daemon.config_check import check_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +46,20 @@ def test_each_counter_of_each_language_is_explained() -> None:
     assert [one for one in families if not any(name.startswith(one) for name in known)] == []
 
 
+def test_the_tables_of_counters_are_those_of_the_contract() -> None:
+    """And the names of C++, which its compiler checks, are made of the same."""
+    sections = json.loads((ROOT / "registry_spec" / "counters.json").read_text())["sections"]
+    text = (PAGES / "metrics.md").read_text("utf-8")
+    for section in sections:
+        part = text.partition(f"\n## {section['title']}\n")[2].partition("\n## ")[0]
+        shown = re.findall(r"^\| `([a-z_…]+)` \| (.*) \|$", part, re.MULTILINE)
+        assert shown == [(row["name"], row["text"]) for row in section["counters"]], section["title"]
+
+
+def test_cpp_counts_by_names_that_its_compiler_checks() -> None:
+    assert COUNTED.findall(sources("bindings/cpp/src")) == []
+
+
 def test_each_event_of_speedd_is_explained() -> None:
     assert sorted(set(EVENT.findall(sources("speed/daemon"))) - named("metrics.md")) == []
 
@@ -57,8 +75,53 @@ def test_each_key_that_the_check_knows_is_on_the_page(table: str) -> None:
 
 def test_each_command_is_on_the_page() -> None:
     page = cli.page()
-    assert [name for name in COMMANDS if f"### speed {name}\n" not in page] == []
+    below = [f"root {name}" for name in ROOT_COMMANDS] + [f"message {name}" for name in MESSAGE]
+    names = [name for commands in SECTIONS.values() for name in commands] + below
+    assert [name for name in names if f"### speed {name}\n" not in page] == []
+    assert [name for name in FORMER if f"### speed {name}\n" in page] == []
     assert "### speedd check\n" in page
+
+
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+TARGET = re.compile(r"\[[^\]]*\]\((?!\w+:|#|<)([^)\s]+)\)")
+
+
+def test_no_link_is_dead_in_a_checkout() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "registry_spec").glob("*.md")]
+    dead = {
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in TARGET.findall(FENCED.sub("", page.read_text("utf-8")))
+        if not (page.parent / target.partition("#")[0]).exists()
+    }
+    assert sorted(dead) == []
+
+
+def test_who_contributes_is_sent_to_files_that_are_there() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+    named_files = re.findall(r"`((?:speed|bindings|registry_spec|docs|tests|scripts|pyspark_speed)/[\w./-]*)`", page)
+    assert len(named_files) > 30
+    assert [path for path in named_files if not (ROOT / path).exists()] == []
+
+
+def test_what_the_code_says_is_shown_as_it_is_in_a_table() -> None:
+    assert cell("<root>/speed.key, {publisher} | a\n b `<x>`") == "&lt;root>/speed.key, &#123;publisher} \\| a b `<x>`"
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_is_as_it_is_drawn(name: str) -> None:
+    """``python -m scripts.reference.pictures`` writes it."""
+    drawn = pictures.drawn(pictures.PICTURES[name]())
+    assert (pictures.PLACE / f"{name}.svg").read_text("utf-8") == drawn
+    ElementTree.fromstring(drawn)
+
+
+def test_nothing_of_the_site_is_loaded_from_another_host() -> None:
+    drawn = "".join(pictures.drawn(one()) for one in pictures.PICTURES.values())
+    written = [drawn, (ROOT / "docs" / "site.css").read_text("utf-8"), (ROOT / "mkdocs.yml").read_text("utf-8")]
+    assert [
+        found for text in written for found in re.findall(r"https?://[^\s\"]+", text) if "w3.org" not in found
+    ] == []
 
 
 def test_each_public_name_is_on_a_page() -> None:

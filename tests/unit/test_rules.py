@@ -134,3 +134,41 @@ def test_no_rule_is_cited_in_messages_to_users() -> None:
 def test_what_is_said_to_users_is_told_from_what_is_written_for_developers() -> None:
     source = '''"""As L-15 says."""\nraise ValueError(f"{1}: too late (T-3)")\n'''
     assert [cited(text) for text in texts_of_python(source) if cited(text)] == [{"T-3"}]
+
+
+CORE_PAGES = ("implementers", "wire", "registry", "access", "lanes", "spc")
+MOST_CORE_WORDS = 9000
+MOST_WORDS_WITHOUT_STEPS = 200
+RULE = re.compile(r"^\*\*([A-Z]-\d+)\b.*?(?=^\*\*[A-Z]-\d+\b|^#|\Z)", re.MULTILINE | re.DOTALL)
+STEP = re.compile(r"^(\d+\.|- |\|)", re.MULTILINE)
+
+
+def words_in(text: str) -> int:
+    """Words that say something: no frames of tables."""
+    return sum(any(letter.isalnum() for letter in word) for word in text.split())
+
+
+def marked(mark: str) -> set[str]:
+    guide = (CONTRACT / "implementers.md").read_text("utf-8")
+    rows = [line for line in guide.splitlines() if line.endswith(f"| {mark} |")]
+    return {rule for row in rows for rule in row.split("|")[2].split()}
+
+
+def test_a_minimal_node_is_told_all_it_needs_on_a_few_pages() -> None:
+    pages = [(CONTRACT / f"{name}.md").read_text("utf-8") for name in CORE_PAGES]
+    defined = {rule for page in pages for rule in DEFINED.findall(page)}
+    assert marked("core") <= defined
+    assert defined - marked("core") == {"A-4", "A-5"}  # two short ones that explain the others
+    counted = {name: words_in(page) for name, page in zip(CORE_PAGES, pages, strict=True)}
+    assert sum(counted.values()) <= MOST_CORE_WORDS, counted
+
+
+def test_a_long_rule_is_in_steps() -> None:
+    """So that it can be followed, and cited by the number of a step."""
+    rules = (found for page in CONTRACT.glob("*.md") for found in RULE.finditer(page.read_text("utf-8")))
+    long = {found[1]: words_in(found[0]) for found in rules if not STEP.search(found[0])}
+    assert {rule: words for rule, words in long.items() if words > MOST_WORDS_WITHOUT_STEPS} == {}
+
+
+def test_words_are_counted_without_the_frames_of_tables() -> None:
+    assert words_in("| a | 1 |\n|---|---|\n**R-1** it is ... so.") == 6

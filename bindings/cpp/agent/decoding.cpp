@@ -6,14 +6,14 @@
 #include "speed/error.hpp"
 #include "speed/segment.hpp"
 #include "vector_guard.hpp"
-#include "wire/control.hpp"
-#include "wire/cursor.hpp"
-#include "wire/entry.hpp"
-#include "wire/key_file.hpp"
-#include "wire/message.hpp"
-#include "wire/seal.hpp"
-#include "wire/spc.hpp"
-#include "wire/topic_record.hpp"
+#include "wire/envelope/cursor.hpp"
+#include "wire/envelope/entry.hpp"
+#include "wire/envelope/keyring.hpp"
+#include "wire/envelope/seal.hpp"
+#include "wire/message/message.hpp"
+#include "wire/value/control.hpp"
+#include "wire/value/spc.hpp"
+#include "wire/value/topic_record.hpp"
 
 namespace agent {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "wire/bytes.hpp"
-#include "wire/key_file.hpp"
+#include "wire/envelope/keyring.hpp"
+#include "wire/value/bytes.hpp"
 
 #include <sodium.h>
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "fs/key_store.hpp"
+#include "fs/keys/key_store.hpp"
 #include "speed/speed.hpp"
 
 #include <sodium.h>

@@ -5,7 +5,7 @@
 
 #include "fabric.hpp"
 #include "message/guard.hpp"
-#include "wire/json.hpp"
+#include "wire/value/json.hpp"
 
 namespace speed::test {
 

@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "fs/key_store.hpp"
+#include "fs/keys/key_store.hpp"
 #include "speed/speed.hpp"
 
 namespace speed::test {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "fabric.hpp"
-#include "fs/inbox.hpp"
-#include "fs/lane_writer.hpp"
-#include "wire/names.hpp"
-#include "wire/seal.hpp"
+#include "fs/lane/inbox.hpp"
+#include "fs/lane/lane_writer.hpp"
+#include "wire/envelope/seal.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::test {
 
@@ -130,6 +130,7 @@ struct Got {
   std::string text;
   std::uint64_t sequence = 0;
   bool redelivered = false;
+  bool doubtful = false;
 };
 
 // Everything that lies there now; each read is later than the one before.
@@ -140,7 +141,7 @@ inline std::vector<Got> read_all(fs::LaneReader& reader, bool scan = true) {
   for (bool more = true; more;) {
     more = reader.read(received, OneLane::most, now += 1, scan);
     for (const fs::Received& one : received) {
-      all.push_back({std::string(wire::text(one.payload)), one.header.sequence, one.redelivered});
+      all.push_back({std::string(wire::text(one.payload)), one.header.sequence, one.redelivered, one.doubtful});
     }
   }
   return all;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/keyring.hpp"
+#include "wire/envelope/keyring.hpp"
 
 namespace speed::test {
 

@@ -7,12 +7,12 @@
 
 #include "message/guard.hpp"
 #include "segments.hpp"
-#include "wire/control.hpp"
-#include "wire/cursor.hpp"
-#include "wire/entry.hpp"
-#include "wire/message.hpp"
-#include "wire/seal.hpp"
-#include "wire/spc.hpp"
+#include "wire/envelope/cursor.hpp"
+#include "wire/envelope/entry.hpp"
+#include "wire/envelope/seal.hpp"
+#include "wire/message/message.hpp"
+#include "wire/value/control.hpp"
+#include "wire/value/spc.hpp"
 
 namespace {
 

@@ -107,26 +107,26 @@ void Engine::give(nb::handle callable, HandOver hand_over) {
 
 void Engine::allow(const Names& patterns) {
   const Released released;
-  node_->allow(patterns);
+  node_->node().allow(patterns);
 }
 
 void Engine::deny(const Names& patterns) {
   const Released released;
-  node_->deny(patterns);
+  node_->node().deny(patterns);
 }
 
 void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
                    const std::optional<Names>& allow, bool idempotent) {
   give(answer, [&](const Kept& kept) {
     const auto service = std::make_shared<PythonService>(kept, is_plain, viewed);
-    node_->serve(name, service, {.allow = allow, .idempotent = idempotent, .views = true});
+    node_->node().serve(name, service, {.allow = allow, .idempotent = idempotent, .views = true});
   });
 }
 
 void Engine::unregister(const std::string& name) {
   {
     const Released released;
-    node_->unregister(name);
+    node_->node().unregister(name);
   }
   given_.forget_unshared();
 }
@@ -171,7 +171,7 @@ nb::object Engine::discover(nb::handle target, const char* operation, double tim
   return to_object(Value(without_lock([&] { return node_->discover(name, operation, Seconds(timeout)); })));
 }
 
-nb::object Engine::stats() const { return to_object(node_->stats()); }
+nb::object Engine::stats() const { return to_object(node_->node().stats()); }
 
 // --- messages and events ---
 
@@ -204,7 +204,7 @@ nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, dou
 void Engine::cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate) {
   const std::string name = name_in(target);
   const Released released;
-  node_->segment(name, segment_size, parity_rate);
+  node_->node().segment(name, segment_size, parity_rate);
 }
 
 void Engine::send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options) {
@@ -214,7 +214,7 @@ void Engine::send_all(nb::handle target, const nb::list& payloads, double timeou
   values.reserve(payloads.size());
   for (const nb::handle payload : payloads) values.push_back(to_value(payload, "payload"));
   const SendOptions settings = send_options(options, timeout);
-  without_lock([&] { return node_->send_all(name, values, settings), true; });
+  without_lock([&] { return node_->node().send_all(name, values, settings), true; });
 }
 
 void Engine::forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout) {
@@ -232,22 +232,22 @@ nb::tuple Engine::publish(const std::string& topic, nb::handle payload, double t
   const Value value = to_value(payload, "payload");
   SendOptions settings = send_options(options, timeout);
   if (!waits) settings.on_full = SendOptions::OnFull::drop;
-  const Published published = without_lock([&] { return node_->publish(topic, value, settings); });
+  const Published published = without_lock([&] { return node_->node().publish(topic, value, settings); });
   nb::dict failed;
   for (const auto& [name, code] : published.failed) failed[name.c_str()] = code;
   return nb::make_tuple(published.delivered, failed);
 }
 
 void Engine::on_message(nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->on_message(message_handler(kept)); });
+  give(handle, [&](const Kept& kept) { node_->node().on_message(message_handler(kept)); });
 }
 
 void Engine::on_batch(const Names& topics, nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->on_batch(topics, batch_handler(kept)); });
+  give(handle, [&](const Kept& kept) { node_->node().on_batch(topics, batch_handler(kept)); });
 }
 
 void Engine::subscribe(const std::string& pattern, nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->subscribe(pattern, message_handler(kept)); });
+  give(handle, [&](const Kept& kept) { node_->node().subscribe(pattern, message_handler(kept)); });
 }
 
 nb::object Engine::receive(std::optional<double> timeout) {
@@ -257,7 +257,7 @@ nb::object Engine::receive(std::optional<double> timeout) {
     std::optional<Message> message;
     {
       const Released released;
-      message = node_->receive(Seconds(std::clamp(left, 0.0, slice_seconds)));
+      message = node_->node().receive(Seconds(std::clamp(left, 0.0, slice_seconds)));
     }
     if (message) return to_tuple(*message);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -296,7 +296,7 @@ nb::object Engine::nodes() {
   std::vector<NodeInfo> found;
   {
     const Released released;
-    found = node_->nodes();
+    found = node_->node().nodes();
   }
   nb::list entries;
   for (const NodeInfo& info : found) entries.append(to_object(info));
@@ -306,29 +306,29 @@ nb::object Engine::nodes() {
 nb::object Engine::wait_for(nb::handle target, double timeout) {
   check();
   const std::string name = name_in(target);
-  return to_object(without_lock([&] { return node_->wait_for(name, Seconds(timeout)); }));
+  return to_object(without_lock([&] { return node_->node().wait_for(name, Seconds(timeout)); }));
 }
 
 void Engine::on_join(nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->on_join(node_handler(kept)); });
+  give(handle, [&](const Kept& kept) { node_->node().on_join(node_handler(kept)); });
 }
 
 void Engine::on_leave(nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->on_leave(node_handler(kept)); });
+  give(handle, [&](const Kept& kept) { node_->node().on_leave(node_handler(kept)); });
 }
 
 void Engine::on_lost(nb::handle handle) {
-  give(handle, [&](const Kept& kept) { node_->on_lost(lost_handler(kept)); });
+  give(handle, [&](const Kept& kept) { node_->node().on_lost(lost_handler(kept)); });
 }
 
 Engine::Names Engine::remove_stale() {
   const Released released;
-  return node_->remove_stale();
+  return node_->node().remove_stale();
 }
 
 void Engine::ready() {
   const Released released;
-  node_->ready();
+  node_->node().ready();
 }
 
 // Who comes second does not wait, and the services may be needed yet. One that is interrupted has ended the node.

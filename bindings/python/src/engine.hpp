@@ -27,7 +27,7 @@ class Engine {
 
   void allow(const Names& patterns);
   void deny(const Names& patterns);
-  Names allowed() const { return node_->allowed(); }
+  Names allowed() const { return node_->node().allowed(); }
   // Bytes in the arguments that `viewed` names become memoryviews.
   void serve(const std::string& name, nb::handle answer, bool is_plain, const Names& viewed,
              const std::optional<Names>& allow, bool idempotent);
@@ -71,13 +71,13 @@ class Engine {
   Names remove_stale();
 
   void ready();  // it serves from now on
-  std::uint32_t generation() const { return node_->generation(); }
-  const std::string& root() const { return node_->root(); }
+  std::uint32_t generation() const { return node_->node().generation(); }
+  const std::string& root() const { return node_->node().root(); }
   bool polling() const { return node_->polling(); }
-  bool closed() const { return node_->closed(); }
+  bool closed() const { return node_->node().closed(); }
   void check() const { node_->check(); }
-  void close(double drain_seconds) { close([&] { node_->close(Seconds(drain_seconds)); }); }
-  void close(double drain_seconds, const PresentWork& work) { close([&] { work.close(*node_, Seconds(drain_seconds)); }); }
+  void close(double drain_seconds) { close([&] { node_->node().close(Seconds(drain_seconds)); }); }
+  void close(double drain_seconds, const PresentWork& work) { close([&] { work.close(node_->node(), Seconds(drain_seconds)); }); }
   Given& given() { return given_; }
 
  private:

@@ -3,14 +3,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
+#include <algorithm>
+#include <iterator>
 #include <string>
-#include <typeinfo>
 
 #include "convert.hpp"
+#include "error_classes.hpp"
 
 namespace speed::python {
 
@@ -18,18 +16,14 @@ namespace {
 
 nb::object class_of(const char* name) { return nb::module_::import_("speed.errors").attr(name); }
 
-// Python's class has the name of C++'s, but for the base of all.
-std::string class_name(const Error& error) {
-  const char* const mangled = typeid(error).name();
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr), &std::free);
-  const std::string_view full(name == nullptr ? mangled : name.get());
-  return std::string(full.substr(full.rfind(':') + 1));
-}
-
 // One that Python has no class for is told as the base of all.
-nb::object class_for(const Error& error) {
-  const nb::module_ errors = nb::module_::import_("speed.errors");
-  return nb::getattr(errors, class_name(error).c_str(), errors.attr("SpeedError"));
+const char* class_name(const Error& error) {
+  if (dynamic_cast<const WireError*>(&error) != nullptr) return "WireError";
+  if (dynamic_cast<const ApplicationError*>(&error) != nullptr) return "ApplicationError";
+  const auto* const found = std::ranges::find(error_classes, error.code(), &ErrorClass::code);
+  if (found == std::end(error_classes)) return "SpeedError";
+  const bool is_state = dynamic_cast<const NodeStateError*>(&error) != nullptr;  // shares its code with RegistrationError
+  return is_state && std::string_view(found->name) == "RegistrationError" ? "NodeStateError" : found->name;
 }
 
 const char* name_of(Execution execution) {
@@ -38,7 +32,7 @@ const char* name_of(Execution execution) {
 }
 
 nb::object plain(const Error& error) {
-  const nb::object kind = class_for(error);
+  const nb::object kind = class_of(class_name(error));
   const std::string text = error.what();
   if (const auto* const wire = dynamic_cast<const WireError*>(&error)) {
     return kind(wire->reason(), text.substr(std::min(text.size(), wire->reason().size() + 2)));

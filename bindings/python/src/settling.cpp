@@ -49,6 +49,7 @@ void Settling::help() {
   ++helpers_;
   std::thread([self = shared_from_this()] {
     block_signals();
+    name_thread("speed-settle");
     self->settle();
     --self->helpers_;
   }).detach();  // what the program hung on a future may hold it for ever

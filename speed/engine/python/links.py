@@ -118,8 +118,7 @@ class Links:
         if not granted(entry.allow, self._context.name):
             self._context.stats.count("sends_denied")
             raise AccessDeniedError(
-                f"{entry.name!r} does not allow {self._context.name!r}; "
-                f"its owner must call allow({self._context.name!r})"
+                f"{entry.name!r} does not allow {self._context.name!r}; its owner must allow {self._context.name!r}"
             )
 
     def open(self, target: str, generation: int) -> OutgoingLink:

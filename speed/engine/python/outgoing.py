@@ -423,7 +423,7 @@ class OutgoingLink:
     def _check_flushed(self, failures: int) -> None:
         """StorageError if any flush failed since this thread appended: a device tells of a loss only once."""
         if self._writer.flush_failures != failures:
-            why = self._writer.flush_error or "see `speed doctor`"
+            why = self._writer.flush_error or "see `speed root doctor`"
             raise StorageError(f"what was sent to {self.target!r} may not survive a power cut: {why}")
 
     def _flush(self) -> int:

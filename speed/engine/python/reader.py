@@ -361,24 +361,25 @@ class Protocol:
     # --- the end ---
 
     def close(self) -> None:
-        """Commit and release all lanes, the bell and the poll object; the thread has ended."""
+        """Commit and release all lanes; the thread has ended."""
         self._large.stop()
         self._lanes.close()
-        self._release()
+        self._inbox.close()
+
+    def release_bell(self) -> None:
+        """Once the entry is gone: who finds a bell that nobody hears takes its node for dead (R-15)."""
+        if self._poll is not None:
+            self._poll.close()
+        if self._bell is not None:
+            self._bell.close()
 
     def abandon(self) -> None:
         """In a forked child: close descriptors, write nothing."""
         self._lanes.abandon()
         if self._bell is not None:
             self._bell.abandon()
-        self._release()
-
-    def _release(self) -> None:
         self._inbox.close()
-        if self._poll is not None:
-            self._poll.close()
-        if self._bell is not None:
-            self._bell.close()
+        self.release_bell()
 
     def counts(self) -> dict[str, int]:
         """What all lanes and the inbox dropped or put aside, by reason."""

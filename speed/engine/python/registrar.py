@@ -156,11 +156,13 @@ class Registrar:
 
     def on_join(self, handler: Callable[[Entry], object]) -> None:
         self._context.check_open()
+        self._context.registry.check_there()
         self._join_handlers = (*self._join_handlers, handler)
         self._ensure_watch()
 
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._context.check_open()
+        self._context.registry.check_there()
         self._leave_handlers = (*self._leave_handlers, handler)
         self._ensure_watch()
 

@@ -267,8 +267,8 @@ class Serving:
 
     def refuse_leaving(self, call: Accepted) -> None:
         """The node leaves: the request never begins (R-15)."""
-        response = Response.error("LEAVING", f"{self._context.name!r} is leaving and takes nothing more")
-        self._answer(call, response, has_begun=False)
+        text = f"{self._context.name!r} is leaving and takes nothing more"
+        self._send(call, spc.encode_error(call.head.request_id, "LEAVING", text), has_begun=False)
 
     # --- on a worker ---
 
@@ -352,6 +352,10 @@ class Serving:
     def _answer(self, call: Accepted, response: Response, *, has_begun: bool) -> str:
         """Answer, unless that was done; returns the code of the error, for the counters."""
         reply, failed = self._encoded(call, response)
+        self._send(call, reply, has_begun=has_begun)
+        return failed
+
+    def _send(self, call: Accepted, reply: bytes, *, has_begun: bool) -> None:
         if not call.claim_answer():
             self._context.stats.count("answers_too_late")
             call.finish()
@@ -360,7 +364,6 @@ class Serving:
         else:
             call.finish()  # first: the next life of this node must not begin what its caller is told was not begun
             self._answers.send_urgently(call.source, call.generation, reply)
-        return failed
 
     def _encoded(self, call: Accepted, response: Response) -> tuple[bytes, str]:
         """The answer's bytes, whatever the service made of it (S-3), and the code of its error."""

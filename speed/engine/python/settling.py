@@ -295,8 +295,7 @@ class Settling:
         if entry is None:
             return UnknownNodeError(self._context.registry.absence(target))
         return NodeStartingError(
-            f"{target!r} was still starting after the time that the call had: nothing was written to it; "
-            "raise timeout, or call again"
+            f"{target!r} is starting and does not serve yet: nothing was sent, allow it more time or try again"
         )
 
     def _fail(self, one: SettledCall, error: SpeedError) -> None:

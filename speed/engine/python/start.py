@@ -134,6 +134,7 @@ class Parts:
         self.dispatch.close()
         self.links.end()
         leave_registry()
+        self.protocol.release_bell()
         self.registrar.stop(JOIN_SECONDS)
         context.registration.let_go()
 
@@ -165,7 +166,7 @@ def start(options: Options) -> Parts:
     try:
         context, bell, inbox = _register(options)
     except OSError as error:
-        raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed doctor`") from error
+        raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed root doctor`") from error
     with contextlib.ExitStack() as undo:
         undo.callback(_withdraw, context, bell, inbox)
         try:
@@ -382,7 +383,5 @@ def _lacks_bells(root: str, filesystem: Filesystem) -> bool:
 
 def _durable(durability: str, root: str, is_memory: bool) -> bool:
     if durability == "disk" and is_memory:
-        raise DurabilityError(
-            f"{root} lies in memory: 'disk' cannot be given there; use a root on a disk, or 'process'"
-        )
+        raise DurabilityError(f"{root} lies in memory: it cannot survive a power cut; use a root on a disk")
     return durability == "disk"

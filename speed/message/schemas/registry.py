@@ -354,7 +354,7 @@ class Use(NamedTuple):
 
 
 class SchemaUsage:
-    """Counts uses of what is deprecated, in a file that `speed schema usage` lists. Thread-safe.
+    """Counts uses of what is deprecated, in a file that `speed message schema usage` lists. Thread-safe.
 
     The file is private to this user, is written anew at most every five seconds, and when the node is closed; what an
     earlier process counted is counted on. Each process needs a file of its own. Beyond 4,096 kinds of use the rest is

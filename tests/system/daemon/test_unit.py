@@ -46,7 +46,7 @@ def test_each_setting_of_the_unit_is_one_that_systemd_knows(tmp_path: Path) -> N
 
 
 def test_root_and_key_are_there_before_the_start_and_stay_after_a_stop() -> None:
-    assert settings("ExecStartPre")[0].endswith("/speed init")
+    assert settings("ExecStartPre")[0].endswith("/speed root init")
     assert settings("RuntimeDirectoryPreserve") == ["yes"]
     assert settings("Environment") == ["SPEED_ROOT=%t/speed"]
 

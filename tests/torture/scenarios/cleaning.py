@@ -1,7 +1,7 @@
 """Cleaners beside nodes that start (R-26, R-27): none of them meets a start.
 
-``speed gc`` runs in a loop. A round: six processes, ordinary and ephemeral ones of each language, start a node each at
-one moment, under a name that is new or was used before. Each of these has its inbox and its bell then.
+``speed root gc`` runs in a loop. A round: six processes, ordinary and ephemeral ones of each language, start a
+node each at one moment, under a name that is new or was used before. Each of these has its inbox and its bell then.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Starts:
 
 @contextlib.contextmanager
 def cleaner(root: str, report: Report) -> Iterator[None]:
-    """``speed gc`` in a loop, in a process of its own."""
+    """``speed root gc`` in a loop, in a process of its own."""
     command = [sys.executable, "-m", "tests.torture.cleaner", root, *["careless"] * report.mutated]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -89,7 +89,7 @@ def run(seed: int, count: int, report: Report) -> None:
 
 SCENARIO = Scenario(
     name="cleaning",
-    promise="`speed gc` beside nodes that start: every start succeeds, and has inbox and bell",
+    promise="`speed root gc` beside nodes that start: every start succeeds, and has inbox and bell",
     unit="rounds of 6 starts",
     tiny=20,
     quick=10,

@@ -6,12 +6,15 @@ import datetime
 import io
 import json
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 import speed
-from speed.cli.app import COMMANDS
+from speed.cli.app import FORMER, SECTIONS
 from speed.cli.app import speed as speed_command
 from speed.cli.bench import spread
 from speed.cli.keys import rotated
@@ -111,13 +114,43 @@ def test_each_kind_of_error_has_its_exit_status(error: SpeedError, status: int) 
     assert exit_status(error) == status
 
 
-def test_every_listed_command_exists_and_has_help() -> None:
-    context = click.Context(speed_command)
-    for name in COMMANDS:
-        command = speed_command.get_command(context, name)
+def _each(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    """The listed commands below ``group``, with what is typed for them."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         assert command is not None
-        assert command.name == name
-        assert command.help
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from _each(command, f"{path} {name}")
+
+
+def test_every_listed_command_exists_and_has_help() -> None:
+    for path, command in _each(speed_command, "speed"):
+        assert path.endswith(f" {command.name}")
+        assert command.help, path
+
+
+def test_the_top_has_few_commands_in_three_groups_and_is_readable_on_80_columns() -> None:
+    told = CliRunner().invoke(speed_command, ["--help"], terminal_width=80, prog_name="speed").output
+    assert [title for title in SECTIONS if f"\n{title}:\n" not in told] == []
+    assert sum(map(len, SECTIONS.values())) < 20
+    lines = told.splitlines()[1:]  # without "Usage: … [ARGS]..."
+    assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(("name", "path"), FORMER.items())
+def test_a_former_name_is_the_command_of_its_group_and_no_help_lists_it(name: str, path: str) -> None:
+    commands = dict(_each(speed_command, "speed"))
+    assert speed_command.get_command(click.Context(speed_command), name) is commands[f"speed {path}"]
+    assert f"speed {name}" not in commands
+
+
+def test_completion_offers_groups_and_no_former_name() -> None:
+    complete = ShellComplete(speed_command, {}, "speed", "_SPEED_COMPLETE")
+    offered = {one.value for one in complete.get_completions([], "")}
+    assert offered == {name for commands in SECTIONS.values() for name in commands}
+    assert "doctor" in {one.value for one in complete.get_completions(["root"], "")}
 
 
 def test_a_rotation_in_steps_never_leaves_a_node_without_the_sealing_key() -> None:

@@ -1,4 +1,4 @@
-"""``speed envelope``: what a message in a file says of itself, and whether it can be read at all."""
+"""``speed message envelope``: what a message in a file says of itself, and whether it can be read at all."""
 
 from __future__ import annotations
 

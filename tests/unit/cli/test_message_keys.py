@@ -1,4 +1,4 @@
-"""``speed message-key`` and what commands show of payloads (M-24, M-26, M-28)."""
+"""``speed message keys`` and what commands show of payloads (M-24, M-26, M-28)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from speed.cli.messages import message_key_command
+from speed.cli.messages import message_keys_command
 from speed.cli.options import registry_of, shown_payload
 from speed.message.providers import provider_of
 from tests.unit.message.keys import key, protected
 
 
 def run(*words: str, status: int = 0) -> str:
-    result = CliRunner().invoke(message_key_command, words)
+    result = CliRunner().invoke(message_keys_command, words)
     assert result.exit_code == status, result.output
     return result.output
 
@@ -40,7 +40,7 @@ def test_a_key_is_made_shown_given_away_and_rotated(tmp_path: Path) -> None:
 def test_rotations_one_after_the_other_and_at_once_all_last(tmp_path: Path) -> None:
     file = str(tmp_path / "orders.json")
     run("new", file, "x-wing", "--id", "orders.1")
-    words = [sys.executable, "-m", "speed.cli", "message-key", "rotate", file]
+    words = [sys.executable, "-m", "speed.cli", "message", "keys", "rotate", file]
     running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [process.communicate(timeout=60)[0].split()[1] for process in running]
     ids = {key.id for key in provider_of(f"file://{file}").fetch()}

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from speed.core.access import LeaseState, OwnLease, Verdict, check_lease, judge
 from speed.errors import ConfigurationError, LeaseLostError
 from tests.thorough import examples
+from tests.vectors import case_name, load
 
 LEASE = 3000
 HEARTBEAT = 500
@@ -221,3 +222,35 @@ class NeverTwoOwners(RuleBasedStateMachine):
 
 NeverTwoOwners.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestNeverTwoOwners = NeverTwoOwners.TestCase
+
+
+VECTORS = load("leases")
+
+
+@pytest.mark.parametrize("case", VECTORS["judged"], ids=case_name)
+def test_an_observer_says_what_the_contract_says(case):
+    """R-8 to R-10."""
+    held = Held(case["boot"], case["lease"], case["heartbeat"])
+    alive = {"lives": True, "gone": False, "unseen": None}[case["process"]]
+    assert judge(held, case["observer"], case["now"], alive, case["unchanged"]).value == case["verdict"]
+
+
+@pytest.mark.parametrize("case", VECTORS["owned"], ids=case_name)
+def test_an_owner_stops_when_the_contract_says(case):
+    """R-12."""
+    own = OwnLease(case["lease"], 1, case["renewed"])
+    for now, lost, written in case["looks"]:
+        assert own.must_stop(now) is lost
+        if written is not None:
+            own.renewed(written, now)
+
+
+@pytest.mark.parametrize("case", VECTORS["settings"], ids=case_name)
+def test_a_node_starts_with_the_settings_that_the_contract_allows(case):
+    """R-7, R-21."""
+    try:
+        check_lease(case["lease"], case["heartbeat"], case["late"])
+    except ConfigurationError:
+        assert not case["starts"]
+    else:
+        assert case["starts"]

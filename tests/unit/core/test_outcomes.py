@@ -19,9 +19,11 @@ from speed.core.calls import (
     perhaps_run_before,
     raised,
 )
+from speed.core.services import Response
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,
+    ConfigurationError,
     Execution,
     InternalError,
     NodeClosedError,
@@ -59,6 +61,13 @@ def test_an_answer_tells_whether_the_service_ran(code: str, details: dict[str, A
     assert error.execution is execution
     assert type(error) is CALL_ERRORS.get(code, InternalError)
     assert str(error).startswith("billing: why")
+
+
+@pytest.mark.parametrize("code", ["LEAVING", "REPLACED"])
+def test_what_a_node_says_of_itself_is_no_answer_of_a_service(code: str) -> None:
+    """S-19."""
+    with pytest.raises(ConfigurationError):
+        Response.error(code, "")
 
 
 @pytest.mark.parametrize("code", ["OUT_OF_STOCK", "X", "LEAVING_2", "TIMEOUT", "A" * 64])

@@ -29,7 +29,7 @@ def test_the_library_of_cpp_and_so_the_native_engine_has_the_version_of_the_pack
 def test_the_node_of_java_has_the_version_of_the_package() -> None:
     project = ET.parse(ROOT / "bindings" / "java" / "pom.xml").getroot()
     assert project.findtext("{*}version") == speed.__version__
-    registrant = "bindings/java/src/main/java/speed/fs/Registrant.java"
+    registrant = "bindings/java/src/main/java/speed/internal/fs/Registrant.java"
     assert said_in(registrant, r'VERSION = "([\d.]+)"') == speed.__version__
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from speed.core.hints import is_type
 from speed.message.algorithms import is_restricted
+from speed.message.options import PublishOptions
 from speed.message.protect import OpenedView
-from speed.message.security import PublishOptions
 from speed.message.view import MessageView
 from speed.message.writing import encode_message
 

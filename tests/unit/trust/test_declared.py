@@ -21,7 +21,8 @@ from speed.message.declared import (
 from speed.message.errors import KeyUnavailableError
 from speed.message.keys import MessageKey, generate_key
 from speed.message.keystore import rotate_file
-from speed.message.security import Guard, PublishOptions
+from speed.message.options import PublishOptions
+from speed.message.security import Guard
 from speed.message.view import MessageView
 from tests.unit.message.keys import BASE
 

@@ -15,9 +15,10 @@ from speed.message.audit import AuditLog
 from speed.message.errors import AlgorithmError, KeyUnavailableError, MessageError, UnsignedError, UntrustedError
 from speed.message.keys import MessageKey, generate_key
 from speed.message.keystore import KeyStore
+from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
 from speed.message.schemas.registry import SchemaRegistry
-from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.security import Guard, MessageSecurity
 from speed.message.view import MessageView
 from speed.message.writing import with_security
 from tests.unit.message.keys import BASE

@@ -9,7 +9,8 @@ import pytest
 from speed import KeyStore, MessageSecurity, generate_key
 from speed.engine.large_payload import FRONT_BYTES, Front, LargeMessageView, large_front
 from speed.message.errors import NotAvailableError, SignatureError, UnsignedError
-from speed.message.security import Guard, PublishOptions
+from speed.message.options import PublishOptions
+from speed.message.security import Guard
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.records import varint
 from tests.unit.message.keys import BASE

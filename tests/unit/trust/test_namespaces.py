@@ -11,9 +11,10 @@ from google.protobuf import descriptor_pb2
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
+from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
 from speed.message.schemas.registry import NamespaceSchemas, SchemaRegistry
-from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.security import Guard, MessageSecurity
 from speed.message.view import MessageView
 from speed.wire.value import PROTOBUF, Content
 from tests.unit.message.keys import BASE

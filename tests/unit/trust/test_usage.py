@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from speed.cli.messages import schema_command
 from speed.errors import StorageError
+from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
 from speed.message.schemas.registry import MAX_ROWS, OTHERS, SchemaRegistry, SchemaUsage, Use, read_usage
-from speed.message.security import Guard, MessageSecurity, PublishOptions
+from speed.message.security import Guard, MessageSecurity
 from speed.message.view import MessageView
 from tests.unit.message.keys import BASE
 

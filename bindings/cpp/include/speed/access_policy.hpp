@@ -4,22 +4,23 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "speed/export.hpp"
 #include "speed/names.hpp"
 
 namespace speed {
 
 // Denies everyone at first. A grant is a node name, or `name.*` for a family; there is none for everyone.
-class AccessPolicy {
+class SPEED_EXPORT AccessPolicy {
  public:
   using Rules = std::map<std::string, bool, std::less<>>;  // pattern -> granted
 
-  AccessPolicy() = default;
-  explicit AccessPolicy(const Names& patterns) { allow(patterns); }
+  AccessPolicy();
+  explicit AccessPolicy(const Names& patterns);
+  ~AccessPolicy();
   AccessPolicy(const AccessPolicy&) = delete;
   AccessPolicy& operator=(const AccessPolicy&) = delete;
 
@@ -37,8 +38,8 @@ class AccessPolicy {
   void restore(Rules rules);
 
  private:
-  mutable std::mutex lock_;
-  Rules rules_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace speed

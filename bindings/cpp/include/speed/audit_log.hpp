@@ -10,12 +10,14 @@
 #include <string>
 #include <string_view>
 
+#include "speed/export.hpp"
+
 namespace speed {
 
 // A file that is private to this user; a link is refused. Beyond `max_bytes` it becomes `path.1`, and so on up to `kept`.
 // Each process needs a file of its own. What cannot be written down does not happen: nothing is sent, and what was
 // received waits.
-class AuditLog {
+class SPEED_EXPORT AuditLog {
  public:
   explicit AuditLog(const std::string& path, std::uint64_t max_bytes = 16 << 20, unsigned kept = 4);  // StorageError
   ~AuditLog();

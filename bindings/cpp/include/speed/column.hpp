@@ -12,13 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include "speed/export.hpp"
+
 namespace speed {
 
 // Rows of one kind, any of which may be null.
 //
 //     const auto prices = speed::Column::of(std::vector<std::optional<double>>{9.5, std::nullopt});
 //     const double first = prices.is_null(0) ? 0 : prices.float64()[0];
-class Column {
+class SPEED_EXPORT Column {
  public:
   // Numbers as columns.md gives them. A timestamp is microseconds since 1970 UTC.
   enum class Kind : std::uint8_t { int64 = 1, float64, boolean, utf8, binary, timestamp, decimal };

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "speed/error.hpp"
+#include "speed/export.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
@@ -41,9 +42,9 @@ concept Integer = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T,
 
 namespace detail {
 
-[[noreturn]] void refuse_kind(const Value& value, std::string_view wanted);
-[[noreturn]] void refuse_integer(bool is_signed, int bits);
-[[noreturn]] void refuse_inexact(std::string_view why);
+[[noreturn]] SPEED_EXPORT void refuse_kind(const Value& value, std::string_view wanted);
+[[noreturn]] SPEED_EXPORT void refuse_integer(bool is_signed, int bits);
+[[noreturn]] SPEED_EXPORT void refuse_inexact(std::string_view why);
 
 inline std::uint64_t magnitude(std::int64_t number) {
   return number < 0 ? 0 - static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
@@ -140,9 +141,9 @@ struct Conversion<std::chrono::sys_time<Duration>> {
 namespace detail {
 
 // Of text in ISO 8601, ConversionError for another.
-std::chrono::year_month_day date_in(const Value& value);
-std::chrono::microseconds time_in(const Value& value);  // since midnight
-std::chrono::local_time<std::chrono::microseconds> moment_in(const Value& value);
+SPEED_EXPORT std::chrono::year_month_day date_in(const Value& value);
+SPEED_EXPORT std::chrono::microseconds time_in(const Value& value);  // since midnight
+SPEED_EXPORT std::chrono::local_time<std::chrono::microseconds> moment_in(const Value& value);
 
 // So many microseconds as a T, exactly.
 template <class T>

@@ -8,24 +8,27 @@
 #include <span>
 #include <stdexcept>
 
+#include "speed/export.hpp"
 #include "speed/interruption.hpp"
 #include "speed/node.hpp"
 
 namespace speed {
 
 // Thrown by a handler that cannot judge a message for the moment: it comes again, and is not counted as a failure.
-struct Unavailable : std::runtime_error {
+struct SPEED_EXPORT Unavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 // What a call ended with. Whoever reads it decodes it, so that the thread that brings answers need not.
-class Answer {
+class SPEED_EXPORT Answer {
  public:
-  struct State;
-  explicit Answer(std::shared_ptr<State> state) : state_(std::move(state)) {}
   Value value() const;  // once; throws the error that the call ended with
 
  private:
+  friend class EmbeddedNode;
+  struct State;
+  explicit Answer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
   std::shared_ptr<State> state_;
 };
 
@@ -41,9 +44,13 @@ struct EmbeddingHooks {
   std::function<void()> at_end = [] {};        // once no worker will run anything more
 };
 
-class EmbeddedNode : public Node {
+class SPEED_EXPORT EmbeddedNode {
  public:
   EmbeddedNode(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks = {});
+
+  // Its public face: what is not here is done by that.
+  Node& node() noexcept { return node_; }
+  const Node& node() const noexcept { return node_; }
 
   void check() const;    // NodeClosedError, LeaseLostError, ForkedNodeError
   bool polling() const;  // it rings no bells: lanes are looked at now and then
@@ -71,17 +78,20 @@ class EmbeddedNode : public Node {
   std::optional<Message> fetch(Seconds timeout);
   void put_back(const Message& message);  // it is fetched again
   void wake_receivers();
+
+ private:
+  Node node_;
 };
 
 // The bytes of a message that are held in memory: all of it, or all but the payload of a large one.
-ByteView held_bytes(const Message& message);
-std::size_t encoded_size(const Message& message);  // of a large message as it was received
-bool is_finished(const Message& message);
-bool is_large(const Message& message);  // its payload lies in the node's store
-bool says_only_publisher(const Message& message);  // of security; most messages say no more
+SPEED_EXPORT ByteView held_bytes(const Message& message);
+SPEED_EXPORT std::size_t encoded_size(const Message& message);  // of a large message as it was received
+SPEED_EXPORT bool is_finished(const Message& message);
+SPEED_EXPORT bool is_large(const Message& message);  // its payload lies in the node's store
+SPEED_EXPORT bool says_only_publisher(const Message& message);  // of security; most messages say no more
 
 // What the present thread runs for a node, so that another thread can go on with it.
-class PresentWork {
+class SPEED_EXPORT PresentWork {
  public:
   PresentWork();
   bool give_place();  // it waits for another node; false if it runs nothing, or too many wait
@@ -95,7 +105,7 @@ class PresentWork {
 };
 
 // While it lives, the work that this thread runs holds no place among the running. Ends on the thread that made it.
-class PlaceGiven {
+class SPEED_EXPORT PlaceGiven {
  public:
   PlaceGiven();
   PlaceGiven(const PlaceGiven&) = delete;
@@ -108,6 +118,9 @@ class PlaceGiven {
 };
 
 // Leaves the signals of the process to its other threads, as a node's own threads do.
-void block_signals();
+SPEED_EXPORT void block_signals();
+
+// Names the present thread, as tools show it; 15 characters at most.
+SPEED_EXPORT void name_thread(const char* name) noexcept;
 
 }  // namespace speed

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <utility>
 
+#include "speed/export.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
@@ -37,7 +38,7 @@ enum class Execution {
 };
 
 // Base of all. `code` is stable; the message says what happened and what to do, never a key or a payload.
-class Error : public std::runtime_error {
+class SPEED_EXPORT Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : Error("SPEED_ERROR", message) {}
   std::string_view code() const noexcept { return code_; }
@@ -62,7 +63,7 @@ class Error : public std::runtime_error {
 };
 
 // A call failed; `details` is what the other side added.
-class CallError : public Error {
+class SPEED_EXPORT CallError : public Error {
  public:
   explicit CallError(const std::string& message, Map details = {}) : CallError("CALL_FAILED", message, std::move(details)) {}
   const Map& details() const noexcept { return details_; }
@@ -76,7 +77,7 @@ class CallError : public Error {
 };
 
 // Bytes of a peer break a rule; `reason` is a `wire` code of codes.json.
-class WireError : public Error {
+class SPEED_EXPORT WireError : public Error {
  public:
   WireError(std::string_view reason, const std::string& message)
       : Error("INTERNAL_ERROR", std::string(reason) + ": " + message), reason_(reason) {}
@@ -89,7 +90,7 @@ class WireError : public Error {
 // generated from registry_spec/codes.json by scripts/generate
 
 // A setting, argument or environment is wrong; nothing was started or sent.
-class ConfigurationError : public Error {
+class SPEED_EXPORT ConfigurationError : public Error {
  public:
   explicit ConfigurationError(const std::string& message) : Error("CONFIGURATION", message) {}
 
@@ -98,37 +99,37 @@ class ConfigurationError : public Error {
 };
 
 // The key file is missing, malformed, not private, or holds no such key.
-class KeyFileError : public ConfigurationError {
+class SPEED_EXPORT KeyFileError : public ConfigurationError {
  public:
   explicit KeyFileError(const std::string& message) : ConfigurationError("KEY_FILE", message) {}
 };
 
 // The communication directory cannot be used.
-class RootError : public ConfigurationError {
+class SPEED_EXPORT RootError : public ConfigurationError {
  public:
   explicit RootError(const std::string& message) : ConfigurationError("ROOT", message) {}
 };
 
 // A node, service, topic or pattern name breaks the naming rules.
-class InvalidNameError : public ConfigurationError {
+class SPEED_EXPORT InvalidNameError : public ConfigurationError {
  public:
   explicit InvalidNameError(const std::string& message) : ConfigurationError("INVALID_NAME", message) {}
 };
 
 // The asked durability cannot be given on this filesystem.
-class DurabilityError : public ConfigurationError {
+class SPEED_EXPORT DurabilityError : public ConfigurationError {
  public:
   explicit DurabilityError(const std::string& message) : ConfigurationError("DURABILITY", message) {}
 };
 
 // A service of this name is already registered on this node.
-class ServiceExistsError : public ConfigurationError {
+class SPEED_EXPORT ServiceExistsError : public ConfigurationError {
  public:
   explicit ServiceExistsError(const std::string& message) : ConfigurationError("SERVICE_EXISTS", message) {}
 };
 
 // This node has no right, or no longer a right, to its name.
-class RegistrationError : public Error {
+class SPEED_EXPORT RegistrationError : public Error {
  public:
   explicit RegistrationError(const std::string& message) : Error("INVALID_STATE", message) {}
 
@@ -137,19 +138,19 @@ class RegistrationError : public Error {
 };
 
 // A live node holds this name.
-class NameTakenError : public RegistrationError {
+class SPEED_EXPORT NameTakenError : public RegistrationError {
  public:
   explicit NameTakenError(const std::string& message) : RegistrationError("NAME_TAKEN", message) {}
 };
 
 // This node could not renew its lease, or another process reclaimed its name.
-class LeaseLostError : public RegistrationError {
+class SPEED_EXPORT LeaseLostError : public RegistrationError {
  public:
   explicit LeaseLostError(const std::string& message) : RegistrationError("LEASE_LOST", message) {}
 };
 
 // The node object cannot be used in this state.
-class NodeStateError : public Error {
+class SPEED_EXPORT NodeStateError : public Error {
  public:
   explicit NodeStateError(const std::string& message) : Error("INVALID_STATE", message) {}
 
@@ -158,19 +159,19 @@ class NodeStateError : public Error {
 };
 
 // The node was closed.
-class NodeClosedError : public NodeStateError {
+class SPEED_EXPORT NodeClosedError : public NodeStateError {
  public:
   explicit NodeClosedError(const std::string& message) : NodeStateError("NODE_CLOSED", message) {}
 };
 
 // The node belongs to the parent process; make a new one after fork.
-class ForkedNodeError : public NodeStateError {
+class SPEED_EXPORT ForkedNodeError : public NodeStateError {
  public:
   explicit ForkedNodeError(const std::string& message) : NodeStateError("FORKED_NODE", message) {}
 };
 
 // The envelope was not handed over; the receiver accepted nothing.
-class DeliveryError : public Error {
+class SPEED_EXPORT DeliveryError : public Error {
  public:
   explicit DeliveryError(const std::string& message) : Error("DELIVERY", message) {}
 
@@ -179,20 +180,20 @@ class DeliveryError : public Error {
 };
 
 // No live node of this name is in the registry.
-class UnknownNodeError : public DeliveryError {
+class SPEED_EXPORT UnknownNodeError : public DeliveryError {
  public:
   explicit UnknownNodeError(const std::string& message) : DeliveryError("UNKNOWN_NODE", message) {}
 };
 
 // The node is starting and does not serve yet; nothing was written.
-class NodeStartingError : public DeliveryError {
+class SPEED_EXPORT NodeStartingError : public DeliveryError {
  public:
   explicit NodeStartingError(const std::string& message) : DeliveryError("NODE_STARTING", message) {}
 };
 
 // The node left, died or was replaced before it answered, or takes nothing more because it leaves. `execution` says
 // whether a call had begun; that is final.
-class NodeLeftError : public DeliveryError {
+class SPEED_EXPORT NodeLeftError : public DeliveryError {
  public:
   explicit NodeLeftError(const std::string& message) : DeliveryError("NODE_LEFT", message) {}
 
@@ -201,55 +202,55 @@ class NodeLeftError : public DeliveryError {
 };
 
 // The other node is leaving and took nothing more: the call never began.
-class NodeLeavingError : public NodeLeftError {
+class SPEED_EXPORT NodeLeavingError : public NodeLeftError {
  public:
   explicit NodeLeavingError(const std::string& message) : NodeLeftError("LEAVING", message) {}
 };
 
 // The call was for a process that another one has replaced, which does not begin it.
-class NodeReplacedError : public NodeLeftError {
+class SPEED_EXPORT NodeReplacedError : public NodeLeftError {
  public:
   explicit NodeReplacedError(const std::string& message) : NodeLeftError("REPLACED", message) {}
 };
 
 // Another host cannot be reached, or was lost before it answered.
-class HostAwayError : public NodeLeftError {
+class SPEED_EXPORT HostAwayError : public NodeLeftError {
  public:
   explicit HostAwayError(const std::string& message) : NodeLeftError("HOST_AWAY", message) {}
 };
 
 // The receiver's lane stayed full for the whole timeout.
-class InboxFullError : public DeliveryError {
+class SPEED_EXPORT InboxFullError : public DeliveryError {
  public:
   explicit InboxFullError(const std::string& message) : DeliveryError("INBOX_FULL", message) {}
 };
 
 // The payload exceeds `max_payload_bytes`.
-class PayloadTooLargeError : public DeliveryError {
+class SPEED_EXPORT PayloadTooLargeError : public DeliveryError {
  public:
   explicit PayloadTooLargeError(const std::string& message) : DeliveryError("PAYLOAD_TOO_LARGE", message) {}
 };
 
 // A value has no representation in the type table of the contract; the message names the path to it.
-class UnserialisableError : public DeliveryError {
+class SPEED_EXPORT UnserialisableError : public DeliveryError {
  public:
   explicit UnserialisableError(const std::string& message) : DeliveryError("UNSERIALISABLE", message) {}
 };
 
 // No acknowledgement came in time; the message may still be handled.
-class NotAcknowledgedError : public DeliveryError {
+class SPEED_EXPORT NotAcknowledgedError : public DeliveryError {
  public:
   explicit NotAcknowledgedError(const std::string& message) : DeliveryError("NOT_ACKNOWLEDGED", message) {}
 };
 
 // What was received in segments cannot be kept or read: the store is locked, full or damaged.
-class SegmentStoreError : public DeliveryError {
+class SPEED_EXPORT SegmentStoreError : public DeliveryError {
  public:
   explicit SegmentStoreError(const std::string& message) : DeliveryError("SEGMENT_STORE", message) {}
 };
 
 // The node has no service of this name.
-class ServiceNotFoundError : public CallError {
+class SPEED_EXPORT ServiceNotFoundError : public CallError {
  public:
   explicit ServiceNotFoundError(const std::string& message, Map details = {})
       : CallError("SERVICE_NOT_FOUND", message, std::move(details)) {}
@@ -257,49 +258,49 @@ class ServiceNotFoundError : public CallError {
 
 // The other node, or one of its services, does not allow this node. Raised before any write when the published grant is
 // missing, and when the receiver refuses.
-class AccessDeniedError : public CallError {
+class SPEED_EXPORT AccessDeniedError : public CallError {
  public:
   explicit AccessDeniedError(const std::string& message, Map details = {})
       : CallError("ACCESS_DENIED", message, std::move(details)) {}
 };
 
 // The service refused the arguments: wrong names, types or values.
-class InvalidArgumentsError : public CallError {
+class SPEED_EXPORT InvalidArgumentsError : public CallError {
  public:
   explicit InvalidArgumentsError(const std::string& message, Map details = {})
       : CallError("INVALID_ARGUMENTS", message, std::move(details)) {}
 };
 
 // The service raised, or returned what cannot be serialised.
-class ExecutionFailedError : public CallError {
+class SPEED_EXPORT ExecutionFailedError : public CallError {
  public:
   explicit ExecutionFailedError(const std::string& message, Map details = {})
       : CallError("EXECUTION_FAILED", message, std::move(details)) {}
 };
 
 // The deadline passed; `details["phase"]` is `queued`, `running` or `unanswered`.
-class CallTimeoutError : public CallError {
+class SPEED_EXPORT CallTimeoutError : public CallError {
  public:
   explicit CallTimeoutError(const std::string& message, Map details = {})
       : CallError("TIMEOUT", message, std::move(details)) {}
 };
 
 // The other side failed in a way that is not the service's fault.
-class InternalError : public CallError {
+class SPEED_EXPORT InternalError : public CallError {
  public:
   explicit InternalError(const std::string& message, Map details = {})
       : CallError("INTERNAL_ERROR", message, std::move(details)) {}
 };
 
 // The other side could not put a payload together from its segments: lost, expired, or no room.
-class SegmentsLostError : public CallError {
+class SPEED_EXPORT SegmentsLostError : public CallError {
  public:
   explicit SegmentsLostError(const std::string& message, Map details = {})
       : CallError("SEGMENTS_LOST", message, std::move(details)) {}
 };
 
 // The caller withdrew the call; `details["phase"]` is `queued` if it never began, else `running`.
-class CallWithdrawnError : public CallError {
+class SPEED_EXPORT CallWithdrawnError : public CallError {
  public:
   explicit CallWithdrawnError(const std::string& message, Map details = {})
       : CallError("WITHDRAWN", message, std::move(details)) {}
@@ -307,7 +308,7 @@ class CallWithdrawnError : public CallError {
 
 // The service answered with an error of its own. `code` is the service's code, without the prefix that it travels with;
 // `details` is what the service added.
-class ApplicationError : public CallError {
+class SPEED_EXPORT ApplicationError : public CallError {
  public:
   explicit ApplicationError(std::string code, const std::string& message, Map details = {})
       : ApplicationError(std::make_shared<const std::string>(std::move(code)), message, std::move(details)) {}
@@ -326,14 +327,14 @@ class ApplicationError : public CallError {
 
 // A value is of another kind than asked for, or has no exact counterpart there (conversion.hpp). `Request::get` tells the
 // caller of its argument; of another value, a service that lets it go has failed itself.
-class ConversionError : public InvalidArgumentsError {
+class SPEED_EXPORT ConversionError : public InvalidArgumentsError {
  public:
   explicit ConversionError(const std::string& message, Map details = {}) : InvalidArgumentsError(message, std::move(details)) {}
 };
 
 // A column was read as one of another kind. A service that lets it go tells its caller of its argument if the column is
 // one; else it has failed itself.
-class WrongKindError : public ConversionError {
+class SPEED_EXPORT WrongKindError : public ConversionError {
  public:
   WrongKindError(const std::string& message, const void* column) : ConversionError(message), column_(column) {}
   const void* column() const noexcept { return column_; }  // where its body begins, which copies share
@@ -343,7 +344,7 @@ class WrongKindError : public ConversionError {
 };
 
 // The filesystem refused a write. `envelopes_written` of a batch were accepted before.
-class StorageError : public DeliveryError {
+class SPEED_EXPORT StorageError : public DeliveryError {
  public:
   explicit StorageError(const std::string& message, std::size_t envelopes_written = 0)
       : DeliveryError("STORAGE", message), envelopes_written_(envelopes_written) {}

@@ -5,13 +5,14 @@
 #include <functional>
 #include <string>
 
+#include "speed/export.hpp"
 #include "speed/segment.hpp"
 
 namespace speed {
 
 // The bytes of a regular file as they are when it is opened. ConfigurationError if it cannot be read, or shrinks.
 // Threads: may be read by several.
-class FileSource : public segment::Source {
+class SPEED_EXPORT FileSource : public segment::Source {
  public:
   explicit FileSource(const std::string& path);
   ~FileSource() override;
@@ -24,7 +25,7 @@ class FileSource : public segment::Source {
 };
 
 // Writes a payload into a file, which is made or replaced; in bounded memory. StorageError.
-void save(const segment::Source& payload, const std::string& path);
+SPEED_EXPORT void save(const segment::Source& payload, const std::string& path);
 
 // Told after each segment: bytes of the payload that were written, and all of them.
 using Progress = std::function<void(std::size_t written, std::size_t total)>;

@@ -8,6 +8,8 @@
 #include <functional>
 #include <string_view>
 
+#include "speed/export.hpp"
+
 namespace speed {
 
 enum class LogLevel { debug, info, warning, error };
@@ -18,8 +20,8 @@ using LogSink = std::function<void(LogLevel level, std::string_view logger, std:
 // Hands all lines from now on to `sink`, those below `least` excepted; an empty one keeps the library silent. At first
 // warnings and errors go to standard error, with time, level and logger.
 //   speed::set_log([](speed::LogLevel, std::string_view logger, std::string_view text) { my_log(logger, text); });
-void set_log(LogSink sink, LogLevel least = LogLevel::debug);
+SPEED_EXPORT void set_log(LogSink sink, LogLevel least = LogLevel::debug);
 
-std::string_view name_of(LogLevel level) noexcept;  // "debug", "info", "warning", "error"
+SPEED_EXPORT std::string_view name_of(LogLevel level) noexcept;  // "debug", "info", "warning", "error"
 
 }  // namespace speed

@@ -10,15 +10,19 @@
 #include <vector>
 
 #include "speed/conversion.hpp"
+#include "speed/export.hpp"
 #include "speed/segment.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
 
-class Message {
+namespace engine {
+struct MessageAccess;
+}
+
+class SPEED_EXPORT Message {
  public:
   struct State;
-  explicit Message(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   // The value the sender gave, decoded at each call; WireError when it is not what its type says, or is encoded.
   Value payload() const;
@@ -61,10 +65,10 @@ class Message {
   // Finishes it: it is never delivered again. Called by the next `receive`, or after the handler returned.
   void done();
 
-  const State& state() const { return *state_; }  // for bindings, as the next
-  const std::shared_ptr<State>& shared() const { return state_; }
-
  private:
+  friend struct engine::MessageAccess;
+  explicit Message(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
   std::shared_ptr<State> state_;
 };
 

@@ -4,15 +4,19 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "speed/export.hpp"
 #include "speed/names.hpp"
 
 namespace speed {
+
+namespace message {
+struct KeyAccess;
+}
 
 enum class FipsMode { off, rfc, strict };  // strict: only what NIST approves
 
@@ -27,7 +31,7 @@ struct KeyBounds {
 
 // One key, or its public part. It never shows its bytes but in `to_json`.
 // Threads: immutable; copies share one key, which is wiped with the last of them.
-class MessageKey {
+class SPEED_EXPORT MessageKey {
  public:
   struct State;
 
@@ -42,10 +46,10 @@ class MessageKey {
   const KeyBounds& bounds() const;
   bool has_secret() const;
 
-  explicit MessageKey(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  const State& state() const { return *state_; }
-
  private:
+  friend struct message::KeyAccess;
+  explicit MessageKey(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
   std::shared_ptr<const State> state_;
 };
 
@@ -55,13 +59,16 @@ class MessageKey {
 // env://NAME is a variable of this process. ConfigurationError for another URI, KeyUnavailableError when there is no such
 // file or variable, KeyRefusedError for a file that others can reach or that is none, and for what is no set;
 // WeakAlgorithmError, UnknownAlgorithmError, NotAvailableError.
-std::vector<MessageKey> read_key_set(std::string_view uri);
+SPEED_EXPORT std::vector<MessageKey> read_key_set(std::string_view uri);
 
 // The keys of a node: sets by name. A set holds the keys of one holder, which follow each other (rotation).
 // Threads: all methods may be called from any thread.
-class KeyStore {
+class SPEED_EXPORT KeyStore {
  public:
   explicit KeyStore(const std::vector<MessageKey>& keys = {});  // each a set under its own id
+  ~KeyStore();
+  KeyStore(const KeyStore&) = delete;
+  KeyStore& operator=(const KeyStore&) = delete;
 
   void put(const std::string& name, std::vector<MessageKey> keys);  // replaces the set, from the next message on
 
@@ -72,11 +79,8 @@ class KeyStore {
   std::vector<MessageKey> all(const std::string& name) const;  // KeyUnavailableError
 
  private:
-  const std::vector<MessageKey>& set_of(const std::string& name) const;
-
-  mutable std::mutex lock_;  // guards what follows
-  std::map<std::string, std::vector<MessageKey>> sets_;
-  std::map<std::string, std::uint64_t> uses_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace speed

@@ -1,6 +1,6 @@
 // What a node does to its messages, and what it believes of others' (registry_spec/messages.md).
 //   speed::MessageSecurity security;
-//   security.keys->put("own", {speed::MessageKey::parse(own_key)});  // JSON, as `speed message-key` makes it
+//   security.keys->put("own", {speed::MessageKey::parse(own_key)});  // JSON, as `speed message keys` makes it
 //   security.keys->put("analytics", {speed::MessageKey::parse(their_public_key)});
 //   security.sign_with = "own";
 //   security.encrypt_to = {"analytics"};

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "speed/export.hpp"
+
 namespace speed {
 
 // One name in a list that is written out. It is made of one text only: `{"a", "b"}` would make a std::string of the
@@ -21,7 +23,7 @@ struct Name {
 };
 
 // A std::vector<std::string> that `{"a", "b"}` and `{{"a", "b"}}` make of the same two names.
-class Names : public std::vector<std::string> {
+class SPEED_EXPORT Names : public std::vector<std::string> {
  public:
   Names() = default;
   Names(std::initializer_list<Name> names) {
@@ -32,7 +34,7 @@ class Names : public std::vector<std::string> {
 };
 
 // Who may call a service: all whom the node allows (std::nullopt), or these of them. An empty list, `{}` too, is nobody.
-class Callers : public std::optional<std::vector<std::string>> {
+class SPEED_EXPORT Callers : public std::optional<std::vector<std::string>> {
  public:
   Callers() : Callers(std::vector<std::string>()) {}
   Callers(std::nullopt_t) {}

@@ -21,58 +21,21 @@
 #include <utility>
 #include <vector>
 
+#include "speed/export.hpp"
 #include "speed/large.hpp"
 #include "speed/message.hpp"
 #include "speed/message_security.hpp"
 #include "speed/names.hpp"
+#include "speed/options.hpp"
 #include "speed/seconds.hpp"
 #include "speed/service.hpp"
 #include "speed/topic.hpp"
 
 namespace speed {
 
-namespace runtime {
+namespace engine {
 class Runtime;
 }
-
-// What becomes of a message whose handler failed, or whose handling ended the process too often.
-enum class OnError {
-  dead_letter,  // it is kept, for `speed dead`
-  retry,        // it is tried again, up to `max_deliveries` times in all; then it is kept
-  drop,         // it is counted, logged and gone
-};
-
-struct NodeOptions {
-  std::string root = {};  // communication directory; $SPEED_ROOT, else a directory of this user
-  std::string key = {};   // key file; $SPEED_KEY, else <root>/speed.key
-  Names fabrics = {};                     // labels for listing and filtering; they decide nothing
-  Names allow = {};                       // grants from the first moment on
-  Seconds lease{30};                      // a silent node is offline after the lease, which exceeds three heartbeats
-  Seconds heartbeat{5};
-  unsigned workers = 4;                   // services and handlers at once
-  bool durable = false;                   // survive a power cut, not only a killed process; refused on tmpfs
-  // The name will not come back: once the node is gone and what it wrote is read, nothing of it stays. For programs that
-  // run once under a name made for that.
-  bool ephemeral = false;
-  // Not at once open for calls: who calls it, or is not granted to write yet, waits until `ready`, at most its timeout. For
-  // programs that set up services and grants first.
-  bool starting = false;
-  bool polling = false;                   // never ring, as where there are no FIFOs
-  std::string name_space = "default";     // in the metadata of messages; those of others are not handed out here
-  Names accept_name_spaces = {};  // further ones whose messages are; "*" for all
-  Seconds spin{60e-6};                    // how long a reader polls after activity before it sleeps; 0 to 10 ms
-  std::string language = "c++";            // what the entry says
-  OnError on_error = OnError::dead_letter;
-  unsigned max_deliveries = 5;            // of one message, before it is given up
-  std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
-  // What may be open for lanes that are read and links that are written, together; others rest, and open their files again
-  // when they are used. 0: half of what the process may open when the node starts, at most 8192.
-  std::size_t max_open_files = 0;
-  segment::Limits segment_limits = {};      // what may be kept of payloads that come in segments
-  // How messages are signed, encrypted and checked; without it they are handed out as they came, for a program that
-  // checks them itself.
-  std::optional<MessageSecurity> security = MessageSecurity();
-};
 
 struct ServiceOptions {
   Callers allow = std::nullopt;  // narrows who may call; an empty list lets nobody
@@ -148,7 +111,7 @@ struct NodeInfo {
 //     billing.serve("tax", [](const speed::Request& request) { return request.get<double>("amount") * 0.18; });
 //     speed::Node analytics("analytics");
 //     const auto tax = analytics.call("billing", "tax", {{"amount", 1000}}, {.timeout = 5s}).as<double>();
-class Node {
+class SPEED_EXPORT Node final {
  public:
   using MessageHandler = std::function<void(Message&)>;
   // Why a message of a batch is refused. Its sender is told if it asked for an acknowledgement; with a code of the
@@ -229,7 +192,8 @@ class Node {
   std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options = {},
                          const Progress& progress = {});
   // Sends all payloads to `target` in segments of so many bytes at most, as a bridge may need; with a parity rate, what
-  // it loses is recovered, and the size is a multiple of 64. Nothing ends it. ConfigurationError.
+  // it loses is recovered, and segments have the greatest multiple of 64 bytes in it. Nothing ends it.
+  // ConfigurationError.
   void segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate = 0);
   // In their order, up to 64 or 64 KiB and one in a write with one ring; `ack` is refused. On an error the messages of
   // that write and those after it were not accepted, except those that a StorageError counts.
@@ -285,11 +249,12 @@ class Node {
   // Leaves in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
   void close(Seconds drain = Seconds(10));
 
- protected:
-  explicit Node(std::shared_ptr<runtime::Runtime> runtime);  // one that does not read yet: it starts here
-  runtime::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
+ private:
+  friend class EmbeddedNode;
+  explicit Node(std::shared_ptr<engine::Runtime> runtime);  // one that does not read yet: it starts here
+  engine::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
 
-  std::shared_ptr<runtime::Runtime> runtime_;  // shared with threads that a service holds up beyond the end
+  std::shared_ptr<engine::Runtime> runtime_;  // shared with threads that a service holds up beyond the end
 };
 
 }  // namespace speed

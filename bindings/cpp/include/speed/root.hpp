@@ -1,7 +1,9 @@
-// A root with its key, made where they are missing: what `speed init` does, for programs as well.
+// A root with its key, made where they are missing: what `speed root init` does, for programs as well.
 #pragma once
 
 #include <string>
+
+#include "speed/export.hpp"
 
 namespace speed {
 
@@ -14,6 +16,6 @@ namespace speed {
 // `key`: the key file; empty: $SPEED_KEY, else <root>/speed.key.
 // RootError: the directory cannot be made, or others than this user can change it. KeyFileError: the key file cannot be
 // written, is damaged, or others can reach it.
-std::string init_root(const std::string& root = {}, const std::string& key = {});
+SPEED_EXPORT std::string init_root(const std::string& root = {}, const std::string& key = {});
 
 }  // namespace speed

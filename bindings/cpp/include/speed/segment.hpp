@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "speed/export.hpp"
 #include "speed/seconds.hpp"
 #include "speed/value.hpp"
 
@@ -22,7 +23,7 @@ inline constexpr std::size_t max_head_bytes = 62;  // all of a segment but its p
 using Hash = std::array<std::byte, 32>;
 
 // Keccak-256 with the padding of the competition, as it was before SHA-3.
-Hash keccak256(ByteView data);
+SPEED_EXPORT Hash keccak256(ByteView data);
 
 // One valid segment. `data_count` and `parity_count` are the k and m of the rules; `payload` is a view of what it was
 // made of.
@@ -39,13 +40,13 @@ struct Segment {
   bool is_last_data() const { return !is_parity && index + 1 == data_count; }  // it may be shorter than the others
 };
 
-Bytes write_segment(const Segment& segment);
+SPEED_EXPORT Bytes write_segment(const Segment& segment);
 // A view into `data`. WireError BAD_SEGMENT names the first field that breaks a rule.
-Segment read_segment(ByteView data);
+SPEED_EXPORT Segment read_segment(ByteView data);
 
 // Where the bytes of a payload are read from. What `read` returns holds until its next call with the same `room`,
 // which it may fill; it throws what its medium throws.
-class Source {
+class SPEED_EXPORT Source {
  public:
   Source() = default;
   Source(const Source&) = delete;
@@ -55,7 +56,7 @@ class Source {
   virtual ByteView read(std::size_t begin, std::size_t end, Bytes& room) const = 0;
 };
 
-class MemorySource : public Source {
+class SPEED_EXPORT MemorySource : public Source {
  public:
   explicit MemorySource(ByteView data) : data_(data) {}
   std::size_t size() const override { return data_.size(); }
@@ -73,12 +74,13 @@ struct Shape {
   unsigned parity_count = 0;
 };
 
-class Splitter {
+class SPEED_EXPORT Splitter {
  public:
   using Visitor = std::function<void(const Segment&)>;  // its payload holds until it returns
 
-  // `parity_rate`: parity for each data segment, 0 for none. ConfigurationError when the size is 0, or no multiple of
-  // 64 though parity is wanted.
+  // `segment_size`: bytes of the payload in one segment at most. `parity_rate`: parity for each data segment, 0 for
+  // none; with it, segments have the greatest multiple of 64 bytes that the size permits. ConfigurationError when the
+  // size is 0, or below 64 though parity is wanted.
   explicit Splitter(std::size_t segment_size, double parity_rate = 0.125);
 
   // PayloadTooLargeError if its data and the parity asked for need more than 255 segments.
@@ -96,8 +98,8 @@ class Splitter {
 };
 
 // The segments of a payload, data first, in a shape of the caller's own; `known` is its hash, if the caller has it.
-void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each,
-         const std::optional<Hash>& known = std::nullopt);
+SPEED_EXPORT void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each,
+                      const std::optional<Hash>& known = std::nullopt);
 
 // Bounds of what a receiver keeps; in segments.md each has its name.
 struct Limits {
@@ -123,14 +125,14 @@ struct Key {
 };
 
 enum class Verdict { kept, duplicate, complete, done };  // what became of one segment
-const char* name_of(Verdict verdict);
+SPEED_EXPORT const char* name_of(Verdict verdict);
 
 struct Outcome {
   Verdict verdict = Verdict::kept;
   std::optional<Bytes> payload = {};  // of a complete one
 };
 
-class Assembler {
+class SPEED_EXPORT Assembler {
  public:
   explicit Assembler(const Limits& limits = {});
   ~Assembler();

@@ -15,6 +15,7 @@
 
 #include "speed/conversion.hpp"
 #include "speed/error.hpp"
+#include "speed/export.hpp"
 #include "speed/names.hpp"
 #include "speed/value.hpp"
 
@@ -24,7 +25,7 @@ using Columns = std::vector<std::pair<std::string, Column>>;
 
 // One call as a service sees it: `request.get<int>("amount")`. `caller` is an authenticated node name; `request_id` is
 // unique across callers.
-struct Request {
+struct SPEED_EXPORT Request {
   std::string service;
   Map arguments;
   std::string caller;
@@ -88,7 +89,7 @@ struct Request {
 // What a service answers: a result, which whatever makes a Value is, or an error with a message and
 // details: an `spc` code of codes.json, or a code of its own, A to Z, then also 0 to 9 and _, at most 64 in all. The caller
 // gets that in an ApplicationError. Another code is a failure of the service. A map needs no name: `return {{"tax", amount * 0.18}};`
-struct Response {
+struct SPEED_EXPORT Response {
   Value result;
   bool failed = false;
   std::string error_code;
@@ -118,7 +119,7 @@ struct Response {
 // The RFC's interface. An InvalidArgumentsError that the service or `Request::get` throws answers INVALID_ARGUMENTS, an
 // ApplicationError its code, any other exception EXECUTION_FAILED; so does whatever ended a call that the service made: no
 // argument of this call was wrong.
-class Service {
+class SPEED_EXPORT Service {
  public:
   virtual ~Service() = default;
   virtual Response invoke(const Request& request) = 0;
@@ -137,6 +138,6 @@ using ServiceFunction = std::function<Response(const Request&)>;
 // floats, booleans, text, bytes or instants. Maps make a column for each key. The first row that fails is named, whatever
 // it threw. A decimal arrives as text, `-12.50`. `kind` is that of the results where the first does not tell it: integers as
 // float64, text or integers as decimals: decimal(38, 18), or with the scale that the digits need where that does not hold them.
-ServiceFunction by_row(ServiceFunction row, std::optional<Column::Kind> kind = std::nullopt);
+SPEED_EXPORT ServiceFunction by_row(ServiceFunction row, std::optional<Column::Kind> kind = std::nullopt);
 
 }  // namespace speed

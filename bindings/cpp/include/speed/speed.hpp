@@ -15,6 +15,7 @@
 #include "speed/message_security.hpp"
 #include "speed/names.hpp"
 #include "speed/node.hpp"
+#include "speed/options.hpp"
 #include "speed/root.hpp"
 #include "speed/segment.hpp"
 #include "speed/service.hpp"

@@ -14,19 +14,20 @@
 #include <vector>
 
 #include "speed/conversion.hpp"
+#include "speed/export.hpp"
 #include "speed/seconds.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
 
-namespace runtime {
+namespace engine {
 class TopicHost;
 class TopicConsumer;
 class TopicReader;
-}  // namespace runtime
+}  // namespace engine
 
 // Where a new subscription, or a reader, begins.
-class Start {
+class SPEED_EXPORT Start {
  public:
   static Start latest() { return Start("latest"); }      // with what is published from now on
   static Start earliest() { return Start("earliest"); }  // with the oldest message that is kept
@@ -141,9 +142,8 @@ struct ReaderOptions {
 //       bill(message->payload);
 //       consumer.acknowledge(*message);
 //     }
-class Consumer {
+class SPEED_EXPORT Consumer {
  public:
-  explicit Consumer(std::shared_ptr<runtime::TopicConsumer> state);  // Topic::consumer makes it
   ~Consumer();
   Consumer(Consumer&&) noexcept;
   Consumer& operator=(Consumer&&) noexcept;  // what is assigned to is closed first
@@ -174,13 +174,15 @@ class Consumer {
   void close() noexcept;
 
  private:
-  std::shared_ptr<runtime::TopicConsumer> state_;
+  friend class Topic;
+  explicit Consumer(std::shared_ptr<engine::TopicConsumer> state);
+
+  std::shared_ptr<engine::TopicConsumer> state_;
 };
 
 // Messages of a topic from a place on, without a subscription.
-class Reader {
+class SPEED_EXPORT Reader {
  public:
-  explicit Reader(std::unique_ptr<runtime::TopicReader> state);  // Topic::reader makes it
   ~Reader();
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -189,17 +191,18 @@ class Reader {
   std::optional<TopicMessage> receive(std::optional<Seconds> timeout = std::nullopt);
 
  private:
-  std::unique_ptr<runtime::TopicReader> state_;
+  friend class Topic;
+  explicit Reader(std::unique_ptr<engine::TopicReader> state);
+
+  std::unique_ptr<engine::TopicReader> state_;
 };
 
 // A durable topic; `Node::topic` makes it, and asks its host nothing.
 //
 //     const speed::Topic orders = node.topic("orders");
 //     orders.publish({{"id", 1}, {"amount", 20.5}}, {.key = "customer 7"});
-class Topic {
+class SPEED_EXPORT Topic {
  public:
-  explicit Topic(std::shared_ptr<const runtime::TopicHost> host);
-
   const std::string& name() const;
   const std::string& host() const;
 
@@ -219,7 +222,10 @@ class Topic {
   Reader reader(const Start& start = Start::latest(), const ReaderOptions& options = {}) const;
 
  private:
-  std::shared_ptr<const runtime::TopicHost> host_;
+  friend class Node;
+  explicit Topic(std::shared_ptr<const engine::TopicHost> host);
+
+  std::shared_ptr<const engine::TopicHost> host_;
 };
 
 }  // namespace speed

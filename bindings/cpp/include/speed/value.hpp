@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "speed/column.hpp"
+#include "speed/export.hpp"
 
 namespace speed {
 
@@ -49,15 +50,15 @@ struct LentBytes {
 namespace detail {
 
 // The text or number that a value travels as which the wire has no kind for; UnserialisableError for one beyond the range.
-std::string text_of(std::chrono::year_month_day date);
-std::string text_of(std::chrono::hh_mm_ss<std::chrono::microseconds> time);
-std::string text_of(std::chrono::local_time<std::chrono::microseconds> moment);
-std::int64_t whole_microseconds(long double microseconds);
+SPEED_EXPORT std::string text_of(std::chrono::year_month_day date);
+SPEED_EXPORT std::string text_of(std::chrono::hh_mm_ss<std::chrono::microseconds> time);
+SPEED_EXPORT std::string text_of(std::chrono::local_time<std::chrono::microseconds> moment);
+SPEED_EXPORT std::int64_t whole_microseconds(long double microseconds);
 
 }  // namespace detail
 
 // Pairs in the order in which they were set; a key is text or an integer and occurs once.
-class Map {
+class SPEED_EXPORT Map {
  public:
   Map();
   Map(std::initializer_list<Member> members);  // of equal keys the last one counts
@@ -90,7 +91,7 @@ class Map {
 //
 //     const speed::Value answer = node.call("shop", "orders");
 //     for (const speed::Value& row : answer["rows"].items()) sum += row["price"].as<double>();
-class Value {
+class SPEED_EXPORT Value {
  public:
   using Storage = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array, Map,
                                Instant, Column, LentBytes>;

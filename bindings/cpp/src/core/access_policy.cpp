@@ -1,8 +1,9 @@
 #include "speed/access_policy.hpp"
 
 #include <algorithm>
+#include <mutex>
 
-#include "wire/names.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed {
 
@@ -19,54 +20,63 @@ bool covers(std::string_view pattern, std::string_view rule) {
 
 }  // namespace
 
+struct SPEED_LOCAL AccessPolicy::State {
+  std::mutex lock;
+  Rules rules;
+};
+
+AccessPolicy::AccessPolicy() : state_(std::make_unique<State>()) {}
+AccessPolicy::AccessPolicy(const Names& patterns) : AccessPolicy() { allow(patterns); }
+AccessPolicy::~AccessPolicy() = default;
+
 void AccessPolicy::allow(const Names& patterns) {
   check_all(patterns);
-  const std::lock_guard guard(lock_);
-  for (const std::string& pattern : patterns) rules_[pattern] = true;
+  const std::lock_guard guard(state_->lock);
+  for (const std::string& pattern : patterns) state_->rules[pattern] = true;
 }
 
 void AccessPolicy::deny(const Names& patterns) {
   check_all(patterns);
-  const std::lock_guard guard(lock_);
+  const std::lock_guard guard(state_->lock);
   for (const std::string& pattern : patterns) {
-    std::erase_if(rules_, [&](const auto& rule) { return covers(pattern, rule.first); });
-    rules_[pattern] = false;
+    std::erase_if(state_->rules, [&](const auto& rule) { return covers(pattern, rule.first); });
+    state_->rules[pattern] = false;
   }
 }
 
 bool AccessPolicy::allows(std::string_view name) const {
-  const std::lock_guard guard(lock_);
-  if (const auto exact = rules_.find(name); exact != rules_.end()) return exact->second;
+  const std::lock_guard guard(state_->lock);
+  if (const auto exact = state_->rules.find(name); exact != state_->rules.end()) return exact->second;
   // "etl.eu.1" is looked up as "etl.eu.*", then "etl.*": the longest family decides first.
   for (std::size_t dot = name.rfind('.'); dot != std::string_view::npos && dot > 0; dot = name.rfind('.', dot - 1)) {
-    const auto family = rules_.find(std::string(name.substr(0, dot)) + ".*");
-    if (family != rules_.end()) return family->second;
+    const auto family = state_->rules.find(std::string(name.substr(0, dot)) + ".*");
+    if (family != state_->rules.end()) return family->second;
   }
   return false;
 }
 
 bool AccessPolicy::publishes(std::string_view name) const {
-  const std::lock_guard guard(lock_);
-  return std::ranges::any_of(rules_, [&](const auto& rule) { return rule.second && wire::matches(rule.first, name); });
+  const std::lock_guard guard(state_->lock);
+  return std::ranges::any_of(state_->rules, [&](const auto& rule) { return rule.second && wire::matches(rule.first, name); });
 }
 
 std::vector<std::string> AccessPolicy::allowed() const {
-  const std::lock_guard guard(lock_);
+  const std::lock_guard guard(state_->lock);
   std::vector<std::string> patterns;
-  for (const auto& [pattern, granted] : rules_) {
+  for (const auto& [pattern, granted] : state_->rules) {
     if (granted) patterns.push_back(pattern);
   }
   return patterns;
 }
 
 AccessPolicy::Rules AccessPolicy::rules() const {
-  const std::lock_guard guard(lock_);
-  return rules_;
+  const std::lock_guard guard(state_->lock);
+  return state_->rules;
 }
 
 void AccessPolicy::restore(Rules rules) {
-  const std::lock_guard guard(lock_);
-  rules_ = std::move(rules);
+  const std::lock_guard guard(state_->lock);
+  state_->rules = std::move(rules);
 }
 
 }  // namespace speed

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "speed/value.hpp"
-#include "wire/buffers.hpp"
-#include "wire/entry.hpp"
+#include "wire/envelope/entry.hpp"
+#include "wire/value/buffer.hpp"
 
 namespace speed::core {
 

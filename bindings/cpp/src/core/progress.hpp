@@ -6,7 +6,7 @@
 
 #include <deque>
 
-#include "wire/cursor.hpp"
+#include "wire/envelope/cursor.hpp"
 
 namespace speed::core {
 

@@ -4,9 +4,9 @@
 
 #include "core/fault.hpp"
 #include "wire/limits.hpp"
-#include "wire/names.hpp"
-#include "wire/spc.hpp"
-#include "wire/value_codec.hpp"
+#include "wire/names/names.hpp"
+#include "wire/value/spc.hpp"
+#include "wire/value/value_codec.hpp"
 
 namespace speed::core {
 
@@ -21,9 +21,10 @@ std::string text_of(const std::exception& error) {
 // An error whose code is none that a service may give is a failure of the service (S-19).
 Response checked(Response response) {
   const std::string& code = response.error_code;
-  // REPLACED is what a node says of itself: its callers act on it, and no program sees it.
+  // What a node says of itself: its callers act on it.
+  const bool is_nodes_own = code == "REPLACED" || code == "LEAVING";
   const bool may_be_given = wire::is_call_code(code) || wire::is_application_code(code);
-  if (response.ok() || (may_be_given && code != "REPLACED")) return response;
+  if (response.ok() || (may_be_given && !is_nodes_own)) return response;
   return Response::error("EXECUTION_FAILED", wire::refused_code(code));
 }
 
@@ -69,7 +70,7 @@ void ServiceTable::remove(const std::string& name) {
 }
 
 // Their destructors, which may be the program's, run outside of the lock.
-void ServiceTable::let_go() {
+void ServiceTable::release() {
   std::vector<std::shared_ptr<Service>> gone;
   const std::lock_guard guard(lock_);
   for (auto& [name, row] : rows_) gone.push_back(std::exchange(row.service, nullptr));

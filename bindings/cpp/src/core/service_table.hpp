@@ -22,7 +22,7 @@ class ServiceTable {
 
   void remove(const std::string& name);  // what runs ends as it would; ServiceNotFoundError
 
-  void let_go();  // of all services, since nobody calls them any more; their names stay
+  void release();  // of all services, since nobody calls them any more; their names stay
 
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;

@@ -22,14 +22,14 @@ std::uint32_t little_endian(ByteView bytes) {
 }
 
 // One entry of a list: tag 2, rights 2, number 4.
-bool lets_others_write(ByteView entry, const Who& who) {
+bool lets_others_write(ByteView entry, const User& who) {
   const std::uint32_t tag = little_endian(entry.first(2));
   const bool is_foreign = tag == named_group || (tag == named_user && !who.trusts(little_endian(entry.subspan(4, 4))));
   return is_foreign && (little_endian(entry.subspan(2, 2)) & may_write) != 0;
 }
 
 // By a POSIX access list, as the kernel shows it; also if it is none.
-bool names_writer(ByteView list, const Who& who) {
+bool names_writer(ByteView list, const User& who) {
   if (list.size() < 4 || list.size() % 8 != 4 || little_endian(list.first(4)) != list_version) return true;
   for (ByteView rest = list.subspan(4); !rest.empty(); rest = rest.subspan(8)) {
     if (lets_others_write(rest.first(8), who)) return true;
@@ -39,17 +39,17 @@ bool names_writer(ByteView list, const Who& who) {
 
 }  // namespace
 
-bool Who::is_in(gid_t group) const { return std::ranges::find(groups, group) != groups.end(); }
+bool User::is_in(gid_t group) const { return std::ranges::find(groups, group) != groups.end(); }
 
 bool is_shared(mode_t mode) { return (mode & group_bits) == group_bits; }
 
-Trust judge_step(const Step& step, const Who& who) {
+Trust judge_step(const Step& step, const User& who) {
   if (!who.trusts(step.owner)) return Trust::owner;
   const bool is_open = (step.mode & (S_IWGRP | S_IWOTH)) != 0 && (step.mode & S_ISVTX) == 0;
   return S_ISDIR(step.mode) && is_open ? Trust::writable : Trust::trusted;
 }
 
-Trust judge_root(const Step& step, const Who& who, bool inside) {
+Trust judge_root(const Step& step, const User& who, bool inside) {
   if (!inside && !who.trusts(step.owner)) return Trust::owner;
   const bool shared = is_shared(step.mode);
   if ((step.mode & S_IWOTH) != 0 || ((step.mode & S_IWGRP) != 0 && !shared)) return Trust::writable;

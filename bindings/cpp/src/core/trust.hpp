@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "wire/bytes.hpp"
+#include "wire/value/bytes.hpp"
 
 namespace speed::core {
 
@@ -27,7 +27,7 @@ struct Step {
 };
 
 // Effective user and all groups of a process.
-struct Who {
+struct User {
   uid_t user = 0;
   std::vector<gid_t> groups;
 
@@ -39,9 +39,9 @@ struct Who {
 bool is_shared(mode_t mode);
 
 // Of a directory, link or file on the way. In a sticky directory others cannot change what is not theirs.
-Trust judge_step(const Step& step, const Who& who);
+Trust judge_step(const Step& step, const User& who);
 
 // Of a root, or of a directory inside a group root: there each member may have made it.
-Trust judge_root(const Step& step, const Who& who, bool inside = false);
+Trust judge_root(const Step& step, const User& who, bool inside = false);
 
 }  // namespace speed::core

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fs/files.hpp"
-#include "wire/names.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::fs {
 

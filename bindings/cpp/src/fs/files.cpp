@@ -3,16 +3,22 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "core/trust.hpp"
+#include "fs/clock.hpp"
 #include "speed/error.hpp"
-#include "wire/names.hpp"
+#include "speed/interruption.hpp"
+#include "speed/large.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::fs {
 
@@ -279,4 +285,76 @@ void sync_directory(const std::string& path) {
   if (fsync(fd.get()) != 0) throw_errno(path);
 }
 
+namespace {
+
+constexpr std::chrono::milliseconds pause{5};  // nothing tells when a lock is let go of
+
+}  // namespace
+
+std::optional<Lock> Lock::take(const std::string& path, double seconds) {
+  const double until = monotonic_seconds() + seconds;
+  while (true) {
+    if (std::optional<Lock> lock = try_once(path)) return lock;
+    if (monotonic_seconds() >= until) return std::nullopt;
+    std::this_thread::sleep_for(pause);
+    look_for_interruption();
+  }
+}
+
+std::optional<Lock> Lock::try_once(const std::string& path) {
+  Fd fd = open_or_make(AT_FDCWD, path, O_RDWR | O_NONBLOCK);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK || errno == EINTR) return std::nullopt;
+    throw_errno(path);
+  }
+  if (status_of(fd.get()).st_nlink == 0) return std::nullopt;  // somebody removed it: the lock of a file that nobody finds
+  return Lock(std::move(fd));
+}
+
+Lock::~Lock() {
+  if (fd_) flock(fd_.get(), LOCK_UN);
+}
+
 }  // namespace speed::fs
+
+namespace speed {
+
+namespace {
+
+constexpr std::size_t copied_at_once = 1 << 20;
+
+}  // namespace
+
+FileSource::FileSource(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  fs::Fd file(fd_);
+  if (!file) throw ConfigurationError("'" + path + "' cannot be sent: " + std::generic_category().message(errno));
+  const struct stat status = fs::status_of(fd_);
+  if (!S_ISREG(status.st_mode)) throw ConfigurationError("'" + path + "' cannot be sent: it is no regular file");
+  size_ = static_cast<std::size_t>(status.st_size);
+  file.release();
+}
+
+FileSource::~FileSource() { fs::Fd(fd_).close(); }
+
+ByteView FileSource::read(std::size_t begin, std::size_t end, Bytes& room) const {
+  room.resize(end - begin);
+  if (fs::read_at(fd_, room, begin) != room.size()) {
+    throw ConfigurationError("the file changed while it was sent: send it again");
+  }
+  return room;
+}
+
+void save(const segment::Source& payload, const std::string& path) {
+  const fs::Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) throw StorageError("'" + path + "' cannot be written: " + std::generic_category().message(errno));
+  Bytes room;
+  try {
+    for (std::size_t at = 0; at < payload.size(); at += copied_at_once) {
+      fs::write_all(file.get(), payload.read(at, std::min(at + copied_at_once, payload.size()), room));
+    }
+  } catch (const std::system_error& error) {
+    throw StorageError("'" + path + "' cannot be written: " + error.what());
+  }
+}
+
+}  // namespace speed

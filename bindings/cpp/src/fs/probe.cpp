@@ -16,7 +16,7 @@
 #include "fs/files.hpp"
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
-#include "wire/names.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::fs {
 
@@ -69,7 +69,7 @@ bool has_fifos(const std::string& path) {
   if (mkfifo(name.c_str(), 0600) == 0) return unlink(name.c_str()), true;
   if (says_none(errno)) return false;
   throw RootError("cannot use the root " + path + ": " + std::generic_category().message(errno) +
-                  "; choose another, or see `speed doctor`");
+                  "; choose another, or see `speed root doctor`");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "message/cipher.hpp"
+#include "message/crypto.hpp"
 #include "message/kem.hpp"
 #include "speed/message_error.hpp"
 
@@ -68,8 +68,8 @@ void check_recipients(const std::vector<std::string_view>& key_ids) {
 }
 
 const Algorithm& common_algorithm(const std::vector<MessageKey>& keys) {
-  const Algorithm* const first = keys.front().state().algorithm;
-  const auto differs = [&](const MessageKey& key) { return key.state().algorithm != first; };
+  const Algorithm* const first = state_of(keys.front()).algorithm;
+  const auto differs = [&](const MessageKey& key) { return state_of(key).algorithm != first; };
   if (first->signs() || std::ranges::any_of(keys, differs)) {
     refuse("recipients: one message has one encryption algorithm, and all keys are of it");
   }
@@ -98,7 +98,7 @@ std::pair<std::size_t, MessageKey> first_held(const std::vector<std::string_view
   for (std::size_t place = 0; place < key_ids.size(); ++place) {
     std::optional<MessageKey> key = find(key_ids[place]);
     if (!key || !key->has_secret()) continue;
-    if (key->state().algorithm != &algorithm) {
+    if (state_of(*key).algorithm != &algorithm) {
       refuse("algorithm: is " + std::string(algorithm.name) + ", and key '" + key->id() + "' is of " +
              std::string(key->algorithm()));
     }
@@ -123,7 +123,7 @@ MessageKey decrypt_directly(const wire::MessageView& view, const Algorithm& algo
   MessageKey key = first_held(key_ids, algorithm, find).second;
   check_use(key, view.name_space(), view.topic(), view.published_at_ms());
   const Hash label = context_of(algorithm, describe(view), key_ids);
-  const std::optional<Secret> plain = key.state().rsa->decrypt(view.payload_bytes(), label);
+  const std::optional<Secret> plain = state_of(key).rsa->decrypt(view.payload_bytes(), label);
   if (!plain) refuse("the payload does not open with key '" + key.id() + "'");
   out.append(plain->view());
   return key;
@@ -152,7 +152,7 @@ wire::EncryptionFields encrypt(ByteView data, const std::vector<MessageKey>& key
 
 wire::EncryptionFields encrypt_directly(ByteView data, const MessageKey& key, const Described& described,
                                         wire::Buffer& out) {
-  const Algorithm& algorithm = *key.state().algorithm;
+  const Algorithm& algorithm = *state_of(key).algorithm;
   if (algorithm.family != Family::rsa) {
     refuse("key '" + key.id() + "' is of " + std::string(algorithm.name) + ": only rsa-oaep encrypts a payload directly");
   }
@@ -163,7 +163,7 @@ wire::EncryptionFields encrypt_directly(ByteView data, const MessageKey& key, co
   }
   wire::EncryptionFields fields = fields_of(algorithm, described);
   fields.key_id = key.id();
-  out.append(key.state().rsa->encrypt(data, context_of(algorithm, described, {key.id()})));
+  out.append(state_of(key).rsa->encrypt(data, context_of(algorithm, described, {key.id()})));
   return fields;
 }
 

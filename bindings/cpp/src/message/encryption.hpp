@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "message/key.hpp"
-#include "wire/message.hpp"
+#include "wire/message/message.hpp"
 
 namespace speed::message {
 

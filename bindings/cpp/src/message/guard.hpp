@@ -1,5 +1,4 @@
-// Applies a MessageSecurity: messages written with what protects them, and opened in the order of M-25.
-// Threads: all methods may be called from any thread.
+// Who may see what: classification and clearance (M-28).
 #pragma once
 
 #include "message/encryption.hpp"
@@ -7,9 +6,23 @@
 #include "message/signature.hpp"
 #include "message/trail.hpp"
 #include "speed/message_security.hpp"
-#include "wire/message.hpp"
+#include "wire/message/message.hpp"
 
 namespace speed::message {
+
+std::string_view name_of(Classification level);
+
+// Of the highest level: who is handed it is written down (M-31).
+bool is_restricted(std::string_view classification);
+
+// NotEncryptedError for a confidential or restricted message in the clear; both sides ask this.
+void check_sensitivity(std::string_view classification, bool is_encrypted);
+
+// ClearanceError for a message above the clearance; none is cleared for all.
+void check_clearance(std::string_view classification, const std::optional<Classification>& clearance);
+
+// Applies a MessageSecurity: messages written with what protects them, and opened in the order of M-25.
+// Threads: all methods may be called from any thread.
 
 // A received message that was checked.
 struct Opened {

@@ -1,11 +1,12 @@
 #include "message/key.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <array>
 #include <string_view>
 
 #include "speed/message_error.hpp"
-#include "wire/names.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::message {
 
@@ -166,7 +167,7 @@ MessageKey make_key(State state) {
   }
   check_parts(state);
   load(state);
-  return MessageKey(std::make_shared<const State>(std::move(state)));
+  return KeyAccess::make(std::move(state));
 }
 
 void check_use(const MessageKey& key, std::string_view name_space, std::string_view topic, std::int64_t at_ms) {
@@ -210,5 +211,67 @@ const std::string& MessageKey::id() const { return state_->id; }
 std::string_view MessageKey::algorithm() const { return state_->algorithm->name; }
 const KeyBounds& MessageKey::bounds() const { return state_->bounds; }
 bool MessageKey::has_secret() const { return state_->has_secret(); }
+
+struct SPEED_LOCAL KeyStore::State {
+  const std::vector<MessageKey>& set_of(const std::string& name) const;
+
+  std::mutex lock;  // guards what follows
+  std::map<std::string, std::vector<MessageKey>> sets;
+  std::map<std::string, std::uint64_t> uses;
+};
+
+KeyStore::~KeyStore() = default;
+
+KeyStore::KeyStore(const std::vector<MessageKey>& keys) : state_(std::make_unique<State>()) {
+  for (const MessageKey& key : keys) put(key.id(), {key});
+}
+
+void KeyStore::put(const std::string& name, std::vector<MessageKey> keys) {
+  if (keys.empty()) throw KeyRefusedError("a set without keys can do nothing: give its first key");
+  std::ranges::stable_sort(keys, std::ranges::greater(), [](const MessageKey& key) { return key.bounds().not_before_ms; });
+  const std::lock_guard guard(state_->lock);
+  state_->sets.insert_or_assign(name, std::move(keys));
+}
+
+MessageKey KeyStore::current(const std::string& name, std::string_view name_space, std::string_view topic,
+                             std::int64_t now_ms) {
+  const std::lock_guard guard(state_->lock);
+  std::string problem;
+  for (const MessageKey& key : state_->set_of(name)) {
+    try {
+      message::check_use(key, name_space, topic, now_ms);
+    } catch (const KeyRefusedError& error) {
+      if (problem.empty()) problem = error.what();
+      continue;
+    }
+    std::uint64_t& uses = state_->uses[key.id()];
+    if (uses >= message::max_key_uses) {
+      throw KeyExhaustedError("key '" + key.id() + "' was used " + std::to_string(uses) + " times: rotate it");
+    }
+    ++uses;
+    return key;
+  }
+  throw KeyRefusedError("key set '" + name + "' has no key for that: " + problem);
+}
+
+std::optional<MessageKey> KeyStore::find(std::string_view id) const {
+  const std::lock_guard guard(state_->lock);
+  for (const auto& [name, keys] : state_->sets) {
+    const auto found = std::ranges::find(keys, id, &MessageKey::id);
+    if (found != keys.end()) return *found;
+  }
+  return std::nullopt;
+}
+
+std::vector<MessageKey> KeyStore::all(const std::string& name) const {
+  const std::lock_guard guard(state_->lock);
+  return state_->set_of(name);
+}
+
+const std::vector<MessageKey>& KeyStore::State::set_of(const std::string& name) const {
+  const auto found = sets.find(name);
+  if (found == sets.end()) throw KeyUnavailableError("no key set is called '" + name + "': put it into the KeyStore");
+  return found->second;
+}
 
 }  // namespace speed

@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "message/algorithms.hpp"
-#include "message/ml_kem.hpp"
-#include "message/rsa.hpp"
+#include "message/crypto.hpp"
 #include "message/secret.hpp"
 #include "speed/message_key.hpp"
 
 namespace speed {
 
-struct MessageKey::State {
+struct SPEED_LOCAL MessageKey::State {
   std::string id;
   const message::Algorithm* algorithm = nullptr;
   message::Secret secret = {};  // empty: only the public part is here
@@ -28,6 +27,16 @@ struct MessageKey::State {
 };
 
 namespace message {
+
+// The one way between a key of a program and what it holds.
+struct KeyAccess {
+  static MessageKey make(MessageKey::State state) {
+    return MessageKey(std::make_shared<const MessageKey::State>(std::move(state)));
+  }
+  static const MessageKey::State& state(const MessageKey& key) { return *key.state_; }
+};
+
+inline const MessageKey::State& state_of(const MessageKey& key) { return KeyAccess::state(key); }
 
 // Checks everything (M-26) and has the library look at the bytes. KeyRefusedError, AlgorithmError.
 MessageKey make_key(MessageKey::State state);

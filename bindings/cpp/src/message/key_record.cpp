@@ -5,8 +5,8 @@
 
 #include "message/key.hpp"
 #include "speed/message_error.hpp"
-#include "wire/json.hpp"
-#include "wire/key_file.hpp"
+#include "wire/envelope/keyring.hpp"
+#include "wire/value/json.hpp"
 
 namespace speed {
 
@@ -110,7 +110,7 @@ MessageKey MessageKey::parse(std::string_view json) {
 }
 
 std::string MessageKey::to_json() const {
-  const State& key = state();
+  const State& key = *state_;
   const KeyBounds usual;
   const KeyBounds& own = bounds();
   Json record{{"id", key.id}, {"algorithm", key.algorithm->name}};

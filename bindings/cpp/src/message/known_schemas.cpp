@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "wire/harmless.hpp"
+#include "wire/names/harmless.hpp"
 
 namespace speed::message {
 

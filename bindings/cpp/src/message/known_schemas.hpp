@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "speed/message_security.hpp"
-#include "wire/message.hpp"
+#include "wire/message/message.hpp"
 
 namespace speed::message {
 

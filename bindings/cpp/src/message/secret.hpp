@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "wire/bytes.hpp"
+#include "wire/value/bytes.hpp"
 
 namespace speed::message {
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "message/kdf.hpp"
+#include "message/crypto.hpp"
 #include "message/key.hpp"
-#include "wire/keyring.hpp"
-#include "wire/message_splice.hpp"
-#include "wire/names.hpp"
+#include "wire/envelope/keyring.hpp"
+#include "wire/message/message_parts.hpp"
+#include "wire/names/names.hpp"
 
 namespace speed::message {
 
@@ -44,7 +44,7 @@ void check_bounds(const MessageKey& key, const wire::MessageView& view) {
 const MessageKey& trusted_key(const wire::MessageView& view, const TrustedKeys& trusted) {
   const wire::Security& security = view.security();
   const auto found = trusted.find(security.signature_key_id);
-  if (found == trusted.end() || !found->second.state().algorithm->signs()) {
+  if (found == trusted.end() || !state_of(found->second).algorithm->signs()) {
     throw UntrustedError("signature_key_id: " + shown(security.signature_key_id) + " is not trusted here");
   }
   const MessageKey& key = found->second;
@@ -59,7 +59,7 @@ const MessageKey& trusted_key(const wire::MessageView& view, const TrustedKeys& 
 }  // namespace
 
 Bytes sign(ByteView message, const MessageKey& key) {
-  const MessageKey::State& state = key.state();
+  const MessageKey::State& state = state_of(key);
   if (!state.algorithm->signs() || !state.has_secret()) {
     throw KeyRefusedError("key '" + key.id() + "' cannot sign: use a secret ed25519 or hmac-sha256 key");
   }
@@ -71,7 +71,7 @@ Bytes sign(ByteView message, const MessageKey& key) {
 }
 
 bool holds(const MessageKey& key, ByteView signature, ByteView covered) {
-  const MessageKey::State& state = key.state();
+  const MessageKey::State& state = state_of(key);
   if (state.algorithm->family == Family::hmac) {
     return wire::same_bytes(hmac_sha256(state.secret.view(), {covered}), signature);
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "wire/json.hpp"
+#include "wire/value/json.hpp"
 
 namespace speed::message {
 

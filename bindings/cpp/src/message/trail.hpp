@@ -9,7 +9,7 @@
 #include "speed/audit_log.hpp"
 #include "speed/error.hpp"
 #include "speed/message_key.hpp"
-#include "wire/message.hpp"
+#include "wire/message/message.hpp"
 
 namespace speed::message {
 

@@ -2,7 +2,7 @@
 
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
-#include "wire/records.hpp"
+#include "wire/value/records.hpp"
 
 namespace speed::segment {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "speed/segment.hpp"
-#include "wire/buffer.hpp"
+#include "wire/value/buffer.hpp"
 
 namespace speed::segment {
 

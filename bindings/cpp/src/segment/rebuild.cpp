@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "segment/columns.hpp"
+#include "segment/keccak.hpp"
 #include "segment/parity.hpp"
-#include "segment/steps.hpp"
 #include "speed/error.hpp"
 #include "wire/limits.hpp"
 

@@ -3,9 +3,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "segment/columns.hpp"
+#include "segment/keccak.hpp"
 #include "segment/parity.hpp"
-#include "segment/steps.hpp"
 #include "speed/error.hpp"
 #include "speed/segment.hpp"
 #include "wire/limits.hpp"
@@ -69,13 +68,15 @@ Hash hash_of(const Source& payload) {
 }  // namespace
 
 Splitter::Splitter(std::size_t segment_size, double parity_rate)
-    : segment_size_(segment_size), parity_rate_(parity_rate) {
-  if (segment_size == 0 || (parity_rate > 0 && segment_size % shard_unit != 0)) {
-    throw ConfigurationError("segment size " + std::to_string(segment_size) +
-                             " cannot be used: choose a multiple of 64, or without parity any above 0");
-  }
+    : segment_size_(parity_rate > 0 ? segment_size / shard_unit * shard_unit : segment_size), parity_rate_(parity_rate) {
   if (!(parity_rate >= 0 && parity_rate <= 1)) {
-    throw ConfigurationError("parity rate " + std::to_string(parity_rate) + " cannot be used: choose one from 0 to 1");
+    std::ostringstream told;
+    told << "parity_rate " << parity_rate << " cannot be used: choose one from 0 to 1";
+    throw ConfigurationError(told.str());
+  }
+  if (segment_size_ == 0) {
+    throw ConfigurationError("segment_size " + std::to_string(segment_size) +
+                             " cannot be used: choose at least 64 with parity, 1 without");
   }
 }
 

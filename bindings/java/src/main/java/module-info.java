@@ -22,8 +22,9 @@ module speed {
     exports speed.columns;
     exports speed.errors;
     exports speed.message;
-    exports speed.segment;
+    exports speed.options;
+    exports speed.topics;
 
     uses speed.Node.Engine;
-    provides speed.Node.Engine with speed.runtime.NodeEngine;
+    provides speed.Node.Engine with speed.internal.node.NodeEngine;
 }

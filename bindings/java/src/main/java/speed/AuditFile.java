@@ -2,8 +2,8 @@ package speed;
 
 import java.nio.file.Path;
 import speed.errors.ConfigurationException;
+import speed.internal.wire.Require;
 import speed.message.AuditLog;
-import speed.wire.Given;
 
 /**
  * Opens audit logs in files: one JSON line for each encryption, decryption, signature and refusal, and for each message with
@@ -51,6 +51,6 @@ public final class AuditFile {
         if (maxBytes < 1 || kept < 1) {
             throw new ConfigurationException("an audit log keeps at least one byte, and one file beside its own");
         }
-        return Node.Builder.engine().openAudit(Given.value("path", path), maxBytes, kept);
+        return Node.Builder.engine().openAudit(Require.value("path", path), maxBytes, kept);
     }
 }

@@ -6,7 +6,8 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import speed.errors.Execution;
 import speed.errors.WireException;
-import speed.wire.Given;
+import speed.internal.wire.Conversion;
+import speed.internal.wire.Require;
 
 /**
  * Calls services of other nodes: what a program takes that needs nothing else of a {@link Node}.
@@ -64,10 +65,10 @@ public interface Caller {
      * @throws speed.errors.DeliveryException when the request could not be handed over
      */
     default <T> T call(String target, String service, Map<String, Object> arguments, Class<T> result, Duration timeout) {
-        Given.value("result", result);
+        Require.value("result", result);
         Object answer = call(target, service, arguments, timeout, null, result == ByteBuffer.class);
         try {
-            return Value.as(answer, result, "BAD_PAYLOAD", "the result of '" + service + "'");
+            return Conversion.as(answer, result, "BAD_PAYLOAD", "the result of '" + service + "'");
         } catch (WireException misfit) {
             misfit.about(Execution.RAN);
             misfit.about(target, service);

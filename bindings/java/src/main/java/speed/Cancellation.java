@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import speed.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * Tells a running service that nobody waits for its answer any more: the caller withdrew the call, left or died, or the
@@ -36,7 +36,7 @@ public final class Cancellation {
      * @param action short: it runs on a thread of the node
      */
     public void onCancel(Runnable action) {
-        Given.value("action", action);
+        Require.value("action", action);
         synchronized (this) {
             if (!isCancelled()) {
                 actions.add(action);
@@ -54,7 +54,7 @@ public final class Cancellation {
      * @throws InterruptedException when the waiting thread is interrupted
      */
     public boolean await(Duration longest) throws InterruptedException {
-        return raised.await(Given.timeout(longest).toNanos(), TimeUnit.NANOSECONDS);
+        return raised.await(Require.timeout(longest).toNanos(), TimeUnit.NANOSECONDS);
     }
 
     /** Says that nobody waits any more; saying it again does nothing. What an action throws ends no other action. */

@@ -1,7 +1,7 @@
 package speed;
 
+import speed.internal.wire.Require;
 import speed.message.MessageKey;
-import speed.wire.Given;
 
 /** Reads sets of keys of messages from where a program keeps them. */
 public final class KeySet {
@@ -23,6 +23,6 @@ public final class KeySet {
      * @throws speed.errors.AlgorithmException for an algorithm that is weak, unknown, or not available here
      */
     public static MessageKey[] read(String uri) {
-        return Node.Builder.engine().readKeys(Given.value("uri", uri)).toArray(new MessageKey[0]);
+        return Node.Builder.engine().readKeys(Require.value("uri", uri)).toArray(new MessageKey[0]);
     }
 }

@@ -5,12 +5,13 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import speed.segment.Source;
+import speed.internal.segment.Source;
 
 /**
  * A received payload that is too large to be held: it lies in the node's sealed store and is read from there, until its
  * message is done. Thread-safe; a stream is for one thread.
  */
+@SuppressWarnings("exports") // the node alone makes them
 public final class LargePayload {
     private static final int COPY_BYTES = 1 << 20;
 

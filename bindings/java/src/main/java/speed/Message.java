@@ -6,9 +6,10 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import speed.internal.wire.Batch;
+import speed.internal.wire.Conversion;
+import speed.internal.wire.MessageView;
 import speed.message.OpenedMessage;
-import speed.wire.Batch;
-import speed.wire.MessageView;
 
 /**
  * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
@@ -108,7 +109,7 @@ public final class Message {
      * @throws speed.errors.WireException when it is of another kind, or as {@link #payload()} says
      */
     public <T> T payload(Class<T> type) {
-        return Value.as(payload(), type, "BAD_MESSAGE", "payload");
+        return Conversion.as(payload(), type, "BAD_MESSAGE", "payload");
     }
 
     /**
@@ -136,7 +137,7 @@ public final class Message {
     public <T> List<T> payloads(Class<T> type) {
         List<T> typed = new ArrayList<>();
         for (Object payload : payloads()) {
-            typed.add(Value.as(payload, type, "BAD_MESSAGE", "payloads[" + typed.size() + "]"));
+            typed.add(Conversion.as(payload, type, "BAD_MESSAGE", "payloads[" + typed.size() + "]"));
         }
         return Collections.unmodifiableList(typed);
     }

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import speed.options.SendOptions;
 
 /**
  * Sends and receives messages and events: what a program takes that needs nothing else of a {@link Node}.

@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.Optional;
 import speed.columns.Column;
 import speed.errors.InvalidArgumentsException;
-import speed.wire.Conversion;
-import speed.wire.Misfit;
+import speed.internal.wire.Conversion;
+import speed.internal.wire.Conversion.Mismatch;
 
 /**
  * One call as a service sees it. Immutable, but for what the arguments hold; one thread handles it.
@@ -92,7 +92,7 @@ public record Request(
     private <T> T read(String name, Class<T> type) {
         try {
             return Conversion.to(type, arguments.get(name), "argument '" + name + "'");
-        } catch (Misfit misfit) {
+        } catch (Mismatch misfit) {
             throw new InvalidArgumentsException(service + ": " + misfit.getMessage(),
                     Map.of("argument", name, "expected", misfit.expected(), "given", misfit.given()));
         }

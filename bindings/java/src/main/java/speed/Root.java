@@ -1,10 +1,10 @@
 package speed;
 
 import java.nio.file.Path;
-import speed.wire.Given;
+import speed.internal.wire.Require;
 
 /**
- * Makes the directory in which nodes meet, and its key: what {@code speed init} does, for programs as well.
+ * Makes the directory in which nodes meet, and its key: what {@code speed root init} does, for programs as well.
  *
  * <pre>{@code
  * Path root = Root.init(Path.of("/dev/shm/shop"));
@@ -37,7 +37,7 @@ public final class Root {
      * @throws speed.errors.KeyFileException when the key file cannot be written, is damaged, or others can reach it
      */
     public static Path init(Path root) {
-        return Node.Builder.engine().makeRoot(Given.value("root", root), null);
+        return Node.Builder.engine().makeRoot(Require.value("root", root), null);
     }
 
     /**
@@ -50,6 +50,6 @@ public final class Root {
      * @throws speed.errors.KeyFileException when the key file cannot be written, is damaged, or others can reach it
      */
     public static Path init(Path root, Path key) {
-        return Node.Builder.engine().makeRoot(Given.value("root", root), Given.value("key", key));
+        return Node.Builder.engine().makeRoot(Require.value("root", root), Require.value("key", key));
     }
 }

@@ -1,7 +1,7 @@
 package speed;
 
 import speed.columns.Kind;
-import speed.wire.Given;
+import speed.internal.wire.Require;
 
 /**
  * What a node offers to others. It must be thread-safe: it runs on the node's worker threads, several requests at
@@ -29,7 +29,7 @@ public interface Service {
      * @throws speed.errors.ConfigurationException for null
      */
     static Service byRow(Service row) {
-        Service known = Given.value("row", row);
+        Service known = Require.value("row", row);
         return request -> RowService.answer(request, known::invoke, null);
     }
 
@@ -44,8 +44,8 @@ public interface Service {
      * @throws speed.errors.ConfigurationException for null
      */
     static Service byRow(Service row, Kind kind) {
-        Service known = Given.value("row", row);
-        Kind declared = Given.value("kind", kind);
+        Service known = Require.value("row", row);
+        Kind declared = Require.value("kind", kind);
         return request -> RowService.answer(request, known::invoke, declared);
     }
 }

@@ -1,8 +1,7 @@
 package speed;
 
 import speed.errors.WireException;
-import speed.wire.Conversion;
-import speed.wire.Misfit;
+import speed.internal.wire.Conversion;
 
 /** A received value as a type of the program. */
 public final class Value {
@@ -32,14 +31,6 @@ public final class Value {
      *     open its package to this one
      */
     public static <T> T as(Object value, Class<T> type) {
-        return as(value, type, "BAD_PAYLOAD", "the value");
-    }
-
-    static <T> T as(Object value, Class<T> type, String reason, String what) {
-        try {
-            return Conversion.to(type, value, what);
-        } catch (Misfit misfit) {
-            throw new WireException(reason, misfit.getMessage());
-        }
+        return Conversion.as(value, type, "BAD_PAYLOAD", "the value");
     }
 }

@@ -16,6 +16,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import speed.errors.ConfigurationException;
+import speed.options.SendOptions;
 
 /** T-2, S-11: what was accepted waits until the program says what takes it. */
 class AcceptedMeansHandledTest extends TwoNodes {

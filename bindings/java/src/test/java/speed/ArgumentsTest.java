@@ -20,6 +20,8 @@ import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.errors.UnserialisableException;
+import speed.options.SendOptions;
+import speed.options.ServiceOptions;
 
 /** What a program gives by mistake is told as one of SPEED's errors, or does what it seems to mean. */
 class ArgumentsTest extends TwoNodes {

@@ -27,6 +27,7 @@ import speed.errors.PayloadTooLargeException;
 import speed.errors.ServiceNotFoundException;
 import speed.errors.UnknownNodeException;
 import speed.errors.UnserialisableException;
+import speed.options.ServiceOptions;
 
 /** Calls and what they end with. */
 class CallTest extends TwoNodes {

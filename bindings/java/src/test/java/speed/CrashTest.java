@@ -26,10 +26,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import speed.errors.NameTakenException;
 import speed.errors.NodeLeftException;
+import speed.internal.wire.Json;
+import speed.internal.wire.Names;
+import speed.options.SendOptions;
 import speed.tool.Agent;
 import speed.tool.BenchRoot;
-import speed.wire.Json;
-import speed.wire.Names;
 
 /** What survives kill -9: real processes, real files. */
 @Timeout(120)

@@ -16,7 +16,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import speed.errors.ExecutionFailedException;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
+import speed.options.OnError;
+import speed.options.SendOptions;
 
 /** S-17, S-18: messages whose handler fails are kept, tried again or dropped, as the node's policy says. */
 class FailingHandlersTest extends TwoNodes {

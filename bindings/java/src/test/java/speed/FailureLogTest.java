@@ -14,6 +14,7 @@ import org.junit.jupiter.api.Test;
 import speed.columns.Column;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
+import speed.options.SendOptions;
 
 /** S-3: the trace of a failure goes to the log of its node, with who asked, and without what was asked. */
 class FailureLogTest extends TwoNodes {

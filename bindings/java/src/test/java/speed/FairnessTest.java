@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import speed.errors.NodeClosedException;
+import speed.options.SendOptions;
 
 /** T-3 to T-6: nobody starves, and nobody waits for himself. */
 class FairnessTest extends TwoNodes {

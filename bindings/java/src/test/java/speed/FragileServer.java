@@ -5,6 +5,8 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import speed.options.OnError;
+import speed.options.ServiceOptions;
 import speed.tool.BenchRoot;
 
 /** A node in a process of its own whose services and handler end the process in the middle, as kill -9 would. */

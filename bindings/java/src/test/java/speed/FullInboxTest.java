@@ -20,6 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import speed.errors.InboxFullException;
 import speed.errors.NodeClosedException;
+import speed.options.SendOptions;
 
 /** Whom a full inbox holds up: nobody but those that send there, each until its own deadline (L-6). */
 class FullInboxTest extends TwoNodes {
@@ -32,7 +33,7 @@ class FullInboxTest extends TwoNodes {
 
     @BeforeEach
     void openSender() {
-        sender = root.builder("sender", "analytics", "billing").workers(1).laneBytes(200_000).open();
+        sender = root.builder("sender", "analytics", "billing").workers(1).maxLaneBytes(200_000).open();
         billing.allow("sender");
         analytics.allow("sender");
     }

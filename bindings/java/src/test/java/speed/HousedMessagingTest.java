@@ -33,6 +33,7 @@ import speed.message.PayloadSchema;
 import speed.message.Protection;
 import speed.message.SchemaReference;
 import speed.message.Schemas;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** M-29, M-31: nodes with an audit and with schemas. */

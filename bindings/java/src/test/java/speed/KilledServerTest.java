@@ -21,6 +21,8 @@ import org.junit.jupiter.api.Timeout;
 import speed.errors.Execution;
 import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
+import speed.options.OnError;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** S-8, S-17: what ends its process runs at most once, or as often as was agreed. */

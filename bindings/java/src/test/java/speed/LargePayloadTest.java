@@ -18,7 +18,8 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
+import speed.options.SendOptions;
 
 /** Large payloads from node to node, which lie in slots. */
 class LargePayloadTest extends TwoNodes {

@@ -30,6 +30,7 @@ class LeavingTest extends TwoNodes {
     private final CountDownLatch entered = new CountDownLatch(1);
     private final CountDownLatch released = new CountDownLatch(1);
     private Node leaver;
+    private Node newcomer;
 
     @BeforeEach
     void openLeaver() {
@@ -40,6 +41,9 @@ class LeavingTest extends TwoNodes {
     void closeLeaver() {
         released.countDown();
         leaver.close(Duration.ZERO);
+        if (newcomer != null) {
+            newcomer.close();
+        }
     }
 
     private static void awaits(CountDownLatch latch) {
@@ -81,6 +85,7 @@ class LeavingTest extends TwoNodes {
         assertEquals(Execution.NOT_BEGUN, refused.execution());
         assertThrows(NodeLeftException.class, () -> analytics.send("leaver", 1));
         assertThrows(NodeLeftException.class, () -> analytics.ping("leaver"));
+        assertThrows(NodeLeftException.class, () -> leaver.send("leaver", 1), "a node that leaves is no exception to itself");
         assertThrows(UnknownNodeException.class, () -> analytics.waitFor("leaver", Duration.ofMillis(1)));
         assertEquals(new Published(List.of(), Map.of()), analytics.publish("orders.new", 1));
         released.countDown();
@@ -162,7 +167,7 @@ class LeavingTest extends TwoNodes {
     void aListenerMayCloseItsNode() {
         closesFromInside(close -> {
             leaver.onJoin(node -> close.run());
-            root.node("newcomer").close();
+            newcomer = root.node("newcomer"); // it stays until it was seen
         });
     }
 }

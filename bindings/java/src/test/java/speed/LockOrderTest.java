@@ -18,25 +18,32 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import speed.options.SendOptions;
 
 /**
- * Locks are taken in the order that the package-info of speed.runtime states. The virtual machine says which monitors each
- * thread holds, and which one it waits for, while nodes do everything at once.
+ * Locks are taken in the order that the package-info of speed.internal.engine states. The virtual machine says which
+ * monitors each thread holds, and which one it waits for, while nodes do everything at once.
  */
 class LockOrderTest extends TwoNodes {
     /** Under this name stands the one lock that is no monitor: {@code OutgoingLink.lock}. */
-    private static final String LINK = "speed.runtime.OutgoingLink";
-    private static final List<String> ORDER = Stream.of("runtime.Runtime", "runtime.Delivery", "runtime.Dispatch",
-            "runtime.DeadLetterBox", "runtime.HeldPayloads", "runtime.OutgoingLink", "runtime.InboundLane",
-            "fs.Registration", "runtime.WorkerPool").map(name -> "speed." + name).toList();
+    private static final String LINK = "speed.internal.engine.link.OutgoingLink";
+    private static final List<String> ORDER = Stream.of("node.Runtime", "engine.deliver.Delivery", "node.Dispatch",
+            "engine.deliver.DeadLetterBox", "engine.deliver.HeldPayloads", "engine.link.OutgoingLink",
+            "engine.lane.InboundLane",
+            "fs.Registration", "engine.threads.WorkerPool").map(name -> "speed.internal." + name).toList();
     /** What a thread owns that holds a {@code ReentrantLock}, or waits for it. */
     private static final String OWNED = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
     /** Where a link takes its lock. */
     private static final Set<String> LOCKING =
             Set.of("sendNotice", "transmitAwake", "sync", "flush", "run", "meets", "rest", "stayAtRest", "end", "shut");
     /** Nothing is taken under these. */
-    private static final Set<String> LAST = Set.of("speed.runtime.Running", "speed.runtime.GroupFlush",
-            "speed.runtime.Batches", "speed.fs.Ringer", "speed.runtime.SomeLines", "speed.Cancellation", "speed.core.Awake");
+    private static final Set<String> LAST = Set.of("speed.internal.engine.lane.AcceptedRequest",
+            "speed.internal.engine.link.GroupFlush",
+            "speed.internal.engine.deliver.Batches",
+            "speed.internal.fs.Bell$Ringer",
+            "speed.internal.engine.LogLimiter",
+            "speed.Cancellation",
+            "speed.internal.core.LeastRecentlyUsed");
     private static final int LOOKS = 300;
 
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();

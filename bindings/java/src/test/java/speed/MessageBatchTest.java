@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Test;
 import speed.errors.ConfigurationException;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidNameException;
+import speed.options.SendOptions;
 
 /** Messages and events many at a time (L-15). */
 class MessageBatchTest extends TwoNodes {

@@ -23,7 +23,8 @@ import org.junit.jupiter.api.Test;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InboxFullException;
 import speed.errors.InvalidArgumentsException;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
+import speed.options.SendOptions;
 
 /** Messages, events, acknowledgements. */
 class MessagingTest extends TwoNodes {
@@ -226,7 +227,7 @@ class MessagingTest extends TwoNodes {
     @Test
     void whatAProgramDoesNotTakeFillsABoundedPartOfItsMemory() throws InterruptedException {
         try (Node sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key"))
-                .laneBytes(1 << 30).open()) {
+                .maxLaneBytes(1 << 30).open()) {
             billing.allow("sender");
             for (int n = 0; n < 300; n++) {
                 sender.send("billing", new byte[(1 << 20) + n]);
@@ -251,7 +252,7 @@ class MessagingTest extends TwoNodes {
     @Test
     void aFullInboxIsReportedAfterTheTimeout() throws IOException {
         try (Node sender = Node.builder("sender").root(root.path()).key(root.path().resolve("speed.key"))
-                .laneBytes(2000).open()) {
+                .maxLaneBytes(2000).open()) {
             billing.allow("sender");
             SendOptions brief = SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50));
             assertThrows(InboxFullException.class, () -> {

@@ -1,9 +1,12 @@
 package speed;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,6 +17,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** A program that is a module, with all jars on the module path and {@code requires speed;} as its only word about them. */
@@ -29,7 +33,7 @@ class ModulePathTest {
             import speed.Node;
             import speed.message.Algorithm;
             import speed.message.MessageKey;
-            import speed.SendOptions;
+            import speed.options.SendOptions;
 
             public class Main {
                 public static void main(String[] root) throws Exception {
@@ -61,6 +65,24 @@ class ModulePathTest {
             assertEquals("5 100000 k", said.strip());
             assertEquals(0, program.waitFor());
         }
+    }
+
+    @Test
+    void aProgramCannotNameWhatOnlyANodeNeeds(@TempDir Path place) throws IOException {
+        String told = refused(place, "speed.internal.wire.Names");
+        assertTrue(told.contains("package speed.internal.wire is not visible"), told);
+    }
+
+    private static String refused(Path place, String name) throws IOException {
+        Path module = Files.writeString(place.resolve("module-info.java"), MODULE);
+        Path main = Files.writeString(Files.createDirectories(place.resolve("shop")).resolve("Main.java"),
+                "package shop; class Main { " + name + " inside; }");
+        StringWriter told = new StringWriter();
+        PrintWriter out = new PrintWriter(told);
+        int result = ToolProvider.findFirst("javac").orElseThrow().run(out, out, "-p", jars(), "-d",
+                place.resolve("classes").toString(), module.toString(), main.toString());
+        assertEquals(1, result);
+        return told.toString();
     }
 
     private static Path compiled(Path place) throws IOException {

@@ -29,11 +29,12 @@ import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.ServiceExistsException;
 import speed.errors.SpeedException;
-import speed.fs.Filesystem;
-import speed.fs.KeyFiles;
-import speed.fs.Registry;
+import speed.internal.fs.Filesystem;
+import speed.internal.fs.KeyFiles;
+import speed.internal.fs.Registry;
+import speed.internal.wire.Names;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
-import speed.wire.Names;
 
 /** How a node begins and ends, and with which settings. */
 class NodeLifeTest extends TwoNodes {

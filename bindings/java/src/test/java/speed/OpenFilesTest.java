@@ -14,7 +14,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import speed.errors.ConfigurationException;
-import speed.fs.OpenFiles;
+import speed.internal.fs.OpenFiles;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** L-26: what others make a node hold open is bounded. */
@@ -33,7 +34,7 @@ class OpenFilesTest {
     @BeforeEach
     void open() throws IOException {
         root = new BenchRoot(null);
-        hub = root.builder("hub", "node.*").openFiles(1).open();
+        hub = root.builder("hub", "node.*").maxOpenFiles(1).open();
     }
 
     @AfterEach
@@ -111,6 +112,6 @@ class OpenFilesTest {
 
     @Test
     void aNodeNeedsAFileAtLeast() {
-        assertThrows(ConfigurationException.class, () -> root.builder("other").openFiles(0).open());
+        assertThrows(ConfigurationException.class, () -> root.builder("other").maxOpenFiles(0).open());
     }
 }

@@ -25,14 +25,15 @@ import org.junit.jupiter.api.Timeout;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.NotAvailableException;
 import speed.errors.WireException;
+import speed.internal.wire.Limits;
 import speed.message.Algorithm;
 import speed.message.KeyBounds;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SignaturePolicy;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
-import speed.wire.Limits;
 
 /** M-18, M-25: nodes whose messages are signed and encrypted. */
 @Timeout(60)

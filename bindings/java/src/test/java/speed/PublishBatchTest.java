@@ -28,6 +28,7 @@ import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SignaturePolicy;
+import speed.options.SendOptions;
 
 /** M-30: many payloads in one event or message, between nodes. */
 class PublishBatchTest extends TwoNodes {
@@ -156,7 +157,7 @@ class PublishBatchTest extends TwoNodes {
         });
         analytics.allow("publisher");
         byte[] large = new byte[2_000];
-        try (Node publisher = root.builder("publisher").laneBytes(3_000).open()) {
+        try (Node publisher = root.builder("publisher").maxLaneBytes(3_000).open()) {
             publisher.publish("full.one", large);
             List<Map.Entry<String, byte[]>> pairs = new ArrayList<>();
             for (int topic = 0; topic < 10; topic++) {

@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import speed.options.SendOptions;
 
 /** An event reaches all who have room first, and then the others, within one bound. */
 class PublishingTest extends TwoNodes {
@@ -27,7 +28,7 @@ class PublishingTest extends TwoNodes {
     /** The handler of analytics hangs, so that its lane is full with one event; billing takes all. */
     @BeforeEach
     void fillOneLane() throws InterruptedException {
-        publisher = root.builder("publisher").laneBytes(3_000).open();
+        publisher = root.builder("publisher").maxLaneBytes(3_000).open();
         billing.allow("publisher");
         analytics.allow("publisher");
         billing.subscribe("orders.*", got::add);

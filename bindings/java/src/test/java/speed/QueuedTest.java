@@ -60,7 +60,7 @@ class QueuedTest {
     @Test
     void aRequestWhoseDeadlinePassesWhileAWorkerIsAboutToStartItIsToldTheTruth() throws Exception {
         MethodEntryRequest begins = server.eventRequestManager().createMethodEntryRequest();
-        begins.addClassFilter("speed.runtime.Running");
+        begins.addClassFilter("speed.internal.engine.lane.AcceptedRequest");
         begins.setSuspendPolicy(EventRequest.SUSPEND_EVENT_THREAD);
         begins.enable();
         server.resume();

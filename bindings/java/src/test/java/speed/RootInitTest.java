@@ -24,9 +24,9 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.KeyFileException;
 import speed.errors.RootException;
-import speed.wire.Names;
+import speed.internal.wire.Names;
 
-/** A root and its key are made by a program, as {@code speed init} makes them, and nothing that is there is replaced. */
+/** A root and its key are made by a program, as {@code speed root init} makes them, and nothing that is there is replaced. */
 @Timeout(60)
 class RootInitTest {
     @TempDir

@@ -20,8 +20,8 @@ import org.junit.jupiter.api.TestFactory;
 import speed.columns.Column;
 import speed.columns.Kind;
 import speed.errors.CallException;
-import speed.tool.Notation;
-import speed.wire.Contract;
+import speed.internal.wire.Contract;
+import speed.tool.PlainJson.Notation;
 
 /** Services of rows answer as published (C-7, C-8). */
 class RowVectorsTest {

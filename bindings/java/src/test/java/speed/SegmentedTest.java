@@ -29,7 +29,8 @@ import speed.errors.ConfigurationException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.SegmentStoreException;
 import speed.errors.SegmentsLostException;
-import speed.segment.SegmentLimits;
+import speed.options.SegmentLimits;
+import speed.options.SendOptions;
 
 /** Payloads that go in segments between two nodes (G-12 to G-20). */
 class SegmentedTest extends TwoNodes {

@@ -18,6 +18,7 @@ import speed.errors.AccessDeniedException;
 import speed.errors.ConfigurationException;
 import speed.errors.InboxFullException;
 import speed.errors.UnserialisableException;
+import speed.options.SendOptions;
 
 /** Many messages in one write. */
 class SendAllTest extends TwoNodes {
@@ -27,7 +28,7 @@ class SendAllTest extends TwoNodes {
     /** A sender whose lanes hold few bytes. */
     private Node narrow(int laneBytes) {
         billing.allow("narrow");
-        return Node.builder("narrow").root(root.path()).key(root.path().resolve("speed.key")).laneBytes(laneBytes)
+        return Node.builder("narrow").root(root.path()).key(root.path().resolve("speed.key")).maxLaneBytes(laneBytes)
                 .open();
     }
 

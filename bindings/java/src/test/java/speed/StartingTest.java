@@ -15,6 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import speed.errors.Execution;
 import speed.errors.NodeStartingException;
+import speed.options.SendOptions;
 import speed.tool.BenchRoot;
 
 /** a node that starts is waited for, and not taken for one that refuses. */

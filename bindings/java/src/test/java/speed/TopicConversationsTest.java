@@ -16,9 +16,19 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.SpeedException;
+import speed.internal.wire.Contract;
 import speed.tool.BenchRoot;
-import speed.tool.Notation;
-import speed.wire.Contract;
+import speed.tool.PlainJson.Notation;
+import speed.topics.Consumer;
+import speed.topics.ConsumerOptions;
+import speed.topics.Kept;
+import speed.topics.PublishBatchOptions;
+import speed.topics.PublishOptions;
+import speed.topics.Reader;
+import speed.topics.Start;
+import speed.topics.SubscriptionType;
+import speed.topics.Topic;
+import speed.topics.TopicMessage;
 
 /** What a client of durable topics asks its host, and what its program sees, is as published (D-5 to D-14, D-18). */
 class TopicConversationsTest {

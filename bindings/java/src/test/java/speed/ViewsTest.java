@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import speed.errors.InvalidArgumentsException;
+import speed.options.ServiceOptions;
 
 /** Large bytes as views: of arguments where a service asks for them, of results where a caller does. */
 class ViewsTest extends TwoNodes {

@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import speed.Node;
-import speed.SendOptions;
 import speed.Service;
+import speed.options.SendOptions;
 
 /** SPEED's blocking call, its futures and its messages: encrypted, authorised, through files. */
 final class SpeedEcho implements Contender.Library {

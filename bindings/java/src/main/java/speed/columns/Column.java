@@ -12,6 +12,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import speed.columns.Kind.Layout;
 
 /**
  * Many values of one kind side by side, as they travel (registry_spec/columns.md). Immutable, so that threads may share

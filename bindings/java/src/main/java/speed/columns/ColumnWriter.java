@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.List;
 import java.util.Objects;
+import speed.columns.Kind.Layout;
 import speed.errors.UnserialisableException;
 
 /** Makes the body of a column. */

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import speed.columns.Kind.Layout;
 import speed.errors.WireException;
 
 /** Where the parts of a body lie, found by checking it. */

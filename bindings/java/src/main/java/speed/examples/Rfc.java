@@ -4,10 +4,10 @@ import java.util.Map;
 import speed.Node;
 import speed.Request;
 import speed.Response;
-import speed.SendOptions;
 import speed.Service;
-import speed.ServiceOptions;
 import speed.errors.ServiceNotFoundException;
+import speed.options.SendOptions;
+import speed.options.ServiceOptions;
 
 /**
  * The examples of the RFC as one program: a tax service that is registered, called and written to. Root and key come

@@ -7,12 +7,12 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Map;
 import speed.Node;
-import speed.SendOptions;
 import speed.errors.InvalidArgumentsException;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SchemaReference;
+import speed.options.SendOptions;
 
 /**
  * Node {@code shop}: sends orders through the gateway, signed by it and encrypted for the desk. The Java version of

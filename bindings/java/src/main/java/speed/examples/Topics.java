@@ -2,13 +2,13 @@ package speed.examples;
 
 import java.time.Duration;
 import java.util.Map;
-import speed.Consumer;
-import speed.ConsumerOptions;
 import speed.Node;
-import speed.PublishOptions;
-import speed.Start;
-import speed.SubscriptionType;
-import speed.TopicMessage;
+import speed.topics.Consumer;
+import speed.topics.ConsumerOptions;
+import speed.topics.PublishOptions;
+import speed.topics.Start;
+import speed.topics.SubscriptionType;
+import speed.topics.TopicMessage;
 
 /** Publishes to the durable topic {@code orders} and consumes it; with a speedd that hosts it. */
 public final class Topics {

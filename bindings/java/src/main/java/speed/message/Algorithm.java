@@ -7,6 +7,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import speed.errors.UnknownAlgorithmException;
 import speed.errors.WeakAlgorithmException;
+import speed.internal.message.Compression.Shown;
 
 /**
  * The algorithms of the contract. A row is type, cipher, bytes of the encapsulated key or signature,

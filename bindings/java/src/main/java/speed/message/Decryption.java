@@ -6,9 +6,11 @@ import java.util.function.Function;
 import java.util.stream.Collectors;
 import speed.errors.EncryptionException;
 import speed.errors.NoRecipientKeyException;
-import speed.wire.Encrypted;
-import speed.wire.Encrypted.Recipient;
-import speed.wire.MessageView;
+import speed.internal.message.Compression.Shown;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Security.Encrypted;
+import speed.internal.wire.Security.Encrypted.Recipient;
+import speed.message.Encryption.Wrapping;
 
 /**
  * Opens the encrypted payload of one message. EncryptionException, NoRecipientKeyException,

@@ -1,18 +1,31 @@
 package speed.message;
 
+import java.io.UncheckedIOException;
+import java.security.GeneralSecurityException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import speed.errors.KeyExhaustedException;
+import speed.errors.KeyRefusedException;
 import speed.errors.MessageException;
 import speed.errors.NotAvailableException;
+import speed.errors.SchemaException;
 import speed.errors.WireException;
-import speed.wire.Content;
-import speed.wire.Limits;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
-import speed.wire.Schema;
-import speed.wire.Security;
+import speed.internal.message.Compression;
+import speed.internal.message.Compression.Shown;
+import speed.internal.wire.Content;
+import speed.internal.wire.Limits;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Schema;
+import speed.internal.wire.Security;
+import speed.internal.wire.SignedParts;
+import speed.message.LoadedKey.Signer;
+import speed.message.MessageSecurity.Sensitivity;
 
 /** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
 @SuppressWarnings("exports") // some methods are for the node alone
@@ -67,7 +80,7 @@ public final class Guard {
         }
         Protection protection = asked.or(security.defaults());
         Content content = Content.of(payload);
-        Trail trail = Trail.ofSent(security.audit(), draft, protection.level());
+        AuditTrail trail = AuditTrail.ofSent(security.audit(), draft, protection.level());
         try {
             PayloadSchema known = schemas.of(schema);
             Schema described = known == null ? schema.described()
@@ -82,7 +95,7 @@ public final class Guard {
         }
     }
 
-    private byte[] written(MessageDraft draft, Content plain, Protection protection, Schema described, Trail trail) {
+    private byte[] written(MessageDraft draft, Content plain, Protection protection, Schema described, AuditTrail trail) {
         keysOf(protection).forEach(uses::count);
         trail.beginsSending(protection);
         check(protection, draft);
@@ -165,7 +178,7 @@ public final class Guard {
      * @throws java.io.UncheckedIOException when its schema cannot be reached: it is to be judged later
      */
     public OpenedMessage open(MessageView received, long nowMs, String source) {
-        Trail trail = Trail.ofReceived(security.audit(), received, source, name);
+        AuditTrail trail = AuditTrail.ofReceived(security.audit(), received, source, name);
         try {
             return opened(whole(received), nowMs, trail);
         } catch (MessageException | WireException refused) {
@@ -174,7 +187,7 @@ public final class Guard {
         }
     }
 
-    private OpenedMessage opened(MessageView view, long nowMs, Trail trail) {
+    private OpenedMessage opened(MessageView view, long nowMs, AuditTrail trail) {
         MessageKey signer = verified(view, trail);
         PayloadSchema schema = admitted(view, nowMs);
         OpenedMessage opened = opened(view, signer, trail);
@@ -187,7 +200,7 @@ public final class Guard {
         return opened;
     }
 
-    private MessageKey verified(MessageView view, Trail trail) {
+    private MessageKey verified(MessageView view, AuditTrail trail) {
         trail.beginsVerifying(view.security());
         checkSignatureAlgorithm(view.security(), security.fipsMode());
         MessageKey signer = trusted.check(view, security.policy(), security.fipsMode());
@@ -237,7 +250,7 @@ public final class Guard {
         }
     }
 
-    private OpenedMessage opened(MessageView view, MessageKey signer, Trail trail) {
+    private OpenedMessage opened(MessageView view, MessageKey signer, AuditTrail trail) {
         boolean isPersonal = view.security().containsPii();
         if (!view.isEncrypted() && !Compression.isRead(view.contentEncoding())) {
             return new OpenedMessage(view, null, signer, null, isPersonal);
@@ -302,5 +315,105 @@ public final class Guard {
     @Override
     public String toString() {
         return "Guard " + security.policy();
+    }
+
+    /** How often each key was used to write in this process. Thread-safe. */
+    static final class KeyUses {
+        private final Map<String, AtomicLong> uses = new ConcurrentHashMap<>();
+        private final long most;
+
+        KeyUses(long most) {
+            this.most = most;
+        }
+
+        void count(MessageKey key) {
+            if (uses.computeIfAbsent(key.id(), any -> new AtomicLong()).incrementAndGet() > most) {
+                throw new KeyExhaustedException("key '" + key.id() + "' was used " + most + " times: rotate it");
+            }
+        }
+    }
+
+    /** Signs the exact bytes of a message. */
+    static final class Signing {
+        private Signing() {}
+
+        /** KeyRefusedException for a key without its secret, or for encryption. */
+        static MessageKey check(MessageKey key) {
+            if (!key.algorithm().isSignature() || !key.hasSecret()) {
+                throw new KeyRefusedException(
+                        "key '" + key.id() + "' cannot sign: use a secret ed25519 or hmac-sha256 key");
+            }
+            return key;
+        }
+
+        /** The message with a signature; its security context already names key and algorithm. */
+        static byte[] sign(byte[] message, MessageKey key) {
+            try {
+                byte[] signature = ((Signer) check(key).loaded()).sign(new SignedParts(message).signingInput());
+                return SignedParts.withSignature(message, signature);
+            } catch (GeneralSecurityException impossible) {
+                throw new IllegalStateException("the JDK cannot sign", impossible);
+            }
+        }
+    }
+
+    /**
+     * The schemas of a node's program, asked so that neither they nor what messages name harm the node.
+     *
+     * @param schemas null where there are none
+     */
+    record KnownSchemas(Schemas schemas) {
+        /** A name may become part of a path. */
+        private static final Pattern NAME = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,127}");
+
+        /** The schema that a received message names, if it is here; SchemaException if the message has another hash. */
+        PayloadSchema of(Schema said) {
+            PayloadSchema known = find(said.name(), said.version());
+            if (known != null && !said.hash().equals(known.hash())) {
+                throw new SchemaException("schema_hash: is not that of '" + Shown.text(said.name()) + "' of version '"
+                        + Shown.text(said.version()) + "' here");
+            }
+            return known;
+        }
+
+        /**
+         * The schema that is to be written; null without schemas here, or without name and version. SchemaException for one
+         * that is not here, or of which nobody can tell now.
+         */
+        PayloadSchema of(SchemaReference reference) {
+            try {
+                PayloadSchema known = find(reference.name(), reference.version());
+                if (known == null && schemas != null && !reference.name().isEmpty() && !reference.version().isEmpty()) {
+                    throw new SchemaException("there is no schema '" + reference.name() + "' of version '"
+                            + reference.version() + "' here");
+                }
+                return known;
+            } catch (UncheckedIOException away) {
+                throw new SchemaException("the schemas cannot be reached: " + away.getMessage());
+            }
+        }
+
+        /** Null where there is none; what is unreachable now passes through. */
+        private PayloadSchema find(String name, String version) {
+            if (schemas == null || name.isEmpty() || version.isEmpty()) {
+                return null;
+            }
+            if (!isName(name) || !isName(version)) {
+                throw new SchemaException("'" + Shown.text(name) + "' of version '" + Shown.text(version)
+                        + "' cannot be a schema: use [A-Za-z0-9._-]");
+            }
+            try {
+                return schemas.find(name, version).orElse(null);
+            } catch (SchemaException | UncheckedIOException known) {
+                throw known;
+            } catch (RuntimeException | StackOverflowError failed) {
+                throw new SchemaException("schema '" + name + "' of version '" + version + "' could not be looked up: "
+                        + failed.getClass().getSimpleName());
+            }
+        }
+
+        private static boolean isName(String text) {
+            return NAME.matcher(text).matches() && !text.contains("..");
+        }
     }
 }

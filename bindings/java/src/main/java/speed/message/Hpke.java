@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.util.Arrays;
-import speed.wire.Hashes;
+import speed.internal.wire.Hashes;
 
 /**
  * HPKE (RFC 9180) in base mode, one message under each context: X-Wing, HKDF-SHA256, AES-256-GCM.

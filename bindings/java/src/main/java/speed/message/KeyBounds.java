@@ -2,7 +2,8 @@ package speed.message;
 
 import java.util.List;
 import speed.errors.KeyRefusedException;
-import speed.wire.Names;
+import speed.internal.message.Compression.Shown;
+import speed.internal.wire.Names;
 
 /**
  * What a key may be used for. Immutable.

@@ -4,7 +4,16 @@ import java.security.GeneralSecurityException;
 import java.security.InvalidKeyException;
 import speed.errors.KeyRefusedException;
 import speed.errors.NotAvailableException;
-import speed.wire.SodiumArrays;
+import speed.internal.wire.Sodium.SodiumArrays;
+import speed.message.ExchangeKeys.HybridKey;
+import speed.message.ExchangeKeys.MlKemKey;
+import speed.message.ExchangeKeys.SharedKey;
+import speed.message.ExchangeKeys.X25519Key;
+import speed.message.ExchangeKeys.XWingKey;
+import speed.message.LoadedKey.RandomBytes;
+import speed.message.SigningKeys.Ed25519Key;
+import speed.message.SigningKeys.HmacKey;
+import speed.message.SigningKeys.SodiumEd25519Key;
 
 /** Makes keys of a library from the bytes of a record. */
 final class KeyLoader {

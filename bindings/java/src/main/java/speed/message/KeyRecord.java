@@ -8,7 +8,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import speed.errors.KeyRefusedException;
-import speed.wire.Json;
+import speed.internal.message.Compression.Shown;
+import speed.internal.wire.Json;
 
 /** A key as it is written down; KeyRefusedException names the field that is malformed, and never its value. */
 record KeyRecord(Map<?, ?> fields) {

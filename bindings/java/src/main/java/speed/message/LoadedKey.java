@@ -1,6 +1,7 @@
 package speed.message;
 
 import java.security.GeneralSecurityException;
+import java.security.SecureRandom;
 
 /** A key as a library has it: made once, from the bytes of its record. Thread-safe. */
 interface LoadedKey {
@@ -24,5 +25,18 @@ interface LoadedKey {
 
         /** The secret again, for who holds the private part. */
         byte[] decapsulate(byte[] encapsulated) throws GeneralSecurityException;
+    }
+
+    /** Bytes that nobody can guess. */
+    static final class RandomBytes {
+        static final SecureRandom SOURCE = new SecureRandom();
+
+        private RandomBytes() {}
+
+        static byte[] of(int size) {
+            byte[] made = new byte[size];
+            SOURCE.nextBytes(made);
+            return made;
+        }
     }
 }

@@ -1,8 +1,9 @@
 package speed.message;
 
 import speed.errors.WireException;
-import speed.wire.Content;
-import speed.wire.MessageView;
+import speed.internal.message.Compression;
+import speed.internal.wire.Content;
+import speed.internal.wire.MessageView;
 
 /**
  * A received message that passed a node's {@link MessageSecurity}; all but its payload is as it was received.

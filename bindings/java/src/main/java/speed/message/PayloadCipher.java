@@ -7,7 +7,7 @@ import javax.crypto.Cipher;
 import javax.crypto.spec.GCMParameterSpec;
 import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
-import speed.wire.SodiumArrays;
+import speed.internal.wire.Sodium.SodiumArrays;
 
 /** AES-256-GCM by the JDK, or ChaCha20-Poly1305 by libsodium or the JDK, under one key; the tag of 16 bytes follows the ciphertext. */
 record PayloadCipher(String name, byte[] key, boolean isNative) {

@@ -1,12 +1,15 @@
 package speed.message;
 
+import java.io.ByteArrayOutputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
-import speed.wire.Content;
-import speed.wire.Encrypted;
-import speed.wire.Hashes;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
-import speed.wire.Schema;
+import speed.internal.wire.Content;
+import speed.internal.wire.Hashes;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Schema;
+import speed.internal.wire.Security.Encrypted;
 
 /** What of a message its encrypted payload is bound to. */
 record PayloadContext(
@@ -41,5 +44,40 @@ record PayloadContext(
                 .text(schemaHash).text(classification).bytes(aad).u32(keyIds.size());
         keyIds.forEach(context::text);
         return Hashes.sha256(context.toByteArray());
+    }
+
+    /** Bytes that are hashed or signed, each part behind its length: no two lists of parts give the same. */
+    static final class Prefixed {
+        private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+
+        Prefixed(String domain) {
+            text(domain);
+        }
+
+        Prefixed text(String text) {
+            return bytes(text.getBytes(StandardCharsets.UTF_8));
+        }
+
+        Prefixed bytes(byte[] bytes) {
+            return u64(bytes.length).raw(bytes);
+        }
+
+        Prefixed u64(long number) {
+            return raw(ByteBuffer.allocate(Long.BYTES).putLong(number).array());
+        }
+
+        Prefixed u32(int number) {
+            return raw(ByteBuffer.allocate(Integer.BYTES).putInt(number).array());
+        }
+
+        /** Without its length. */
+        Prefixed raw(byte[] bytes) {
+            out.writeBytes(bytes);
+            return this;
+        }
+
+        byte[] toByteArray() {
+            return out.toByteArray();
+        }
     }
 }

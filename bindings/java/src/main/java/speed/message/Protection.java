@@ -1,6 +1,7 @@
 package speed.message;
 
 import java.util.List;
+import speed.internal.message.Compression;
 
 /**
  * What is done to one message that is sent: compressed, encrypted, then signed. Immutable; what is null is left to

@@ -16,6 +16,7 @@ import javax.crypto.Cipher;
 import javax.crypto.spec.OAEPParameterSpec;
 import javax.crypto.spec.PSource;
 import speed.errors.WeakAlgorithmException;
+import speed.message.LoadedKey.RandomBytes;
 
 /** RSA-OAEP with SHA-256 throughout, by the JDK. The secret is null where only the public part is known. */
 record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements LoadedKey.Kem {

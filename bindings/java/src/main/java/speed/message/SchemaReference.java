@@ -2,8 +2,8 @@ package speed.message;
 
 import java.util.HexFormat;
 import java.util.List;
-import speed.wire.Hashes;
-import speed.wire.Schema;
+import speed.internal.wire.Hashes;
+import speed.internal.wire.Schema;
 
 /**
  * Names the schema of a payload, for receivers that have it. Absent texts are empty. A node with schemas sends name and version

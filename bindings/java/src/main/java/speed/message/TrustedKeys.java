@@ -7,10 +7,11 @@ import speed.errors.BadSignatureException;
 import speed.errors.KeyRefusedException;
 import speed.errors.UnsignedException;
 import speed.errors.UntrustedException;
+import speed.internal.message.Compression.Shown;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Security;
+import speed.internal.wire.SignedParts;
 import speed.message.LoadedKey.Signer;
-import speed.wire.MessageView;
-import speed.wire.Security;
-import speed.wire.SignedParts;
 
 /** The keys whose signatures a receiver believes; each says its publishers. Immutable. */
 final class TrustedKeys {

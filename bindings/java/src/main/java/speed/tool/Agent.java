@@ -12,7 +12,7 @@ import java.util.concurrent.CompletionException;
 import speed.Node;
 import speed.errors.CallException;
 import speed.errors.SpeedException;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
 
 /** A node that does what it is told: one JSON command a line on its input, one JSON answer a line on its output. */
 public final class Agent {
@@ -38,7 +38,7 @@ public final class Agent {
     private static Node open(Arguments arguments) {
         Node.Builder builder = arguments.builder(arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
-                .laneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
+                .maxLaneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
         if (arguments.get("--durability", "process").equals("disk")) {

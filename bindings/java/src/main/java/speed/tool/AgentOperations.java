@@ -17,9 +17,9 @@ import java.util.concurrent.TimeUnit;
 import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
-import speed.SendOptions;
 import speed.errors.SpeedException;
-import speed.fs.Posix;
+import speed.internal.fs.Posix;
+import speed.options.SendOptions;
 import speed.tool.Operation.Fields;
 
 /** The operations of an agent: each takes a command's fields and returns a result. */

@@ -13,7 +13,6 @@ import java.util.stream.Collectors;
 import speed.AuditFile;
 import speed.Message;
 import speed.Node;
-import speed.SendOptions;
 import speed.errors.SchemaException;
 import speed.message.AuditLog;
 import speed.message.MessageKey;
@@ -23,6 +22,7 @@ import speed.message.Protection;
 import speed.message.SchemaReference;
 import speed.message.Schemas;
 import speed.message.SignaturePolicy;
+import speed.options.SendOptions;
 import speed.tool.Operation.Fields;
 
 /** A second node of an agent, which signs and encrypts. */

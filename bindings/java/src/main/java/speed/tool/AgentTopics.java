@@ -8,18 +8,18 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import speed.Consumer;
-import speed.ConsumerOptions;
-import speed.Kept;
 import speed.Node;
-import speed.PublishBatchOptions;
-import speed.PublishOptions;
-import speed.Reader;
-import speed.Start;
-import speed.SubscriptionType;
-import speed.Topic;
-import speed.TopicMessage;
 import speed.tool.Operation.Fields;
+import speed.topics.Consumer;
+import speed.topics.ConsumerOptions;
+import speed.topics.Kept;
+import speed.topics.PublishBatchOptions;
+import speed.topics.PublishOptions;
+import speed.topics.Reader;
+import speed.topics.Start;
+import speed.topics.SubscriptionType;
+import speed.topics.Topic;
+import speed.topics.TopicMessage;
 
 /** What an agent does with durable topics: it publishes, reads, and is one consumer at a time. */
 final class AgentTopics {

@@ -13,8 +13,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import speed.Node;
-import speed.SendOptions;
-import speed.wire.Json;
+import speed.internal.wire.Json;
+import speed.options.SendOptions;
 
 /**
  * What SPEED does here, between two processes: this one and a server that it starts.

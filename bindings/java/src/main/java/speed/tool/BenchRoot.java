@@ -10,7 +10,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 import speed.Node;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
 
 /** A root with a key of its own, in memory where that can be had; gone when it is closed. */
 public final class BenchRoot implements AutoCloseable {

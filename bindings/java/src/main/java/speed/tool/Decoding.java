@@ -1,30 +1,43 @@
 package speed.tool;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import speed.errors.KeyFileException;
 import speed.errors.MessageException;
 import speed.errors.WireException;
-import speed.segment.Segment;
-import speed.wire.Block;
-import speed.wire.Control;
-import speed.wire.Cursor;
-import speed.wire.Entry;
-import speed.wire.Fence;
-import speed.wire.Header;
-import speed.wire.KeyFile;
-import speed.wire.Keyring;
-import speed.wire.LaneMac;
-import speed.wire.LinkOpener;
-import speed.wire.MessageView;
-import speed.wire.NodeId;
-import speed.wire.SpcRequest;
-import speed.wire.SpcResponse;
-import speed.wire.TopicRecord;
-import speed.wire.ValueReader;
+import speed.internal.segment.Segment;
+import speed.internal.wire.Block;
+import speed.internal.wire.Control;
+import speed.internal.wire.Cursor;
+import speed.internal.wire.Entry;
+import speed.internal.wire.Fence;
+import speed.internal.wire.Header;
+import speed.internal.wire.Json;
+import speed.internal.wire.KeyFile;
+import speed.internal.wire.Keyring;
+import speed.internal.wire.LaneMac;
+import speed.internal.wire.LinkOpener;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.NodeId;
+import speed.internal.wire.SpcRequest;
+import speed.internal.wire.SpcResponse;
+import speed.internal.wire.TopicRecord;
+import speed.internal.wire.ValueReader;
+import speed.message.Guard;
+import speed.message.MessageKey;
+import speed.message.MessageSecurity;
+import speed.message.OpenedMessage;
+import speed.message.SignaturePolicy;
 
 /** What this implementation makes of bytes. Keys and lane are those of the vectors: analytics to billing, two keys. */
-final class Decoding {
+public final class Decoding {
     static final NodeId SOURCE = NodeId.of("analytics");
     static final NodeId TARGET = NodeId.of("billing");
     static final Keyring RING = new Keyring(List.of(bytesFrom(0), bytesFrom(32)));
@@ -93,5 +106,52 @@ final class Decoding {
 
     static byte[] hex(Object digits) {
         return HexFormat.of().parseHex((String) digits);
+    }
+
+    /** Opens protected messages as a node that has the keys of the vectors: those which every build has. */
+    public static final class VectorGuard {
+        private static final Set<String> OPENS =
+                Set.of("aes-256-gcm", "chacha20-poly1305", "x25519-chacha20-poly1305");
+        private static final long CLOCK_MS = 1_800_000_000_000L;
+        private static final Path CONTRACT = Path.of(System.getProperty("speed.contract", "registry_spec"));
+        private static final Guard GUARD = new Guard(settings());
+
+        private VectorGuard() {}
+
+        /**
+         * Checks and opens one message.
+         *
+         * @param message its bytes
+         * @return what a handler would get
+         * @throws speed.errors.SpeedException for what is refused
+         */
+        public static OpenedMessage open(byte[] message) {
+            return GUARD.open(MessageView.of(message), CLOCK_MS);
+        }
+
+        private static MessageSecurity settings() {
+            MessageKey[] trusted = keys("signatures", "trusted", false);
+            return MessageSecurity.NONE.withKeys(keys("encryption", "keys", true))
+                    .withPolicy(SignaturePolicy.VERIFY, trusted).withClearance("confidential");
+        }
+
+        private static MessageKey[] keys(String file, String list, boolean some) {
+            List<MessageKey> keys = new ArrayList<>();
+            for (Object record : (List<?>) vectors(file).get(list)) {
+                Map<?, ?> fields = (Map<?, ?>) record;
+                if (!some || OPENS.contains(fields.get("algorithm"))) {
+                    keys.add(MessageKey.of(fields));
+                }
+            }
+            return keys.toArray(new MessageKey[0]);
+        }
+
+        private static Map<?, ?> vectors(String file) {
+            try {
+                return (Map<?, ?>) Json.parse(Files.readString(CONTRACT.resolve("vectors/" + file + ".json")));
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
     }
 }

@@ -26,8 +26,8 @@ import speed.Message;
 import speed.Node;
 import speed.Published;
 import speed.Request;
-import speed.SendOptions;
 import speed.errors.SpeedException;
+import speed.options.SendOptions;
 
 /**
  * A process with several nodes and threads that do what comes to their minds: the Java counterpart of

@@ -3,6 +3,8 @@ package speed.tool;
 import java.util.Arrays;
 import java.util.Map;
 import speed.errors.UntrustedException;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
 import speed.message.Algorithm;
 import speed.message.Guard;
 import speed.message.KeyBounds;
@@ -11,8 +13,6 @@ import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SchemaReference;
 import speed.message.SignaturePolicy;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
 
 /** What it costs to protect a message and to open it again: the median of some rounds, one message at a time. */
 public final class MessageBench {

@@ -6,6 +6,8 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import speed.internal.wire.Json;
+import speed.internal.wire.MessageDraft;
 import speed.message.Algorithm;
 import speed.message.Guard;
 import speed.message.KeyBounds;
@@ -13,8 +15,6 @@ import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SchemaReference;
-import speed.wire.Json;
-import speed.wire.MessageDraft;
 
 /**
  * Signed and encrypted messages for other languages to verify and open: one for each algorithm and encoding. A line has

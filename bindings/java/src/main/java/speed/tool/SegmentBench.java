@@ -4,11 +4,11 @@ import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import speed.segment.Assembler;
-import speed.segment.Keccak;
-import speed.segment.Segment;
-import speed.segment.Source;
-import speed.segment.Splitter;
+import speed.internal.segment.Assembler;
+import speed.internal.segment.Keccak;
+import speed.internal.segment.Segment;
+import speed.internal.segment.Source;
+import speed.internal.segment.Splitter;
 
 /**
  * How fast payloads are hashed, cut and put together, in MB for each second of processor time: one line each, the best

@@ -4,26 +4,33 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import java.util.stream.StreamSupport;
+import speed.internal.segment.Segment;
+import speed.internal.segment.Segment.Shape;
+import speed.internal.segment.Source;
+import speed.internal.segment.Splitter;
+import speed.internal.wire.Block;
+import speed.internal.wire.Control;
+import speed.internal.wire.Cursor;
+import speed.internal.wire.Entry;
+import speed.internal.wire.Fence;
+import speed.internal.wire.Header.EnvelopeType;
+import speed.internal.wire.Header.Sequence;
+import speed.internal.wire.Json;
+import speed.internal.wire.LinkSealer;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.Names.LaneFile;
+import speed.internal.wire.SpcRequest;
+import speed.internal.wire.SpcResponse;
+import speed.internal.wire.Values;
 import speed.message.MessageKey;
-import speed.wire.Block;
-import speed.wire.Control;
-import speed.wire.Cursor;
-import speed.wire.Entry;
-import speed.wire.EnvelopeType;
-import speed.wire.Fence;
-import speed.wire.Json;
-import speed.wire.LinkSealer;
-import speed.wire.MessageDraft;
-import speed.wire.SegmentId;
-import speed.wire.Sequence;
-import speed.wire.SpcRequest;
-import speed.wire.SpcResponse;
-import speed.wire.Values;
+import speed.tool.PlainJson.Notation;
 
 /**
  * Makes the bytes of the vectors from what they are made of, for other languages to accept: one JSON object a line,
@@ -153,8 +160,8 @@ public final class Vectors {
                 number(stated, "size")).encode(Decoding.MAC);
     }
 
-    private static SegmentId segment(Map<?, ?> stated, String generation) {
-        return new SegmentId((int) number(stated, generation), number(stated, "segment"));
+    private static LaneFile segment(Map<?, ?> stated, String generation) {
+        return new LaneFile((int) number(stated, generation), number(stated, "segment"));
     }
 
     private static byte[] payload(Map<?, ?> one) {
@@ -208,5 +215,44 @@ public final class Vectors {
 
     private static long sequence(Map<?, ?> fields, String name) {
         return Long.parseUnsignedLong(text(fields, name), 16);
+    }
+
+    /** The payloads of segments.json, made by its formula, and the segments that they are cut into. */
+    public static final class Cuts {
+        private Cuts() {}
+
+        /** The payload of a case of the list {@code cut}. */
+        public static byte[] payload(Map<?, ?> cut) {
+            Map<?, ?> made = (Map<?, ?>) cut.get("payload");
+            byte[] payload = new byte[number(made, "bytes")];
+            int rowBytes = number(made, "row_bytes");
+            for (int at = 0; at < payload.length; at++) {
+                payload[at] = mixed(at / rowBytes, at % rowBytes);
+            }
+            int zerosFrom = made.get("zeros_from") == null ? payload.length : number(made, "zeros_from");
+            Arrays.fill(payload, zerosFrom, payload.length, (byte) 0);
+            return payload;
+        }
+
+        /** A byte that looks random and is the same everywhere. */
+        private static byte mixed(int row, int column) {
+            int x = (int) (row * 2_654_435_761L + column * 40_503L + 12_345);
+            x ^= x >>> 15;
+            x *= (int) 2_246_822_519L;
+            x ^= x >>> 13;
+            return (byte) x;
+        }
+
+        /** The segments of a case. */
+        public static List<Segment> segments(Map<?, ?> cut) {
+            byte[] payload = payload(cut);
+            Shape shape = new Shape(payload.length, number(cut, "segment_size"), number(cut, "data_segment_count"),
+                    number(cut, "parity_segment_count"));
+            return StreamSupport.stream(Splitter.cut(Source.of(payload), shape).spliterator(), false).toList();
+        }
+
+        private static int number(Map<?, ?> fields, String name) {
+            return ((Long) fields.get(name)).intValue();
+        }
     }
 }

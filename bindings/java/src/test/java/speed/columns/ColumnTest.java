@@ -18,9 +18,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
-import speed.wire.Contract;
-import speed.wire.ValueReader;
-import speed.wire.Values;
+import speed.internal.wire.Contract;
+import speed.internal.wire.ValueReader;
+import speed.internal.wire.Values;
 
 /** C-1 to C-5: columns as values. */
 class ColumnTest {

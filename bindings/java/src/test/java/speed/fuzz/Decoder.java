@@ -10,34 +10,34 @@ import java.util.function.Consumer;
 import javax.crypto.Cipher;
 import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
-import speed.core.LaneDecoder;
 import speed.errors.WireException;
-import speed.segment.Assembler;
-import speed.segment.Segment;
-import speed.tool.VectorGuard;
-import speed.wire.Batch;
-import speed.wire.Block;
-import speed.wire.Control;
-import speed.wire.Cursor;
-import speed.wire.Entry;
-import speed.wire.Fence;
-import speed.wire.Hashes;
-import speed.wire.Json;
-import speed.wire.KeyFile;
-import speed.wire.Keyring;
-import speed.wire.LaneMac;
-import speed.wire.Limits;
-import speed.wire.LinkOpener;
-import speed.wire.MessageFront;
-import speed.wire.MessageView;
-import speed.wire.Names;
-import speed.wire.NodeId;
-import speed.wire.SpcHead;
-import speed.wire.SpcRequest;
-import speed.wire.SpcResponse;
-import speed.wire.TopicRecord;
-import speed.wire.ValueReader;
-import speed.wire.Values;
+import speed.internal.core.LaneDecoder;
+import speed.internal.segment.Assembler;
+import speed.internal.segment.Segment;
+import speed.internal.wire.Batch;
+import speed.internal.wire.Block;
+import speed.internal.wire.Control;
+import speed.internal.wire.Cursor;
+import speed.internal.wire.Entry;
+import speed.internal.wire.Fence;
+import speed.internal.wire.Hashes;
+import speed.internal.wire.Json;
+import speed.internal.wire.KeyFile;
+import speed.internal.wire.Keyring;
+import speed.internal.wire.LaneMac;
+import speed.internal.wire.Limits;
+import speed.internal.wire.LinkOpener;
+import speed.internal.wire.MessageFront;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Names;
+import speed.internal.wire.NodeId;
+import speed.internal.wire.SpcHead;
+import speed.internal.wire.SpcRequest;
+import speed.internal.wire.SpcResponse;
+import speed.internal.wire.TopicRecord;
+import speed.internal.wire.ValueReader;
+import speed.internal.wire.Values;
+import speed.tool.Decoding.VectorGuard;
 
 /**
  * Everything that makes something of bytes from elsewhere. Files with a MAC get a right one, or nothing behind it would
@@ -206,7 +206,7 @@ enum Decoder {
     }
 
     private static void readNames(String name) {
-        Names.parseSegment(name);
+        Names.parseLaneFile(name);
         Names.parseCursor(name);
         Names.parseFence(name);
         Names.parseEntry(name);

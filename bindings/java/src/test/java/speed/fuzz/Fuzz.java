@@ -4,7 +4,7 @@ import com.sun.management.ThreadMXBean;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import speed.errors.SpeedException;
-import speed.wire.Limits;
+import speed.internal.wire.Limits;
 
 /**
  * The target of {@code scripts/fuzz java}: the first byte of the input chooses the decoder. Bad bytes end with a named

@@ -7,8 +7,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import speed.wire.Batch;
-import speed.wire.Contract;
+import speed.internal.wire.Batch;
+import speed.internal.wire.Contract;
 
 /** The bytes of all vectors, valid or not, as inputs of the decoders; without the MAC that a decoder adds. */
 final class Seeds {

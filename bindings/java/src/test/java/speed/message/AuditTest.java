@@ -20,10 +20,11 @@ import speed.errors.StorageException;
 import speed.errors.UnsignedException;
 import speed.errors.WeakAlgorithmException;
 import speed.errors.WireException;
-import speed.wire.Content;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
-import speed.wire.Security;
+import speed.internal.wire.Content;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Security;
+import speed.message.MessageSecurity.Sensitivity;
 
 /** M-31: what is told of what is done to messages, and when. */
 class AuditTest {
@@ -67,7 +68,7 @@ class AuditTest {
         MessageDraft draft = Written.draft();
         MessageDraft named = new MessageDraft(draft.messageId(), topic, draft.namespace(), AT_MS, 0, 0, null, null,
                 "billing", null, Map.of(), Map.of(), Map.of());
-        return MessageView.of(named.encode(Content.of(VALUE), security, speed.wire.Schema.NONE));
+        return MessageView.of(named.encode(Content.of(VALUE), security, speed.internal.wire.Schema.NONE));
     }
 
     // --- what is written ---

@@ -8,8 +8,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.MessageException;
-import speed.wire.Contract;
-import speed.wire.MessageView;
+import speed.internal.wire.Contract;
+import speed.internal.wire.MessageView;
 
 /** M-19 to M-25: the vectors of encrypted payloads. */
 class EncryptionTest {

@@ -8,8 +8,8 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 import speed.errors.MessageException;
 import speed.errors.WireException;
-import speed.wire.Contract;
-import speed.wire.MessageView;
+import speed.internal.wire.Contract;
+import speed.internal.wire.MessageView;
 
 /** M-4, M-16 to M-23: altered messages end with a named error, or are what they were. */
 class GarbageTest {

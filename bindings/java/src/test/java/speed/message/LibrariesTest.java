@@ -20,8 +20,12 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
-import speed.wire.Json;
-import speed.wire.SodiumArrays;
+import speed.internal.message.Compression;
+import speed.internal.wire.Json;
+import speed.internal.wire.Sodium.SodiumArrays;
+import speed.message.LoadedKey.RandomBytes;
+import speed.message.SigningKeys.Ed25519Key;
+import speed.message.SigningKeys.SodiumEd25519Key;
 
 /** M-17, M-19, M-24: which library makes the bytes does not matter, and one that is absent is named. */
 class LibrariesTest {

@@ -19,8 +19,8 @@ import org.junit.jupiter.api.TestFactory;
 import speed.errors.KeyRefusedException;
 import speed.errors.UnknownAlgorithmException;
 import speed.errors.WeakAlgorithmException;
-import speed.wire.Contract;
-import speed.wire.Json;
+import speed.internal.wire.Contract;
+import speed.internal.wire.Json;
 
 /** M-24, M-26: keys as they are written down, and the algorithms that there are. */
 class MessageKeysTest {

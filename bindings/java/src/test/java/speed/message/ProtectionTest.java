@@ -37,12 +37,14 @@ import speed.errors.PayloadTooLargeException;
 import speed.errors.UnsignedException;
 import speed.errors.WeakAlgorithmException;
 import speed.errors.WireException;
-import speed.wire.Content;
-import speed.wire.Limits;
-import speed.wire.MessageFront;
-import speed.wire.MessageView;
-import speed.wire.Schema;
-import speed.wire.Security;
+import speed.internal.message.Compression;
+import speed.internal.wire.Content;
+import speed.internal.wire.Limits;
+import speed.internal.wire.MessageFront;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Schema;
+import speed.internal.wire.Security;
+import speed.message.Guard.KeyUses;
 
 /** M-16 to M-28, M-32: messages protected and opened, and what is refused. */
 class ProtectionTest {

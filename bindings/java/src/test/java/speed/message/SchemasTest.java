@@ -18,10 +18,10 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.SchemaException;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.Values;
 import speed.message.AuditTest.Lines;
 import speed.message.PayloadSchema.Check;
-import speed.wire.MessageView;
-import speed.wire.Values;
 
 /** M-29: payloads that are held to schemas of the program. */
 class SchemasTest {

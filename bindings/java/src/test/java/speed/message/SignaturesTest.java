@@ -10,9 +10,9 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.KeyRefusedException;
 import speed.errors.MessageException;
-import speed.wire.Contract;
-import speed.wire.MessageView;
-import speed.wire.SignedParts;
+import speed.internal.wire.Contract;
+import speed.internal.wire.MessageView;
+import speed.internal.wire.SignedParts;
 
 /** M-16 to M-18: signatures over exact bytes. */
 class SignaturesTest {

@@ -1,8 +1,8 @@
 package speed.message;
 
 import java.util.Map;
-import speed.wire.MessageDraft;
-import speed.wire.MessageView;
+import speed.internal.wire.MessageDraft;
+import speed.internal.wire.MessageView;
 
 /** Messages as a writer makes them, for the tests of this package. */
 final class Written {

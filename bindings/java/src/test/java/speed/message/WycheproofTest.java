@@ -16,10 +16,14 @@ import org.junit.jupiter.api.function.ThrowingConsumer;
 import speed.errors.EncryptionException;
 import speed.errors.KeyRefusedException;
 import speed.errors.MessageException;
+import speed.internal.wire.Contract;
+import speed.internal.wire.Hashes;
+import speed.internal.wire.Security.Encrypted.Recipient;
+import speed.message.Encryption.Wrapping;
+import speed.message.ExchangeKeys.HybridKey;
 import speed.message.LoadedKey.Signer;
-import speed.wire.Contract;
-import speed.wire.Encrypted.Recipient;
-import speed.wire.Hashes;
+import speed.message.PayloadContext.Prefixed;
+import speed.message.SigningKeys.Ed25519Key;
 
 /** Published cases of Wycheproof through our own keys and ciphers (M-17, M-19, M-21). */
 class WycheproofTest {

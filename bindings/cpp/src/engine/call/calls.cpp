@@ -1,0 +1,490 @@
+#include "engine/call/calls.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "core/counters.hpp"
+#include "core/texts.hpp"
+#include "engine/deliver/refused_events.hpp"
+#include "engine/tracing.hpp"
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+#include "wire/names/harmless.hpp"
+#include "wire/value/control.hpp"
+#include "wire/value/spc.hpp"
+
+namespace speed::engine {
+
+namespace texts = core::texts;
+
+namespace {
+
+constexpr std::chrono::milliseconds interruption_period{50};
+
+std::string hex(std::uint64_t number) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
+  return {digits.data(), end};
+}
+
+// Acknowledgements wait under a key that no request id has: ours hold no '#'.
+std::string key_of(const std::string& target, std::uint64_t sequence) { return target + '#' + hex(sequence); }
+
+template <class CallFailure>
+std::exception_ptr failure_of(const std::string& message, const Map& details, Execution execution) {
+  CallFailure failure = [&] {
+    if constexpr (std::is_constructible_v<CallFailure, std::string, Map>) return CallFailure(message, details);
+    else return CallFailure(message);
+  }();
+  failure.set_execution(execution);
+  return std::make_exception_ptr(failure);
+}
+
+// Whether what it says it was in leaves open whether the service ran (S-8).
+Execution by_phase(const Map& details) {
+  const Value* const phase = details.find("phase");
+  return phase != nullptr && *phase == Value("queued") ? Execution::not_begun : Execution::may_have_run;
+}
+
+// What the deadline of a call, question or acknowledgement means for its caller.
+std::exception_ptr overdue(const core::PendingCall& call) {
+  if (call.kind == core::PendingCall::Kind::acknowledgement) {
+    return std::make_exception_ptr(
+        NotAcknowledgedError(texts::not_acknowledged(call.target)));
+  }
+  if (call.kind == core::PendingCall::Kind::question) {
+    return std::make_exception_ptr(
+        CallTimeoutError(texts::question_unanswered(call.target), {{"phase", "unanswered"}}));
+  }
+  if (call.request != nullptr && call.request->state == core::SentRequest::State::waits) {
+    if (!call.request->is_awaited) return call_left(call.target, call.request->may_have_run);
+    NodeStartingError error = still_starting(call.target);
+    error.set_execution(call.request->may_have_run ? Execution::may_have_run : Execution::not_begun);
+    return std::make_exception_ptr(error);
+  }
+  return failure_of<CallTimeoutError>(texts::call_unanswered(call.target), {{"phase", "unanswered"}}, Execution::may_have_run);
+}
+
+}  // namespace
+
+std::exception_ptr call_left(const std::string& name, bool may_have_run) {
+  if (may_have_run) {
+    return failure_of<NodeLeftError>(texts::left_in_doubt(name), {}, Execution::may_have_run);
+  }
+  return failure_of<NodeLeftError>(texts::left_not_begun(name), {}, Execution::not_begun);
+}
+
+namespace {
+
+// What to do, for whom the code alone does not say whether the service ran.
+std::string advised(const std::string& code, std::string message, const Map& details) {
+  if (code == "LEAVING") return message + "; nothing ran: call again";
+  const bool is_told = code == "TIMEOUT" || code == "WITHDRAWN";
+  if (is_told && by_phase(details) == Execution::not_begun) return message + "; nothing ran: call again";
+  const bool ran_or_not = code == "SERVICE_NOT_FOUND" || code == "ACCESS_DENIED" || code == "INVALID_ARGUMENTS" ||
+                          code == "EXECUTION_FAILED" || code == "SEGMENTS_LOST" || wire::application_code(code);
+  return ran_or_not ? message : message + "; it may have run: look before you repeat it";
+}
+
+}  // namespace
+
+std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
+  using enum Execution;
+  const std::string message = advised(code, wire::harmless(said), details);
+  if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
+  if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
+  if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);
+  if (code == "EXECUTION_FAILED") return failure_of<ExecutionFailedError>(message, details, ran);
+  if (code == "TIMEOUT") return failure_of<CallTimeoutError>(message, details, by_phase(details));
+  if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
+  if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
+  if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
+  if (code == "REPLACED") return failure_of<NodeReplacedError>(message, details, may_have_run);
+  if (const std::optional<std::string> own = wire::application_code(code)) {
+    ApplicationError error(*own, message, details);
+    error.set_execution(ran);
+    return std::make_exception_ptr(error);
+  }
+  return failure_of<InternalError>(message, details, may_have_run);
+}
+
+core::Completion Waiter::completion() {
+  return [state = state_](core::Outcome outcome) {
+    const std::lock_guard guard(state->lock);
+    state->outcome = std::move(outcome);
+    state->done = true;
+    state->changed.notify_all();
+  };
+}
+
+Value Waiter::result(Workers& workers, bool in_place) {
+  std::optional<Workers::PlaceRelease> away;
+  if (!state_->done) away.emplace();
+  if (!state_->done) workers.read_until(state_->done);
+  std::unique_lock guard(state_->lock);
+  const auto done = [&] { return state_->done.load(); };
+  if (!is_interruptible()) state_->changed.wait(guard, done);
+  while (!state_->changed.wait_for(guard, interruption_period, done)) {
+    guard.unlock();  // who is asked may close the node, which completes this
+    look_for_interruption();
+    guard.lock();
+  }
+  // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
+  core::Outcome outcome = std::exchange(state_->outcome, Value());
+  guard.unlock();
+  outcome = read(std::move(outcome), in_place);
+  if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*error);
+  return std::move(std::get<Value>(outcome));
+}
+
+core::Outcome read(core::Outcome outcome, bool in_place) {
+  const auto* const unread = std::get_if<core::Unread>(&outcome);
+  if (unread == nullptr) return outcome;
+  try {
+    wire::WireResponse response = wire::decode_response(unread->payload.bytes, in_place ? unread->payload.owner : nullptr);
+    if (response.ok) return std::move(response.result);
+    return call_error(response.error_code, unread->source + ": " + response.error_message, response.details);
+  } catch (const std::exception& error) {
+    return failure_of<InternalError>("'" + unread->source + "' answered what cannot be read: " + error.what(), {},
+                                     Execution::may_have_run);
+  }
+}
+
+core::Completion answered_once(core::Completion completion) {
+  auto given = std::make_shared<std::atomic<bool>>(false);
+  return [given, completion = std::move(completion)](core::Outcome outcome) {
+    if (!given->exchange(true)) completion(std::move(outcome));
+  };
+}
+
+Calls::Calls(Context& context, Links& links, Effects effects)
+    : context_(context),
+      links_(links),
+      effects_(std::move(effects)),
+      kept_(std::make_shared<core::KeptRequests>(context.buffers)) {}
+
+// What fails here was not written, unless it says so: nothing ran.
+std::string Calls::start(const Call& call, core::Completion completion) {
+  try {
+    return write(call, std::move(completion));
+  } catch (StorageError& error) {
+    if (!error.execution()) {
+      error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
+    }
+    throw;
+  } catch (Error& error) {
+    if (!error.execution()) error.set_execution(Execution::not_begun);
+    throw;
+  }
+}
+
+std::string Calls::write(const Call& call, core::Completion completion) {
+  const auto [link, entry] = links_.granted_call(call.target);
+  std::string id = next_id();
+  const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
+  wire::Buffer payload = context_.buffers.take();
+  wire::encode_request({.request_id = id,
+                        .service = call.service,
+                        .caller = context_.name,
+                        .generation = static_cast<std::uint32_t>(entry->generation),
+                        .deadline = {fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
+                                     fs::boot_ms() + timeout_ms},
+                        .traceparent = call.traceparent ? call.traceparent : current_traceparent},
+                       call.arguments, payload);
+  links_.check_size(call.target, payload.size());
+  const auto request = std::make_shared<core::SentRequest>();
+  request->until = fs::monotonic_seconds() + call.timeout_seconds;
+  track(id, {call.target, request->until + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion), request});
+  try {
+    if (link == nullptr) {
+      wait_for_start(call, id, *request, std::move(payload));
+      return id;
+    }
+    send(link, id, *request, payload.view(), false);
+  } catch (...) {
+    forget(id);
+    throw;
+  }
+  written(id, *request, entry, std::move(payload));
+  return id;
+}
+
+void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent) {
+  Outgoing outgoing{wire::EnvelopeType::spc_request, 0, {&payload, 1}, request.until, urgent};
+  const auto splitter = link->splitter();
+  if (splitter == nullptr && payload.size() <= wire::limits::max_payload_bytes) {
+    request.sequence = link->send(outgoing);
+    return;
+  }
+  outgoing.track = [&, lost = losses(link, id, request.until + answer_grace_seconds)](std::uint64_t sequence) {
+    request.segments.push_back(sequence);
+    lost(sequence);
+  };
+  link->send(outgoing);
+  const segment::Splitter cutting = splitter == nullptr ? fitting_splitter(payload.size()) : *splitter;
+  request.needed = std::min<std::size_t>(cutting.shape(payload.size()).data_count, request.segments.size());
+}
+
+// Its answer may have come already.
+void Calls::written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload) {
+  const bool is_kept = keep(request, payload);
+  const std::lock_guard guard(lock_);
+  request.generation = static_cast<std::uint32_t>(server->generation);
+  request.server = server;
+  request.state = core::SentRequest::State::written;
+  request.since = 0;
+  if (core::PendingCall* const call = table_.find(id)) table_.set_deadline(*call, request.until + answer_grace_seconds);
+  if (!is_kept) context_.buffers.give(std::move(payload));
+}
+
+// An ERROR under any sequence of a request in segments ends its call (G-19).
+std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std::string& id, double deadline) {
+  const auto lost = [this, target = link->target(), id](core::Outcome outcome) {
+    const auto* const error = std::get_if<std::exception_ptr>(&outcome);
+    try {
+      if (error != nullptr) std::rethrow_exception(*error);
+    } catch (const SegmentsLostError&) {
+      complete(id, target, std::move(outcome));
+    } catch (...) {  // the call ends by itself
+    }
+  };
+  return [this, target = link->target(), deadline, lost](std::uint64_t sequence) {
+    track_ack(target, sequence, deadline, lost);
+  };
+}
+
+void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
+                core::Completion completion, bool urgent) {
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const LinkPtr link = links_.granted(target, urgent ? 0 : deadline);
+  const std::string id = next_id();
+  body.set("requestId", id);
+  const Bytes payload = wire::pack(body);
+  track(id, {target, deadline, core::PendingCall::Kind::question, std::move(completion)});
+  try {
+    const ByteView one(payload);
+    link->send({type, 0, {&one, 1}, deadline, urgent});
+  } catch (...) {
+    forget(id);
+    throw;
+  }
+}
+
+void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
+                              double timeout_seconds, bool unordered, core::Completion completion) {
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const LinkPtr link = links_.granted(target, deadline);
+  if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
+  std::vector<std::uint64_t> entered;  // several on a link with a segment size
+  const auto enter = [&](std::uint64_t sequence) {
+    entered.push_back(sequence);
+    track_ack(target, sequence, deadline, completion);
+  };
+  try {
+    link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter, unordered});
+  } catch (...) {
+    for (const std::uint64_t sequence : entered) forget(target, sequence);
+    throw;
+  }
+}
+
+void Calls::track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
+  track(key_of(target, sequence),
+        {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
+}
+
+void Calls::forget(const std::string& target, std::uint64_t sequence) { forget(key_of(target, sequence)); }
+
+bool Calls::waits_for(const std::string& source) const {
+  const std::lock_guard guard(lock_);
+  return table_.waits_for(source);
+}
+
+std::string Calls::next_id() { return hex(context_.generation) + "." + hex(++number_); }
+
+void Calls::track(std::string key, core::PendingCall call) {
+  const double deadline = call.deadline;
+  {
+    const std::lock_guard guard(lock_);
+    if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
+    table_.add(std::move(key), std::move(call));
+  }
+  effects_.wake_by(deadline);
+}
+
+void Calls::forget(const std::string& key) {
+  const std::lock_guard guard(lock_);
+  table_.forget(key);
+}
+
+namespace {
+
+// Of a call that an earlier process may have run: no error says that it was not begun.
+core::Outcome perhaps_run(core::Outcome outcome) {
+  const auto* const failure = std::get_if<std::exception_ptr>(&outcome);
+  if (failure == nullptr) return outcome;
+  try {
+    std::rethrow_exception(*failure);
+  } catch (Error& error) {
+    if (error.execution() == Execution::not_begun) error.set_execution(Execution::may_have_run);
+    return std::current_exception();
+  } catch (...) {
+    return outcome;
+  }
+}
+
+// An error that names nothing somebody waits for.
+std::string_view counted_as(std::string_view code) {
+  if (code == "SEGMENTS_LOST") return "payloads_reported_lost";
+  return is_unrecorded(code) ? core::counters::events_reported_refused : core::counters::answers_unexpected;
+}
+
+}  // namespace
+
+bool Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome,
+                     std::string_view unexpected) {
+  core::Completion completion;
+  bool ran_before = false;
+  {
+    const std::lock_guard guard(lock_);
+    const core::PendingCall* const call = table_.find(key);
+    ran_before = call != nullptr && call->request != nullptr && call->request->may_have_run;
+    completion = table_.take(key, source);
+  }
+  if (completion && ran_before) outcome = perhaps_run(read(std::move(outcome)));
+  if (!completion) {
+    context_.stats.count(unexpected);
+    return false;
+  }
+  completion(std::move(outcome));
+  return true;
+}
+
+void Calls::answered(const std::string& source, const fs::Received& received) {
+  const std::optional<std::string> id = wire::id_at_front(received.payload);
+  if (!id) throw WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes");
+  {
+    const std::lock_guard guard(lock_);
+    if (!table_.holds(*id)) return context_.stats.count(core::counters::answers_unexpected);
+  }
+  if (wire::is_replaced(received.payload)) return effects_.look_at(source);
+  complete(*id, source, core::Unread{source, fs::kept(received)});
+}
+
+// --- withdrawal ---
+
+void Calls::withdraw(const std::string& target, const std::string& id) {
+  {
+    const std::lock_guard guard(lock_);
+    core::PendingCall* const call = table_.find(id);
+    if (call == nullptr) return;
+    if (call->request != nullptr) call->request->is_withdrawn = true;
+    if (call->request != nullptr && call->request->state == core::SentRequest::State::waits) {
+      look_at_ = 0;  // nobody is to be told
+    } else {
+      withdrawn_[target].push_back(id);
+    }
+  }
+  effects_.wake_by(0);  // whoever reads tells
+}
+
+void Calls::tell_withdrawn() {
+  std::map<std::string, std::vector<std::string>> withdrawn;
+  {
+    const std::lock_guard guard(lock_);
+    if (withdrawn_.empty()) return;
+    withdrawn.swap(withdrawn_);
+  }
+  for (const auto& [target, ids] : withdrawn) {
+    const fs::EntryPtr entry = context_.registry->live(target);
+    if (entry == nullptr || !wire::has_feature(*entry, "withdraw")) continue;
+    for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
+      tell_withdrawn(target, std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first)));
+    }
+  }
+}
+
+// A word that finds no room is lost: the calls end by their deadlines then.
+void Calls::tell_withdrawn(const std::string& target, std::span<const std::string> ids) {
+  const Bytes payload = wire::pack(Map{{"op", "WITHDRAW"}, {"requestIds", Array(ids.begin(), ids.end())}});
+  const ByteView one(payload);
+  try {
+    links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+    context_.stats.count(core::counters::calls_withdrawn, ids.size());
+  } catch (const std::exception&) {
+    context_.stats.count(core::counters::withdrawals_undelivered, ids.size());
+  }
+}
+
+void Calls::replied(const std::string& source, const std::string& request_id, Value result) {
+  complete(request_id, source, std::move(result));
+}
+
+void Calls::acknowledged(const std::string& source, const wire::Ack& ack) {
+  complete(key_of(source, ack.sequence), source, Value(ack.waiting));
+}
+
+void Calls::refused(const std::string& source, const Map& body) {
+  const Value* const sequence = body.find("sequence");
+  std::string key = wire::text_of(body, "requestId");
+  if (key.empty() && sequence != nullptr && !sequence->is_nil()) key = key_of(source, sequence->as<std::uint64_t>());
+  const std::string code = wire::text_of(body, "errorCode");
+  const std::string text = wire::text_of(body, "errorMessage");
+  if (complete(key, source, call_error(code, source + ": " + text, {}), counted_as(code)) || !is_unrecorded(code)) return;
+  context_.log.limited(LogLevel::warning, "speed.messages", code,
+                      "'" + source + "' does not record events: " + code + ": " + wire::harmless(text));
+}
+
+void Calls::expire(double now) {
+  tell_withdrawn();
+  look_again(now);
+  std::vector<core::PendingCall> late;
+  {
+    const std::lock_guard guard(lock_);
+    late = table_.take_late(now);
+  }
+  for (const core::PendingCall& call : late) {
+    std::exception_ptr why = settled_late(call);
+    call.completion(why == nullptr ? overdue(call) : std::move(why));
+  }
+}
+
+std::uint64_t Calls::entered() const {
+  const std::lock_guard guard(lock_);
+  return table_.entered();
+}
+
+void Calls::fail_all(const std::exception_ptr& why) {
+  std::vector<core::PendingCall> all;
+  {
+    const std::lock_guard guard(lock_);
+    ended_ = why;
+    all = table_.take_if([](const core::PendingCall&) { return true; });
+  }
+  for (const core::PendingCall& call : all) {
+    if (call.request == nullptr) {
+      call.completion(afresh(why));
+      continue;
+    }
+    // What was written may run: nobody here knows what becomes of it.
+    const bool waits = call.request->state == core::SentRequest::State::waits && !call.request->may_have_run;
+    call.completion(afresh(why, waits ? Execution::not_begun : Execution::may_have_run));
+  }
+}
+
+double Calls::next_deadline() const {
+  const std::lock_guard guard(lock_);
+  return std::min(table_.next_deadline(), look_at_.load());
+}
+
+std::size_t Calls::pending() const {
+  const std::lock_guard guard(lock_);
+  return table_.size();
+}
+
+std::set<std::string> Calls::targets() const {
+  const std::lock_guard guard(lock_);
+  return table_.targets();
+}
+
+}  // namespace speed::engine

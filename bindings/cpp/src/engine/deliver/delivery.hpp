@@ -1,0 +1,89 @@
+// Received messages and events on their way to handlers and `receive` (S-5, S-17, M-33).
+// The Scheduler keeps them in order, and those that nothing takes yet (T-2). One that fails follows the node's policy:
+// it becomes a dead letter, is tried again, or is dropped.
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <thread>
+
+#include "engine/context.hpp"
+#include "engine/deliver/batches.hpp"
+#include "engine/deliver/dead_letters.hpp"
+#include "engine/threads/workers.hpp"
+#include "speed/node.hpp"
+
+namespace speed::engine {
+
+class Delivery {
+ public:
+  // Makes a message when it is handled; null where it is lost, which was told and finished.
+  using Make = std::function<Arrival()>;
+
+  Delivery(Context& context, Workers& workers) : context_(context), workers_(workers) {}
+
+  void bury_in(DeadLetters& dead) { dead_ = &dead; }
+  void reply_with(Replies replies) { replies_ = std::move(replies); }  // before the first arrival
+
+  void on_message(Node::MessageHandler handler);  // ConfigurationError for a second one
+  std::vector<std::string> subscribe(const std::string& pattern, Node::MessageHandler handler);  // all patterns
+  void on_batch(std::vector<std::string> patterns, Node::BatchHandler handler);  // ConfigurationError beside another
+  void stop_waiting();  // the node leaves
+  std::optional<Message> receive(std::optional<double> timeout_seconds);
+  // Likewise, but only its own `done` finishes it; and one that was not taken after all.
+  std::optional<Message> fetch(std::optional<double> timeout_seconds);
+  void put_back(const Message& message);
+  void wake_receivers();
+  void finish(const JobPtr& job);  // its handler closes the node: it counts as handled, and does not close the next one
+  void release();          // of all handlers, since nothing is handled any more
+  void finish_in_hand();  // on close: what `receive` returned last counts as handled
+
+  void arrive(Arrival arrival);  // what the reader brings
+  // One that is put together when it is its turn; `unordered`: its sender's next ones need not wait for it.
+  void arrive(const LanePtr& lane, const wire::Header& header, bool unordered, Make make);
+  void unclaimed(const std::vector<core::WorkPtr>& events);  // that nothing took in time
+
+ private:
+  struct Subscription {
+    std::string pattern;
+    Node::MessageHandler handler;
+  };
+  struct Delivered;
+  using DeliveredPtr = std::shared_ptr<Delivered>;
+
+  DeliveredPtr delivered(Arrival arrival);
+  bool put(const DeliveredPtr& work, bool claimed);
+  bool takes(bool is_event, std::string_view topic) const;
+  std::size_t claim();
+  void run(const DeliveredPtr& work);
+  bool make(const DeliveredPtr& work);
+  bool awaits_subscription(const DeliveredPtr& work);
+  bool was_begun_too_often(const DeliveredPtr& work) const;
+  void count_delivery(const DeliveredPtr& work) const;
+  bool handle(const DeliveredPtr& work);
+  void call_handlers(const Arrival& arrival);
+  void tell_subscribers(const Arrival& arrival);
+  void log_failure(const DeliveredPtr& work, const std::string& thrown);
+  bool failed(const DeliveredPtr& work, std::string_view code, const std::string& text);
+  bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);
+  bool is_given_up(Message::State& message, std::string_view code, const std::string& text);
+  bool retry(const DeliveredPtr& work);
+  DeliveredPtr next_received(std::optional<double> timeout_seconds);
+  bool is_buried(const DeliveredPtr& work);
+  void finish_in_hand(std::thread::id of);
+  void acknowledge(Message::State& message, bool waiting = false);
+  void refuse(Message::State& message, std::string_view code, const std::string& text);
+
+  Context& context_;
+  Workers& workers_;
+  DeadLetters* dead_ = nullptr;
+  Replies replies_;
+  mutable std::mutex lock_;  // guards what follows; the lock of the workers is taken under it
+  std::condition_variable arrived_;
+  std::shared_ptr<const Node::MessageHandler> handler_;  // set once, as the next
+  std::vector<std::shared_ptr<const Subscription>> subscriptions_;
+  std::shared_ptr<Batches> batches_;
+  std::size_t before_batches_ = 0;    // that the Scheduler still has: what comes later waits behind them
+  std::map<std::thread::id, Message> in_hand_;
+};
+
+}  // namespace speed::engine

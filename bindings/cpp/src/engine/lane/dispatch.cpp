@@ -1,0 +1,205 @@
+#include "engine/lane/dispatch.hpp"
+
+#include <cmath>
+
+#include "core/counters.hpp"
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+#include "wire/value/control.hpp"
+
+namespace speed::engine {
+
+using wire::EnvelopeType;
+
+namespace {
+
+bool is_reply(const fs::Received& received) { return (received.header.flags & wire::flag_reply) != 0; }
+
+}  // namespace
+
+Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> left)
+    : to_(parts),
+      left_(std::move(left)),
+      segments_(std::make_shared<Segments>(
+          parts.context, parts.workers, parts.calls,
+          Segments::Callbacks{[this](const auto& lane, const auto& received) { handle(lane, received); },
+                         [this](const auto& lane, const auto& header, bool unordered, auto put_together) {
+                           to_.delivery.arrive(lane, header, unordered, std::move(put_together));
+                         },
+                         [this](const auto& lane, const auto& received, const auto& large) {
+                           return made(lane, received, large);
+                         },
+                         [this](const auto& source, std::uint64_t sequence) {
+                           reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence));
+                         },
+                         [this](const auto& source, std::uint64_t sequence, const auto& why) {
+                           refuse(source, sequence, "SEGMENTS_LOST", why);
+                         }})) {
+  const auto acknowledge = [this](const std::string& source, std::uint64_t sequence, bool waiting) {
+    reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence, waiting));
+  };
+  const auto refusing = [this](const Message::State& message, std::string_view code, const std::string& text) {
+    refuse(message.source(), message.sequence, code, text);
+  };
+  to_.delivery.reply_with({acknowledge, refusing});
+  to_.dead.deliver_to([this](const LanePtr& lane, const fs::Received& received) { handle(lane, received); });
+}
+
+bool Dispatch::may_read(const std::string& source) const {
+  return to_.context.policy.publishes(source) || to_.links.knows(source);
+}
+
+const std::array<Dispatch::Handler, 9> Dispatch::handlers{nullptr,
+                                                         &Dispatch::message,
+                                                         &Dispatch::request,
+                                                         &Dispatch::response,
+                                                         &Dispatch::message,
+                                                         &Dispatch::discovery,
+                                                         &Dispatch::heartbeat,
+                                                         &Dispatch::error,
+                                                         &Dispatch::ack};
+
+void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
+  if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
+    unauthorised(lane, received);
+  } else if ((received.header.flags & wire::flag_segment) != 0) {
+    segments_->accept(lane, received);
+  } else {
+    handle(lane, received);
+  }
+}
+
+void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
+  (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
+}
+
+// Discarded; only a request is told, since its caller waits.
+void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
+  to_.context.stats.count(core::counters::unauthorised);
+  to_.context.log.limited(LogLevel::warning, "speed.protocol", "unauthorised",
+                         "an envelope of '" + lane->source() + "' is refused: it has no grant");
+  if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);
+  to_.serving.refuse(lane, received);
+}
+
+void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
+  auto arrival = std::make_shared<Message::State>(received, lane);
+  if (is_alive(*arrival)) to_.delivery.arrive(std::move(arrival));
+}
+
+// A message that was put together; a large one lies in the store. Null if it came too late.
+Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const LargePtr& large) {
+  auto arrival = large == nullptr
+                     ? std::make_shared<Message::State>(received, lane)
+                     : std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
+                                                        received.redelivered);
+  return is_alive(*arrival) ? arrival : nullptr;
+}
+
+bool Dispatch::is_alive(Message::State& message) {
+  const bool may_expire = message.view.ttl_seconds() > 0 && !message.lane->is_dead_letter();
+  if (may_expire && message.view.is_expired(fs::unix_ms())) {  // M-7
+    to_.context.stats.count(core::counters::messages_expired);
+    if (message.wants_answer) {
+      refuse(message.source(), message.sequence, "EXECUTION_FAILED", "the message expired before it was handled");
+    }
+    message.done();
+    return false;
+  }
+  to_.context.stats.count(core::counters::messages_received);
+  return true;
+}
+
+void Dispatch::refuse(const std::string& source, std::uint64_t sequence, std::string_view code,
+                      const std::string& text) {
+  reply(source, sequence, EnvelopeType::error, wire::encode_refusal(code, text, sequence));
+}
+
+// Answers without waiting: a sender that left or does not read loses it, counted.
+void Dispatch::reply(const std::string& source, std::uint64_t sequence, EnvelopeType type, ByteView payload) {
+  try {
+    to_.links.open(source, wire::generation_of(sequence))->send({type, wire::flag_reply, {&payload, 1}, 0, true});
+  } catch (const std::exception&) {
+    to_.context.stats.count(core::counters::replies_undelivered);
+  }
+}
+
+void Dispatch::request(const LanePtr& lane, const fs::Received& received) { to_.serving.accept(lane, received); }
+
+void Dispatch::response(const LanePtr& lane, const fs::Received& received) {
+  to_.calls.answered(lane->source(), received);
+}
+
+void Dispatch::ack(const LanePtr& lane, const fs::Received& received) {
+  to_.calls.acknowledged(lane->source(), wire::decode_ack(received.payload));
+}
+
+void Dispatch::error(const LanePtr& lane, const fs::Received& received) {
+  to_.calls.refused(lane->source(), wire::decode_control(received.payload));
+}
+
+void Dispatch::heartbeat(const LanePtr& lane, const fs::Received& received) {
+  const Map body = wire::decode_control(received.payload);
+  if (is_reply(received)) {
+    to_.calls.replied(lane->source(), wire::text_of(body, "requestId"), Value());
+  } else {
+    reply(lane->source(), received.header.sequence, EnvelopeType::heartbeat, received.payload);
+  }
+}
+
+void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
+  const std::size_t most = is_reply(received) ? wire::limits::max_discovery_bytes : wire::limits::max_control_bytes;
+  const Map body = wire::decode_control(received.payload, most);
+  const Value* const result = body.find("result");
+  if (is_reply(received)) {
+    to_.calls.replied(lane->source(), wire::text_of(body, "requestId"), result == nullptr ? Value() : *result);
+    return;
+  }
+  const std::string operation = wire::text_of(body, "op");
+  if (operation == "LEAVE") {
+    to_.calls.said_leave(lane->source(), wire::generation_of(received.header.sequence));
+    return left_(lane->source());
+  }
+  const std::string& source = lane->source();
+  const std::uint64_t sequence = received.header.sequence;
+  if (operation == "WITHDRAW") {
+    segments_->after_requests(source, [this, source, ids = wire::request_ids(body)] { to_.serving.withdraw(source, ids); });
+  } else {
+    answer(source, sequence, body, to_.introspection.answer(operation, source));
+  }
+}
+
+void Dispatch::answer(const std::string& source, std::uint64_t sequence, const Map& question, const std::optional<Map>& result) {
+  const Value* const found = question.find("requestId");
+  const Value id = found == nullptr ? Value() : *found;
+  if (!result) {
+    reply(source, sequence, EnvelopeType::error,
+          wire::pack(Map{{"errorCode", "INVALID_ARGUMENTS"}, {"errorMessage", "unknown DISCOVERY operation"}, {"requestId", id}}));
+    return;
+  }
+  reply(source, sequence, EnvelopeType::discovery,
+        wire::pack(Map{{"op", wire::text_of(question, "op")}, {"requestId", id}, {"result", *result}}));
+}
+
+void Dispatch::departed(const std::string& name, std::uint64_t entered) {
+  const fs::EntryPtr live = to_.context.registry->surely_live(name);
+  if (live == nullptr) to_.serving.forget(name);  // at once: what a successor asks comes after the look
+  to_.calls.settle(name, entered, live);
+}
+
+void Dispatch::expire(double now) {
+  to_.calls.expire(now);
+  const core::Overdue found =
+      to_.workers.scheduling([&](core::Scheduler& scheduler) { return scheduler.expire(now); });
+  to_.serving.overdue(found);
+  to_.delivery.unclaimed(found.unclaimed);
+  segments_->expire(now);
+}
+
+double Dispatch::next_deadline() const {
+  const std::optional<double> next =
+      to_.workers.scheduling([](core::Scheduler& scheduler) { return scheduler.next_time(); });
+  return std::min(to_.calls.next_deadline(), next.value_or(HUGE_VAL));
+}
+
+}  // namespace speed::engine

@@ -1,0 +1,86 @@
+// What the holder of the reader's role does: wait on the bell, read lanes, check, dispatch (L-10 to L-22).
+// Threads: `step` is for the holder of the role; all other methods may be called from any thread.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+
+#include "engine/lane/departures.hpp"
+#include "engine/lane/dispatch.hpp"
+#include "engine/lane/lanes.hpp"
+#include "engine/threads/polling.hpp"
+#include "fs/bell.hpp"
+#include "fs/lane/inbox.hpp"
+
+namespace speed::engine {
+
+class Protocol {
+ public:
+  // `scanned` is called with each scan.
+  Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox,
+           std::function<void()> scanned);
+
+  // Before the first step.
+  void dispatch_to(Dispatch& dispatch) { dispatch_ = &dispatch; }
+
+  // Does what there is to do; with `wait` stays until there is something.
+  void step(bool wait);
+
+  void wake();
+  void wake_by(double deadline);    // has a new deadline noticed, if the present wait could outlast it
+  void look_again();                // scans the whole inbox soon: a grant may have opened a lane that waits
+  void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
+  void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
+  void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
+  void close();                     // commits and releases all lanes; nobody holds the role any more
+  void release_bell();  // once the entry is gone: who finds a bell that nobody hears takes its node for dead
+  Introspection::LaneFacts facts() const { return lanes_.facts(); }
+
+ private:
+  template <class Part>
+  bool guarded(const char* what, Part part);
+  void read_lanes(const fs::Rings& rings, double now);
+  fs::Rings wait_for_rings(bool wait);
+  std::optional<fs::Rings> poll(double now);
+  std::optional<fs::Rings> poll_once(double now);
+  fs::Rings look_at_bell(double now);
+  fs::Rings block(double seconds);
+  void reader_died(int fd);
+  void full_scan(bool everything, double now);
+  void drain(const InboundLanePtr& lane, double now, bool scan);
+  void deliver(const LanePtr& lane, const fs::Received& received);
+  std::string described(const std::string& source, const fs::Received& received);
+  void give_up(const InboundLanePtr& lane, const std::string& why);
+  void resume(const wire::NodeId& lane_id);
+  void was_busy(const InboundLanePtr& lane);
+  void read_rung(const wire::NodeId& id, double now);
+  void note_departed(const std::string& name);
+  void tell_departed(double now);
+
+  Context& context_;
+  std::unique_ptr<fs::Bell> bell_;  // null where there are none
+  std::unique_ptr<fs::Inbox> inbox_;
+  std::function<void()> scanned_;
+  Dispatch* dispatch_ = nullptr;
+  InboundLanes lanes_;
+  fs::Fd epoll_;
+  Polling polling_;
+  OwnCore core_{getpid()};
+  double idle_seconds_;  // between two looks, without a bell
+  std::vector<fs::Received> received_;
+  std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
+  std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
+  bool listed_ = true;                 // by the last scan: every sender that had a lane then is known
+  bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings,
+                                       // and looks at everything: what rings meant must be found without them
+  double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
+  std::atomic<double> next_scan_ = 0;        // monotonic seconds
+  std::atomic<double> waits_until_;
+  Departures departures_;
+  mutable std::mutex lock_;  // guards what follows
+  std::map<int, std::string> watched_;  // bells of others by descriptor
+};
+
+}  // namespace speed::engine

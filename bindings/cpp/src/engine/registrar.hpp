@@ -1,0 +1,66 @@
+// The registry thread: lease, joins and leaves, nodes that died.
+// Threads: all methods may be called from any thread; callbacks run on workers.
+#pragma once
+
+#include <set>
+#include <thread>
+
+#include "core/membership.hpp"
+#include "engine/context.hpp"
+#include "engine/threads/workers.hpp"
+#include "fs/registry/watch.hpp"
+#include "speed/node.hpp"
+
+namespace speed::engine {
+
+NodeInfo info_of(const wire::Entry& entry);
+
+class Registrar {
+ public:
+  // What the registry thread brings about elsewhere.
+  struct Effects {
+    std::function<void(std::exception_ptr)> lost;       // the name is gone
+    std::function<void(const std::string&)> left;       // a node is gone
+    std::function<std::set<std::string>()> callees;     // nodes that somebody waits for
+    std::function<void(const std::string&, std::uint32_t)> there;  // which life of one of those is
+    std::function<void()> sweep;                        // for a short time
+  };
+
+  Registrar(Context& context, Workers& workers, double heartbeat_seconds);
+  ~Registrar();
+
+  void start(Effects effects, const std::shared_ptr<void>& owner);
+  void stop();
+  void look_at_lease();  // now
+  void release();  // of all handlers
+  void on_join(Node::NodeHandler handler);
+  void on_leave(Node::NodeHandler handler);
+
+ private:
+  using HandlerPtr = std::shared_ptr<const Node::NodeHandler>;
+
+  void run();
+  bool renew();
+  void look_at_keys();
+  void look();
+  template <class Part>
+  void guarded(const char* what, Part part);
+  void check_callees();
+  void tell(const core::RegistryChange& change);
+  void add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler);
+
+  Context& context_;
+  Workers& workers_;
+  const double heartbeat_seconds_;
+  Effects effects_;
+  fs::Watch watch_;
+  core::RegistryView view_;
+  std::string refused_;  // what was said last of the key file
+  std::mutex lock_;  // guards what follows
+  bool watching_ = false;
+  std::vector<HandlerPtr> join_handlers_;
+  std::vector<HandlerPtr> leave_handlers_;
+  std::thread thread_;
+};
+
+}  // namespace speed::engine

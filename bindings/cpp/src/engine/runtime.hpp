@@ -1,0 +1,84 @@
+// One running node: its parts, how it starts (RFC 6.3) and how it ends (RFC 6.4.6).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include "engine/lane/protocol.hpp"
+#include "engine/link/large_sender.hpp"
+#include "engine/registrar.hpp"
+#include "engine/sweeper.hpp"
+#include "speed/embedding.hpp"
+
+namespace speed::engine {
+
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  // Checks everything, claims the name, publishes the entry. Nothing reads before `start`.
+  static std::shared_ptr<Runtime> make(const std::string& name, const NodeOptions& options);
+  void start();
+
+  // Leaves in order; what is in flight gets `drain_seconds`. A second call does nothing.
+  void leave(double drain_seconds);
+
+  void on_lost(Node::LostHandler handler);
+
+  void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
+  bool is_forked() const { return context.fork_mark->is_copied(); }
+  // Each sends one message. If the options ask for its acknowledgement, they wait for that.
+  Sent send(const std::string& target, const Value& payload, const SendOptions& options);
+  Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                  const Progress& progress = {});
+  // Throws for a payload that is too large to be protected; an audit tells of it.
+  [[noreturn]] void refuse_large(const SendOptions& options);
+  // Appends one message, protected if it is to be.
+  void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked, wire::Buffer& out) const;
+  void encode(std::string_view media_type, wire::Buffer content, const wire::MessageFields& fields,
+              const Protection& asked, wire::Buffer& out) const;
+  bool protects(const Protection& asked) const;
+  wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
+  void stamp(wire::MessageFields& fields);                    // a new id and the present time
+
+  // A whole message, in segments if no envelope holds it.
+  bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+                    const Progress& progress);
+  // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time.
+  NodeInfo wait_for(const std::string& target, double timeout_seconds);
+
+  std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
+  Context context;
+  Links links;
+  Workers workers;
+  Answers answers;
+  std::unique_ptr<Protocol> protocol;
+  Calls calls;
+  LargeSender large;
+  Serving serving;
+  Delivery delivery;
+  std::shared_ptr<DeadLetters> dead;
+  Introspection introspection;
+  std::unique_ptr<Sweeper> sweeper;
+  std::unique_ptr<Registrar> registrar;
+
+ private:
+  explicit Runtime(std::size_t size);  // how many workers
+  void prepare(const std::string& name, const NodeOptions& options);
+  void claim(const NodeOptions& options);
+  void begin();
+  // `callbacks`: for how long those are waited for that hear of the end of a call.
+  void end(const std::exception_ptr& why, bool orderly, double callbacks);
+  void end_in_order(bool settled);
+  void lost(const std::exception_ptr& why);
+  void tell_lost(const std::exception_ptr& why);
+  void leave_registry();
+  void say_leave();
+  void forget();
+  void release();  // of what the program registered: it may hold this node
+  wire::Block<10> random_bytes();
+
+  std::unique_ptr<Dispatch> dispatch_;
+  std::mutex end_lock_;     // held while the node ends, so that nobody leaves before it has
+  std::vector<Node::LostHandler> lost_handlers_;  // guarded by `lock`
+  std::mutex random_lock_;  // guards what follows
+  std::vector<wire::Block<10>> random_;
+};
+
+}  // namespace speed::engine

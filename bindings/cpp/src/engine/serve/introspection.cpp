@@ -1,0 +1,57 @@
+#include "engine/serve/introspection.hpp"
+
+#include <algorithm>
+
+#include "fs/clock.hpp"
+
+namespace speed::engine {
+
+std::optional<Map> Introspection::answer(const std::string& operation, const std::string& asker) const {
+  if (operation == "INFO") return info(asker);
+  if (operation == "STATS") return stats(asker);
+  if (operation == "SERVICES") return Map{{"services", services(asker)}};
+  return std::nullopt;
+}
+
+Array Introspection::services(const std::string& asker) const {
+  Array names;
+  for (std::string& name : services_.names(asker)) names.emplace_back(std::move(name));
+  return names;
+}
+
+Map Introspection::info(const std::string& asker) const {
+  const wire::Entry entry = context_.registration->entry();
+  return {{"name", entry.name},
+          {"nodeId", wire::to_hex(context_.id)},
+          {"generation", entry.generation},
+          {"language", entry.language},
+          {"version", entry.version},
+          {"pid", entry.pid},
+          {"host", entry.host},
+          {"fabrics", Array(entry.fabrics.begin(), entry.fabrics.end())},
+          {"startupTimestamp", entry.startup_timestamp},
+          {"services", services(asker)},
+          {"features", Array(entry.features.begin(), entry.features.end())}};
+}
+
+Map Introspection::stats(const std::string& asker) const {
+  const LaneFacts lanes = lanes_();
+  std::map<std::string, std::uint64_t> counters = context_.stats.counters();
+  for (const auto& [what, number] : lanes.counts) counters[what] += number;
+  Map counts;
+  for (const auto& [what, number] : counters) counts.set(what, number);
+  const std::vector<std::string> visible = services_.names(asker);
+  Map rows;
+  for (const auto& [service, row] : context_.stats.services()) {
+    if (std::ranges::binary_search(visible, service)) rows.set(service, row.as_map());
+  }
+  const std::int64_t up_ms = fs::unix_ms() - context_.registration->entry().startup_timestamp;
+  return {{"name", context_.name},
+          {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
+          {"pendingCalls", pending_()},
+          {"lanes", lanes.lanes},
+          {"counters", counts},
+          {"services", rows}};
+}
+
+}  // namespace speed::engine

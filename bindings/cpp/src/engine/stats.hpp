@@ -1,0 +1,78 @@
+// Counters of one node, as DISCOVERY STATS reports them (S-14).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "core/counters.hpp"
+#include "speed/value.hpp"
+
+namespace speed::engine {
+
+// What one service did since it was registered.
+struct ServiceStats {
+  std::int64_t requests = 0;
+  std::int64_t errors = 0;
+  std::string last_error;
+  double processing_seconds = 0;
+
+  Map as_map() const {
+    const double average = requests == 0 ? 0.0 : processing_seconds / static_cast<double>(requests);
+    return {{"numRequests", requests},
+            {"numErrors", errors},
+            {"lastError", last_error},
+            {"processingSeconds", processing_seconds},
+            {"averageSeconds", average}};
+  }
+};
+
+class Stats {
+ public:
+  void count(std::string_view name, std::uint64_t amount = 1) {
+    const std::lock_guard guard(lock_);
+    const auto found = counters_.find(name);
+    if (found != counters_.end()) {
+      found->second += amount;
+    } else {
+      counters_.emplace(name, amount);
+    }
+  }
+
+  // What broke a rule of the wire, by its code.
+  void rejected(std::string_view reason) {
+    std::string name = core::counters::rejected("");
+    for (const char c : reason) name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    count(name);
+  }
+
+  // One request that began and was answered; `error` is its code, empty on success.
+  void served(const std::string& service, double seconds, const std::string& error) {
+    const std::lock_guard guard(lock_);
+    ServiceStats& stats = services_[service];
+    ++stats.requests;
+    stats.processing_seconds += seconds;
+    if (error.empty()) return;
+    ++stats.errors;
+    stats.last_error = error;
+  }
+
+  std::map<std::string, std::uint64_t> counters() const {
+    const std::lock_guard guard(lock_);
+    return {counters_.begin(), counters_.end()};
+  }
+
+  std::map<std::string, ServiceStats> services() const {
+    const std::lock_guard guard(lock_);
+    return services_;
+  }
+
+ private:
+  mutable std::mutex lock_;
+  std::map<std::string, std::uint64_t, std::less<>> counters_;  // found without making a string
+  std::map<std::string, ServiceStats> services_;
+};
+
+}  // namespace speed::engine

@@ -1,0 +1,42 @@
+// A node's share of sweeping: what others left in the root, a little at a time.
+// Threads: `heard` may be called from any thread; `turn` is for the thread that renews the lease.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <set>
+
+#include "engine/context.hpp"
+#include "fs/registry/sweep.hpp"
+
+namespace speed::engine {
+
+// Looks through the registry about once a lease, and soon at names that are said to be gone.
+class Sweeper {
+ public:
+  // `each_lease`: what to do once a lease, however many nodes there are. An ephemeral node is in no hurry: it may be gone
+  // before its first round.
+  Sweeper(Context& context, double lease_seconds, bool ephemeral, std::function<void()> each_lease);
+
+  // A node is gone, or its lane is: if its name does not come back, it is forgotten soon.
+  void heard(const std::string& name);
+  void turn();  // sweeps for a short time; what is left is for the next turns
+
+ private:
+  void look_after_own(double now);
+  bool sweep_one();
+  std::optional<std::string> next_gone();
+  void begin_round_if_due();
+
+  Context& context_;
+  const double lease_seconds_;
+  std::function<void()> each_lease_;
+  double next_lease_;
+  double next_round_;
+  bool is_first_ = true;
+  fs::Leftovers leftovers_;
+  std::mutex lock_;  // guards what follows
+  std::set<std::string> gone_;
+};
+
+}  // namespace speed::engine

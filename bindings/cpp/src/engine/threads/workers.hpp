@@ -1,0 +1,206 @@
+// The role of the thread that reads the lanes: held by one thread at a time, and handed on.
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/scheduler.hpp"
+
+namespace speed::engine {
+
+class ReaderRole {
+ public:
+  bool try_take() {
+    const std::lock_guard guard(lock_);
+    return !std::exchange(held_, true);
+  }
+  void give_up() {
+    const std::lock_guard guard(lock_);
+    held_ = false;
+    free_.notify_all();
+  }
+  bool is_held() const {
+    const std::lock_guard guard(lock_);
+    return held_;
+  }
+  void wait_until_free(double seconds) const {
+    std::unique_lock guard(lock_);
+    free_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return !held_; });
+  }
+
+ private:
+  mutable std::mutex lock_;
+  mutable std::condition_variable free_;
+  bool held_ = false;
+};
+
+// The threads of a node that read and run: one holds the reader's role, others run what the Scheduler gives them.
+//
+// Whoever holds the role and reads something to run gives the role up and runs it itself: no hand-over between threads
+// where one would do. The relief looks about every millisecond, only while there is something to look at: a runner held
+// up is relieved of reading by another thread, and of what waits behind it. So a running service never blocks reading
+// (registry_spec/decisions/0007). Who waits for another node gives up its place among the running (T-3).
+// Threads: all methods may be called from any thread, unless said otherwise.
+
+using Task = std::function<void()>;
+
+// Work as a worker runs it. What it does not end itself, by `settle` or `again`, ends when it returns.
+struct Job : core::Work {
+  using Work::Work;
+  virtual void run() = 0;  // must not throw
+};
+
+using JobPtr = std::shared_ptr<Job>;
+
+class Workers {
+ public:
+  // What the pool needs of the node around it.
+  struct Callbacks {
+    std::function<void(bool wait)> step;         // one turn of reading, by the holder of the role
+    std::function<bool(bool may_wait)> flush;    // sends the answers that wait; false: some found no room and still do
+    std::function<std::size_t()> answers;        // how many wait
+    std::function<std::size_t()> calls;          // unanswered calls of this node
+    std::function<void()> wake;                  // ends the wait of who reads
+  };
+
+  explicit Workers(std::size_t size) : size_(size), scheduler_(size) {}
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
+
+  // Begins to read. Threads hold `owner`, so that one that a service holds up beyond the end harms nothing.
+  void start(Callbacks callbacks, const std::shared_ptr<void>& owner);
+
+  // Does something with the Scheduler, under the lock that covers it.
+  template <class Do>
+  auto scheduling(Do what) {
+    const std::lock_guard guard(lock_);
+    return what(scheduler_);
+  }
+  void notice();  // there may be something to run: has a thread look, unless this one does anyway
+
+  void submit(Task task);   // runs on a worker
+  void follow(Task task) { submit(std::move(task)); }
+  void begun();  // the request that this thread took: others may begin theirs (S-5)
+  bool settle(const JobPtr& job);            // it ended; false if it was told as overdue, so that it is answered
+  void again(const JobPtr& job, double at);  // it is run once more then
+
+  bool on_worker() const;   // whether this thread runs something: what it finishes can wait for the flush after it
+
+  // Others may need this node at any time; if not, a waiting caller may hold the role between times.
+  void serve() { serves_ = true; }
+
+  // Lets a waiting caller read by itself until it is `done`, if nobody else reads and nobody would miss it.
+  // Returns early if another thread reads; then that one completes the caller.
+  void read_until(const std::atomic<bool>& done);
+
+  void ensure_reader();  // somebody reads, since an answer is awaited that no thread waits for
+
+  // Has the relief do this as well, at each tick while something runs; only before `start`. It must not wait.
+  void at_each_tick(std::function<void()> look) { at_each_tick_ = std::move(look); }
+  void at_end(std::function<void()> last) { at_end_ = std::move(last); }  // by `stop`; likewise
+
+  // Waits until nothing waits or runs but what this is called from; false if the time was over, or it was interrupted.
+  bool drain(double timeout_seconds);
+  void stop(double timeout_seconds);   // lets every thread end after its present turn or job
+
+  // What a thread runs, and for whom; both null for one that runs nothing.
+  struct Present {
+    Workers* workers = nullptr;
+    JobPtr job;
+    std::thread::id thread;
+  };
+  static Present present();
+
+  // While it lives, this thread counts as the one that runs something, which waits for it: what it awaits may close the
+  // node like a handler itself.
+  class PresentScope {
+   public:
+    explicit PresentScope(const Present& other);
+    PresentScope(const PresentScope&) = delete;
+    PresentScope& operator=(const PresentScope&) = delete;
+    ~PresentScope();
+
+   private:
+    Present before_;
+  };
+
+  bool give_place(const JobPtr& job);  // it waits for another node; false if too many do
+  void take_place(const JobPtr& job);  // it goes on
+
+  // While it lives, the work that this thread runs, of whatever node, holds no place (T-3).
+  class PlaceRelease {
+   public:
+    PlaceRelease();
+    PlaceRelease(const PlaceRelease&) = delete;
+    PlaceRelease& operator=(const PlaceRelease&) = delete;
+    ~PlaceRelease();
+
+   private:
+    Workers* workers_ = nullptr;
+    JobPtr job_;
+  };
+
+ private:
+  struct Member {
+    std::thread thread;
+    std::shared_ptr<std::atomic<bool>> ended;
+  };
+
+  void spawn(void (Workers::*body)());
+  void call_member();
+  void member();
+  JobPtr hold_role();
+  void step(bool wait) noexcept;
+  bool flush(bool may_wait) noexcept;
+  bool callers_may_read();
+  void rest(bool yielding);
+  JobPtr next(std::unique_lock<std::mutex>& guard, double now);
+  JobPtr take();
+  JobPtr take_next(double now, bool ends);
+  void run(JobPtr job);
+  void execute(const JobPtr& job);
+  void look_in();
+  void watch();
+  bool goes_on_reading();
+  void relieve();
+  bool needs_relief();
+  bool may_take();
+  bool is_running();
+
+  const std::size_t size_;
+  Callbacks callbacks_;
+  std::function<void()> at_each_tick_ = [] {};
+  std::function<void()> at_end_ = [] {};
+  std::weak_ptr<void> owner_;
+  ReaderRole role_;
+  std::mutex lock_;  // guards what follows, down to the atomics
+  std::condition_variable called_;
+  std::condition_variable settled_;
+  std::condition_variable turn_;
+  std::condition_variable relief_called_;
+  core::Scheduler scheduler_;
+  std::vector<Member> members_;
+  bool is_turn_taken_ = false;  // a request was taken and has not begun yet
+  std::size_t workers_ = 0;
+  std::size_t resting_ = 0;
+  std::size_t calls_ = 0;    // of resting members, not yet heard
+  std::size_t runners_ = 0;  // threads that run things
+  std::size_t away_ = 0;     // of those, the ones that wait for another node
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> serves_ = false;
+  std::atomic<bool> caller_waits_ = false;
+  std::atomic<bool> relief_sleeps_ = false;
+  std::atomic<std::uint64_t> ended_ = 0;  // jobs
+  std::atomic<std::uint64_t> turns_ = 0;  // of reading
+};
+
+}  // namespace speed::engine

@@ -1,0 +1,70 @@
+// One consumer of a subscription: what it has fetched, and how it joins, again where it must (D-8 to D-12).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "topics/topic_host.hpp"
+
+namespace speed::engine {
+
+class TopicConsumer {
+ public:
+  // `terms`: what `subscribe` is told beside who joins. Waits so long for a host that is away.
+  TopicConsumer(std::shared_ptr<const TopicHost> host, std::string subscription, std::string name, Map terms,
+                std::size_t prefetch, double wait_seconds);
+
+  const std::string& name() const { return name_; }
+  const std::string& subscription() const { return subscription_; }
+
+  std::optional<TopicMessage> receive(std::optional<double> timeout_seconds);
+  std::uint64_t acknowledge(const std::vector<TopicMessage>& messages) const;
+  std::uint64_t acknowledge_until(const TopicMessage& message) const;
+  std::uint64_t reject(const std::vector<TopicMessage>& messages, std::optional<Seconds> delay) const;
+  void close();
+
+ private:
+  void join_within(double seconds);
+  void join();
+  void join_again();
+  bool fetch(double seconds);  // whether there were messages
+  void take(const Value& answer);
+  std::optional<TopicMessage> next();
+  void begin();  // asks whether the program may have more of what is at hand: the host counts that
+  void begun(const Value& answer, std::size_t asked);
+  std::uint64_t settle(const std::vector<TopicMessage>& messages, bool until) const;
+  // Asks; joins again where the host does not know this consumer.
+  template <class Ask>
+  void ask_joined(Ask ask);
+  void leave(const Array& unseen) noexcept;
+  Map who() const;
+  Map question(double seconds) const;
+  bool is_closing() const;
+  void pause();  // until the consumer is closed, a moment at most
+
+  const std::shared_ptr<const TopicHost> host_;
+  const std::string subscription_;
+  const std::string name_;
+  const Map terms_;
+  const std::size_t prefetch_;
+
+  std::mutex lock_;  // held by who receives; guards what follows
+  std::deque<TopicMessage> waiting_;
+  std::int64_t got_ = 0;  // the number of the last answer with messages that came
+  // How many of the first that wait the program may have now, how many it was to have at the last word of the host, and until
+  // when that counts.
+  std::size_t begun_ = 0;
+  std::size_t window_ = 1;
+  double fresh_until_ = 0;
+  // What an acknowledgement told of the subscription last; a seek makes it another one.
+  mutable std::atomic<std::int64_t> told_epoch_ = -1;
+
+  mutable std::mutex closing_lock_;  // guards `closing_`
+  std::condition_variable closed_;
+  bool closing_ = false;
+};
+
+}  // namespace speed::engine

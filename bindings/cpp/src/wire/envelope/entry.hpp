@@ -1,0 +1,53 @@
+// A node's registry entry: one JSON line, its MAC, padding to a fixed capacity.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "wire/envelope/keyring.hpp"
+
+namespace speed::wire {
+
+// What a node publishes about itself. Times are ms; heartbeat_monotonic_ms compares on one boot only.
+struct Entry {
+  std::string name;
+  std::int64_t generation = 0;
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;
+  std::string pid_namespace;
+  std::string host;
+  std::string boot_id;
+  std::int64_t startup_timestamp = 0;
+  std::int64_t last_heartbeat = 0;
+  std::int64_t heartbeat_monotonic_ms = 0;
+  std::int64_t lease = 0;
+  std::int64_t heartbeat_interval = 0;
+  std::string status = "online";
+  std::vector<std::string> fabrics;
+  std::vector<std::string> allow;
+  std::vector<std::string> subscriptions;
+  std::string language = "c++";
+  std::string version = "1";
+  std::vector<std::string> features = {};  // what it can beyond the first version; older nodes name none
+  bool ephemeral = false;                  // the name will not come back
+
+  bool operator==(const Entry&) const = default;
+};
+
+bool has_feature(const Entry& entry, std::string_view feature);
+
+// Line 2 of an entry or claim, under line 1.
+std::string entry_mac(const Key& registry_key, std::string_view line);
+bool has_mac(std::string_view line, std::string_view mac, const std::vector<Key>& registry_keys);
+
+bool is_capacity(std::int64_t size);  // whether a file of an entry may be that large
+
+// Padded to `capacity`, or to the next power of two that fits; ConfigurationError beyond max_entry_bytes.
+// It names the keys that the node accepts where they are given.
+std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity = 0,
+                         const std::vector<KeyId>& key_ids = {});
+
+// WireError BAD_ENTRY if no accepted key made it or a field is wrong.
+Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys);
+
+}  // namespace speed::wire

@@ -1,2 +1,0 @@
-/** The only code that opens files: lanes, bells, claims, entries, watching. */
-package speed.fs;

@@ -1,0 +1,128 @@
+package speed.internal.core;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import speed.Request;
+import speed.Response;
+import speed.Service;
+import speed.errors.ConfigurationException;
+import speed.errors.ServiceExistsException;
+import speed.errors.ServiceNotFoundException;
+import speed.internal.wire.Fault;
+import speed.internal.wire.Hosts;
+import speed.internal.wire.Names;
+import speed.internal.wire.ServiceCode;
+import speed.options.ServiceOptions;
+
+/** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
+public final class ServiceTable {
+    /** One row; without a policy whoever may write to the node may call. */
+    private record Row(Service service, AccessPolicy policy, ServiceOptions options) {
+        boolean allows(String caller) {
+            return policy == null || policy.allows(caller);
+        }
+    }
+
+    /**
+     * What a caller may have.
+     *
+     * @param options how it is offered
+     * @param refusal why there is none; null where there is
+     */
+    public record Found(Service service, ServiceOptions options, Response refusal) {}
+
+    private final Map<String, Row> rows = new ConcurrentHashMap<>();
+
+    /**
+     * Adds a service.
+     *
+     * @throws ConfigurationException for no service at all
+     */
+    public void register(String name, Service service, ServiceOptions options) {
+        Names.checkService(name);
+        if (service == null) {
+            throw new ConfigurationException("service '" + name + "' is null: give what it does");
+        }
+        AccessPolicy policy =
+                options.allow() == null ? null : new AccessPolicy(Hosts.localGrants(options.allow()));
+        if (rows.putIfAbsent(name, new Row(service, policy, options)) != null) {
+            throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
+        }
+    }
+
+    /** Removes a service. */
+    public void unregister(String name) {
+        if (rows.remove(name) == null) {
+            throw new ServiceNotFoundException("no service '" + name + "' is registered");
+        }
+    }
+
+    /** Sorted names of the services that a node may call. */
+    public List<String> names(String caller) {
+        return rows.entrySet().stream()
+                .filter(row -> row.getValue().allows(caller)).map(Map.Entry::getKey).sorted().toList();
+    }
+
+    /** The service of a name, if the caller may have it. */
+    public Found find(String name, String caller) {
+        Row row = rows.get(name);
+        if (row == null) {
+            return new Found(null, null, Response.error("SERVICE_NOT_FOUND", "no service '" + name + "' here"));
+        }
+        if (!row.allows(caller)) {
+            return new Found(null, null, Response.error("ACCESS_DENIED",
+                    "service '" + name + "' does not allow node '" + caller + "'"));
+        }
+        return new Found(row.service, row.options, null);
+    }
+
+    /**
+     * Runs a service; never throws for what it does wrong.
+     *
+     * @param failed is told of what it throws, but for what it says on purpose and without a cause
+     */
+    public static Response invoke(Service service, Request request, Consumer<Throwable> failed) {
+        try {
+            Object answer = service.invoke(request);
+            return answer instanceof Response response ? ServiceCodes.travelling(response) : Response.of(answer);
+        } catch (Throwable failure) { // whatever a service throws, its caller is told and the worker goes on
+            if (request.cancellation().isCancelled() && isCancellation(failure)) {
+                return Response.error("WITHDRAWN", "'" + request.service() + "' ended when the call was withdrawn",
+                        Map.of("phase", "running"));
+            }
+            Fault fault = Fault.of(failure, request.arguments());
+            if (!fault.isSaid() || Fault.causeOf(failure) != null) {
+                failed.accept(failure);
+            }
+            return ServiceCodes.travelling(Response.error(fault.code(), fault.text(), fault.details()));
+        }
+    }
+
+    private static boolean isCancellation(Throwable failure) {
+        return failure instanceof CancellationException || failure instanceof InterruptedException;
+    }
+
+    /** Codes of errors that a service answers with: the contract's, and its own, which travel with a prefix. */
+    static final class ServiceCodes {
+        /** What a node says of itself, and its callers act on: of a service that ran it would be wrong. */
+        private static final Set<String> NODES_OWN = Set.of("LEAVING", "REPLACED");
+
+        private ServiceCodes() {}
+
+        /** What a service answered, with its code as it travels; EXECUTION_FAILED for a code that no service may give. */
+        static Response travelling(Response answer) {
+            String code = answer.errorCode();
+            if (code == null || ServiceCode.isContracts(code) && !NODES_OWN.contains(code)) {
+                return answer;
+            }
+            if (ServiceCode.isOwn(code)) {
+                return new Response(null, ServiceCode.travelling(code), answer.errorMessage(), answer.details());
+            }
+            return Response.error("EXECUTION_FAILED", ServiceCode.refused(code));
+        }
+    }
+}

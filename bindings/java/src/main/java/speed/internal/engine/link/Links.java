@@ -1,0 +1,207 @@
+package speed.internal.engine.link;
+
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import speed.errors.AccessDeniedException;
+import speed.errors.Execution;
+import speed.errors.NodeLeftException;
+import speed.errors.NodeStartingException;
+import speed.errors.UnknownNodeException;
+import speed.internal.core.LeastRecentlyUsed;
+import speed.internal.engine.Context;
+import speed.internal.segment.Splitter;
+import speed.internal.wire.Entry;
+import speed.internal.wire.Names;
+
+/** All outgoing links of a node, made on first use. Thread-safe. */
+public final class Links {
+    private static final long START_LOOK_NANOS = 20_000_000;
+
+    private final Context context;
+    private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
+    /** Links that hold files open; its monitor guards it. */
+    private final LeastRecentlyUsed<String> awake;
+    private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
+    private volatile Consumer<OutgoingLink> opened = link -> {};
+    private volatile boolean hasEnded;
+
+    public Links(Context context) {
+        this.context = context;
+        awake = new LeastRecentlyUsed<>(context.mostLinks());
+    }
+
+    public void onOpen(Consumer<OutgoingLink> notice) {
+        opened = notice;
+    }
+
+    /**
+     * The link to a live node that serves this one, for calls: one that is starting is waited for, at most until the deadline.
+     */
+    public OutgoingLink serving(String target, long deadlineNanos) {
+        return awaited(target, deadlineNanos, true);
+    }
+
+    /** The link to a live node that allows this one; while it starts, its grant is waited for until the deadline. */
+    public OutgoingLink granted(String target, long deadlineNanos) {
+        return awaited(target, deadlineNanos, false);
+    }
+
+    private OutgoingLink awaited(String target, long deadlineNanos, boolean serves) {
+        while (isStarting(target, serves)) {
+            if (System.nanoTime() >= deadlineNanos || context.awaitStop(START_LOOK_NANOS)) {
+                context.checkOpen();
+                NodeStartingException error = new NodeStartingException("'" + target
+                        + "' is starting and does not serve yet; nothing was written: allow it more time, or call again");
+                error.about(Execution.NOT_BEGUN);
+                throw error;
+            }
+        }
+        return granted(target);
+    }
+
+    /** Whether a node does not serve yet: what it does not grant while it starts is not final. */
+    private boolean isStarting(String target, boolean serves) {
+        Entry recent = context.registry.granting(target, context.name());
+        Entry entry = recent != null ? recent : context.registry.live(target);
+        return entry != null && entry.isStarting() && (serves || !entry.grants(context.name()));
+    }
+
+    /** The link to a live node that allows this one; nothing is written before this returns. */
+    public OutgoingLink granted(String target) {
+        Entry recent = context.registry.granting(target, context.name());
+        if (recent != null && !recent.isLeaving()) {
+            return open(target, recent.generation());
+        }
+        Entry entry = context.registry.live(target);
+        if (entry == null) {
+            drop(target);
+            throw new UnknownNodeException(context.registry.absence(target));
+        }
+        if (entry.isLeaving()) {
+            throw new NodeLeftException("'" + target + "' is leaving and takes nothing more; nothing was written: "
+                    + "try again once it has started anew");
+        }
+        if (!entry.grants(context.name())) {
+            context.stats.count("sends_denied");
+            throw new AccessDeniedException("'" + target + "' does not allow '" + context.name()
+                    + "'; its owner must call allow(\"" + context.name() + "\")");
+        }
+        return open(target, entry.generation());
+    }
+
+    /** The link to a target whatever it grants: for replies, to which the request gave the right. */
+    public OutgoingLink open(String target, int generation) {
+        OutgoingLink link = links.get(target);
+        if (link != null && link.generation() >= generation) {
+            return link;
+        }
+        link = links.computeIfAbsent(target,
+                name -> new OutgoingLink(context, name, splitters.get(name), this::used, this::makeSpace));
+        if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
+            link.shut();
+        }
+        link.meets(generation);
+        return link;
+    }
+
+    /** A link is about to be used: those that were used longest ago rest for it. */
+    private void used(OutgoingLink link) {
+        List<String> oldest;
+        synchronized (awake) {
+            oldest = awake.use(link.target);
+        }
+        oldest.stream().map(links::get).filter(Objects::nonNull).forEach(OutgoingLink::rest);
+        if (link.wake()) {
+            opened.accept(link);
+        }
+    }
+
+    /** Removes the free slots of the other links; whether there were any. */
+    private boolean makeSpace(OutgoingLink full) {
+        return links.values().stream().filter(link -> link != full).filter(OutgoingLink::giveSlotsBack).count() > 0;
+    }
+
+    /** Cuts all that goes to a target from now on; null ends it. */
+    public void cut(String target, Splitter splitter) {
+        if (splitter == null) {
+            splitters.remove(target);
+        } else {
+            splitters.put(target, splitter);
+        }
+        OutgoingLink link = links.get(target);
+        if (link != null) {
+            link.cut(splitter);
+        }
+    }
+
+    /** What cuts all that goes to a target; null where nothing does. */
+    public Splitter splitter(String target) {
+        return splitters.get(target);
+    }
+
+    /** Whether this process ever wrote to a node, so that answers may come from there. */
+    public boolean knows(String name) {
+        return links.containsKey(name);
+    }
+
+    private void drop(String target) {
+        OutgoingLink link = links.get(target);
+        if (link != null) {
+            link.rest();
+        }
+    }
+
+    /** What is done about once a lease: files that are of no use any more are closed, and removed. */
+    public void tidy() {
+        closeGone();
+        links.values().forEach(OutgoingLink::releaseSlots);
+    }
+
+    /**
+     * Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target
+     * is forgotten, once the cursors of that life are gone with its directory: should the name come back, another key
+     * begins with it, and a sequence that begins anew.
+     */
+    private void closeGone() {
+        for (OutgoingLink link : links.values()) {
+            if (context.registry.live(link.target) != null) {
+                continue;
+            }
+            synchronized (awake) {
+                awake.rest(link.target);
+            }
+            if (link.isOfOneLife() && leftNothing(link.target)) {
+                links.remove(link.target, link);
+            }
+            link.rest();
+        }
+    }
+
+    private boolean leftNothing(String target) {
+        Path directory = Path.of(Names.nodeDirectory(context.options.root(), target));
+        return Files.notExists(directory, LinkOption.NOFOLLOW_LINKS);
+    }
+
+    public Collection<OutgoingLink> all() {
+        return links.values();
+    }
+
+    /** Whoever still writes is refused from now on: the name is about to be given up. */
+    public void end() {
+        hasEnded = true;
+        links.values().forEach(OutgoingLink::end);
+    }
+
+    /** Ends all links for good. */
+    public void shut() {
+        end();
+        links.values().forEach(OutgoingLink::shut);
+    }
+}

@@ -1,0 +1,2 @@
+/** The only code that opens files: lanes, bells, claims, entries, watching. */
+package speed.internal.fs;

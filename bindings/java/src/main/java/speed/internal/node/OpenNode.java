@@ -1,0 +1,322 @@
+package speed.internal.node;
+
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import speed.BatchHandler;
+import speed.Message;
+import speed.Node;
+import speed.NodeInfo;
+import speed.Published;
+import speed.Service;
+import speed.errors.NodeClosedException;
+import speed.errors.SpeedException;
+import speed.errors.UnknownNodeException;
+import speed.internal.engine.remote.Peer;
+import speed.internal.topics.HostedTopic;
+import speed.internal.wire.Batch;
+import speed.internal.wire.Entry;
+import speed.internal.wire.Hosts;
+import speed.internal.wire.Require;
+import speed.options.SendOptions;
+import speed.options.ServiceOptions;
+import speed.topics.Topic;
+
+/** What a program holds of a {@link Runtime}. Thread-safe. */
+final class OpenNode implements Node {
+    private static final long WAIT_NANOS = 10_000_000;
+
+    private final Runtime runtime;
+
+    OpenNode(Runtime runtime) {
+        this.runtime = runtime;
+    }
+
+    @Override
+    public String name() {
+        return runtime.context().name();
+    }
+
+    @Override
+    public int generation() {
+        return runtime.context().generation;
+    }
+
+    // --- access ---
+
+    @Override
+    public void allow(String... patterns) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().policy.allow(runtime.context().registration::allow, Hosts.localGrants(Arrays.asList(patterns)));
+        }
+        runtime.lookAgain();
+    }
+
+    @Override
+    public void deny(String... patterns) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().policy.deny(Hosts.localGrants(Arrays.asList(patterns)));
+            runtime.context().registration.allow(runtime.context().policy.allowed());
+        }
+    }
+
+    @Override
+    public List<String> allowed() {
+        return runtime.context().policy.allowed();
+    }
+
+    // --- services ---
+
+    @Override
+    public void register(String service, Service implementation, ServiceOptions options) {
+        checkOpen();
+        runtime.serving().services.register(Require.value("service", service), implementation, Require.value("options", options));
+    }
+
+    @Override
+    public void unregister(String service) {
+        runtime.serving().services.unregister(Require.value("service", service));
+    }
+
+    // --- calls ---
+
+    @Override
+    public Object call(
+            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent, boolean views) {
+        checkOpen();
+        checkCall(target, service, arguments);
+        Duration longest = Require.timeout(timeout);
+        return peer(target).call(service, arguments, longest, traceparent, views);
+    }
+
+    @Override
+    public CompletableFuture<Object> submit(
+            String target, String service, Map<String, Object> arguments, Duration timeout) {
+        try {
+            checkOpen();
+            checkCall(target, service, arguments);
+            Duration longest = Require.timeout(timeout);
+            return peer(target).submit(service, arguments, longest, null);
+        } catch (SpeedException failure) {
+            return CompletableFuture.failedFuture(failure);
+        }
+    }
+
+    private Peer peer(String target) {
+        return runtime.peers().of(Require.value("target", target));
+    }
+
+    private static void checkCall(String target, String service, Map<String, Object> arguments) {
+        Require.value("target", target);
+        Require.value("service", service);
+        Require.value("arguments", arguments);
+    }
+
+    // --- messages and events ---
+
+    @Override
+    public String send(String target, Object payload, SendOptions options) {
+        checkOpen();
+        return runtime.outbox().send(Require.value("target", target), payload, Require.value("options", options));
+    }
+
+    @Override
+    public String sendBatch(String target, List<?> payloads, SendOptions options) {
+        checkOpen();
+        return send(target, Batch.of(Require.value("payloads", payloads)), options);
+    }
+
+    @Override
+    public void segment(String target, int segmentSize, double parityRate) {
+        checkOpen();
+        peer(target).segment(segmentSize, parityRate);
+    }
+
+    @Override
+    public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
+        checkOpen();
+        runtime.outbox().sendAll(
+                Require.value("target", target), Require.value("payloads", payloads), Require.value("options", options));
+    }
+
+    @Override
+    public void onMessage(Consumer<Message> handler) {
+        checkOpen();
+        runtime.delivery().onMessage(handler);
+    }
+
+    @Override
+    public void onBatch(BatchHandler handler, String... topics) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().registration.subscribe(runtime.delivery().onBatch(Require.value("handler", handler), Require.list("topics", topics)));
+        }
+    }
+
+    @Override
+    public Message receive(Duration timeout) throws InterruptedException {
+        checkOpen();
+        return runtime.delivery().receive(Require.timeout(timeout));
+    }
+
+    @Override
+    public Published publish(String topic, Object payload, SendOptions options) {
+        checkOpen();
+        return runtime.outbox().publish(Require.value("topic", topic), payload, Require.value("options", options));
+    }
+
+    @Override
+    public Published publishBatch(String topic, List<?> payloads, SendOptions options) {
+        checkOpen();
+        return publish(topic, Batch.of(Require.value("payloads", payloads)), options);
+    }
+
+    @Override
+    public Map<String, Published> publishBatch(List<? extends Map.Entry<String, ?>> pairs, SendOptions options) {
+        checkOpen();
+        return runtime.outbox().publishEach(Batch.ofTopics(Require.value("pairs", pairs)), Require.value("options", options));
+    }
+
+    @Override
+    public void subscribe(String pattern, Consumer<Message> handler) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().registration.subscribe(runtime.delivery().subscribe(Require.value("pattern", pattern), handler));
+        }
+    }
+
+    // --- other nodes ---
+
+    @Override
+    public List<NodeInfo> nodes() {
+        checkOpen();
+        return runtime.context().registry.liveEntries().stream().filter(entry -> !entry.isLeaving()).map(OpenNode::info)
+                .toList();
+    }
+
+    @Override
+    public NodeInfo waitFor(String target, Duration timeout) {
+        checkOpen();
+        Require.value("target", target);
+        Duration longest = Require.timeout(timeout);
+        return runtime.blocking(() -> awaited(target, longest));
+    }
+
+    private NodeInfo awaited(String target, Duration timeout) {
+        long deadline = System.nanoTime() + timeout.toNanos();
+        while (true) {
+            Entry entry = runtime.context().registry.live(target);
+            if (entry != null && !entry.isLeaving() && !entry.isStarting() && entry.grants(name())) {
+                return info(entry);
+            }
+            if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
+                checkOpen();
+                runtime.context().registry.checkThere();
+                runtime.context().registry.checkReadable(target);
+                String why = entry == null ? "is not live"
+                        : entry.isLeaving() ? "is leaving" : entry.isStarting() ? "is starting" : "does not allow '" + name() + "'";
+                throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
+            }
+        }
+    }
+
+    @Override
+    public void onLost(Consumer<SpeedException> handler) {
+        checkOpen();
+        runtime.registrar().onLost(Require.value("handler", handler));
+    }
+
+    @Override
+    public void onJoin(Consumer<NodeInfo> handler) {
+        checkOpen();
+        Require.value("handler", handler);
+        runtime.registrar().onJoin(entry -> handler.accept(info(entry)));
+    }
+
+    @Override
+    public void onLeave(Consumer<NodeInfo> handler) {
+        checkOpen();
+        Require.value("handler", handler);
+        runtime.registrar().onLeave(entry -> handler.accept(info(entry)));
+    }
+
+    @Override
+    public List<String> removeStale() {
+        checkOpen();
+        return runtime.context().registry.removeStale();
+    }
+
+    @Override
+    public Duration ping(String target) {
+        checkOpen();
+        return peer(target).ping();
+    }
+
+    @Override
+    public List<String> services(String target) {
+        checkOpen();
+        return peer(target).services();
+    }
+
+    @Override
+    public Map<String, Object> info(String target) {
+        checkOpen();
+        return peer(target).discover("INFO");
+    }
+
+    @Override
+    public Map<String, Object> stats(String target) {
+        checkOpen();
+        return peer(target).discover("STATS");
+    }
+
+    @Override
+    public Map<String, Object> stats() {
+        return runtime.introspection().answer("STATS", name());
+    }
+
+    // --- durable topics ---
+
+    @Override
+    public Topic topic(String topic, String host) {
+        return new HostedTopic(this, this, name(), topic, host);
+    }
+
+    // --- life ---
+
+    @Override
+    public void ready() {
+        checkOpen();
+        runtime.context().registration.ready();
+    }
+
+    @Override
+    public boolean isClosed() {
+        return runtime.context().state.hasEnded();
+    }
+
+    @Override
+    public void close(Duration drain) {
+        Duration longest = Require.timeout(drain);
+        runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), longest);
+    }
+
+    private void checkOpen() {
+        runtime.context().checkOpen();
+    }
+
+    private static NodeInfo info(Entry entry) {
+        return new NodeInfo(entry.name(), entry.generation(), entry.process().host(), entry.process().pid(),
+                entry.language(), entry.status(), entry.fabrics(), entry.allow(), entry.subscriptions());
+    }
+
+    @Override
+    public String toString() {
+        return "Node " + name() + " generation " + generation() + (isClosed() ? " (closed)" : "");
+    }
+}

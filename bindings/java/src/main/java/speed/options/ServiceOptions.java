@@ -1,0 +1,47 @@
+package speed.options;
+
+import java.util.List;
+import speed.Request;
+import speed.internal.wire.Require;
+
+/**
+ * How a service is offered. Immutable: each method returns other options.
+ *
+ * @param allow names or families that may call it, besides having the node's grant; null for all that have it
+ * @param idempotent whether it may run twice for one call: then a request that was in hand when its node was killed runs
+ *     again in the next life, marked {@link Request#redelivered}
+ * @param views whether large bytes among its arguments stay where they were opened, as read-only ByteBuffers, instead of
+ *     being copied into arrays
+ */
+public record ServiceOptions(List<String> allow, boolean idempotent, boolean views) {
+    /** For all who may write to the node; each call runs at most once. */
+    public static final ServiceOptions DEFAULT = new ServiceOptions(null, false, false);
+
+    /**
+     * For some callers only.
+     *
+     * @param patterns names or families
+     * @return such options
+     */
+    public ServiceOptions withAllow(String... patterns) {
+        return new ServiceOptions(Require.list("allow", patterns), idempotent, views);
+    }
+
+    /**
+     * A service that may run twice for one call.
+     *
+     * @return such options
+     */
+    public ServiceOptions withIdempotence() {
+        return new ServiceOptions(allow, true, views);
+    }
+
+    /**
+     * A service that takes large bytes without a copy, as {@code request.get("data", ByteBuffer.class)}.
+     *
+     * @return such options
+     */
+    public ServiceOptions withViews() {
+        return new ServiceOptions(allow, idempotent, true);
+    }
+}

@@ -1,9 +1,0 @@
-package speed.runtime;
-
-import speed.core.Work;
-
-/** What a worker runs. */
-interface Job {
-    /** Does it; the work is done when this returns, unless it is to be tried again ({@link WorkerPool#again}). */
-    void run(Work<Job> work);
-}

@@ -1,0 +1,57 @@
+package speed.internal.core;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import speed.internal.wire.Limits;
+
+/** What names requests overtakes none that is still being put together (G-14). */
+class RequestBarrierTest {
+    private final RequestBarrier behind = new RequestBarrier();
+    private final List<String> done = new ArrayList<>();
+
+    private boolean await(String what) {
+        return behind.await("analytics", () -> done.add(what));
+    }
+
+    private void end(Object ticket) {
+        behind.end("analytics", ticket).forEach(Runnable::run);
+    }
+
+    @Test
+    void nothingWaitsWhileNoRequestIsPutTogether() {
+        end(behind.begin("analytics"));
+        assertFalse(await("at once"));
+        behind.begin("billing");
+        assertFalse(await("at once"));
+    }
+
+    @Test
+    void itWaitsForAllRequestsThatCameBeforeItAndForNoLaterOne() {
+        Object first = behind.begin("analytics");
+        Object second = behind.begin("analytics");
+        assertTrue(await("one") && await("two"));
+        Object third = behind.begin("analytics");
+        end(second);
+        assertEquals(List.of(), done);
+        end(first);
+        assertEquals(List.of("one", "two"), done);
+        end(third);
+        assertEquals(List.of("one", "two"), done);
+    }
+
+    @Test
+    void onlySoMuchWaitsOfOneSender() {
+        Object ticket = behind.begin("analytics");
+        for (int number = 0; number < Limits.MAX_BEHIND; number++) {
+            assertTrue(await("one"));
+        }
+        assertFalse(await("too many"));
+        end(ticket);
+        assertEquals(Limits.MAX_BEHIND, done.size());
+    }
+}
