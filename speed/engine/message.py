@@ -91,7 +91,7 @@ class Message:
         """The values of a batch, else the one payload. Raises BatchError, and WireError as ``payload`` does."""
         if self._view.content_type != BATCH_TYPE:
             return [self._view.payload]
-        from speed.message.compression import decode_batch
+        from speed.message.options import decode_batch
 
         return decode_batch(self._view.plain_bytes)
 
