@@ -78,15 +78,15 @@ def connect(
     """
     if name:
         check_node_name(name)
-    most = int(number("max_message_bytes", max_message_bytes))
-    if most < 1024:
-        raise ConfigurationError(f"max_message_bytes is {most}; use 1024 or more")
+    limit = int(number("max_message_bytes", max_message_bytes))
+    if limit < 1024:
+        raise ConfigurationError(f"max_message_bytes is {limit}; use 1024 or more")
     accepted = texts("accept_namespaces", accept_namespaces)
     for one in (namespace, *accepted):
         check_namespace(one)
     parsed = parse_address(text("address", address))
     taken = Namespaces(namespace, frozenset(accepted))
-    return Connection(parsed, open_backend(parsed, most), name, taken, security, most)
+    return Connection(parsed, open_backend(parsed, limit), name, taken, security, limit)
 
 
 class Connection:
@@ -102,7 +102,7 @@ class Connection:
         max_message_bytes: int,
     ) -> None:
         self._address, self._backend = address, backend
-        self._name, self._namespaces, self._most = name, namespaces, max_message_bytes
+        self._name, self._namespaces, self._limit = name, namespaces, max_message_bytes
         self._security = security
         self._guard = Guard(security or MessageSecurity())
         self._ids = _GrowingIds()
@@ -187,8 +187,10 @@ class Connection:
 
     def _checked(self, message: Outgoing) -> Outgoing:
         size = len(message.envelope)
-        if size > self._most:
-            raise PayloadTooLargeError(f"the message has {size} bytes, and max_message_bytes is {self._most}: raise it")
+        if size > self._limit:
+            raise PayloadTooLargeError(
+                f"the message has {size} bytes, and max_message_bytes is {self._limit}: raise it"
+            )
         return message
 
     # --- consuming ---
@@ -225,14 +227,14 @@ class Connection:
             raise ConfigurationError("channels of Redis have no groups" if group else "give the name of a `group`")
         if group:
             check_node_name(group)
-        most = int(number("prefetch", prefetch))
-        if not 0 < most <= MAX_BATCH_MESSAGES:
-            raise ConfigurationError(f"prefetch is {most}; use 1 to {MAX_BATCH_MESSAGES}")
+        limit = int(number("prefetch", prefetch))
+        if not 0 < limit <= MAX_BATCH_MESSAGES:
+            raise ConfigurationError(f"prefetch is {limit}; use 1 to {MAX_BATCH_MESSAGES}")
         guard = None if self._security is None else self._guard
         taken = self._namespaces
         backend = self._open().subscribe(pattern, group, start, namespaces=taken)
-        judge = Judge(self._address.backend, frozenset(FORMS), taken.own, self._most) if old_forms else None
-        return Subscription(backend, pattern, taken, guard, most, self._most, on_refused, judge)
+        judge = Judge(self._address.backend, frozenset(FORMS), taken.own, self._limit) if old_forms else None
+        return Subscription(backend, pattern, taken, guard, limit, self._limit, on_refused, judge)
 
     # --- the rest ---
 

@@ -14,10 +14,10 @@ from threading import Event
 import grpc
 
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-MOST_PENDING = 1 << 20
+MAX_PENDING = 1 << 20
 SERVER_OPTIONS = [
-    ("grpc.server.max_pending_requests", MOST_PENDING),
-    ("grpc.server.max_pending_requests_hard_limit", MOST_PENDING),
+    ("grpc.server.max_pending_requests", MAX_PENDING),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
 ]
 """By default a server ends calls as CANCELLED: some with 1,000 pending, each further one with 3,000."""
 STOP_SECONDS = 1.0

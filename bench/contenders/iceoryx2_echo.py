@@ -16,7 +16,7 @@ from typing import Any
 import iceoryx2 as iox2
 
 Bytes = iox2.Slice[ctypes.c_uint8]
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 AWAKE_SECONDS = 0.5
 PAUSE_SECONDS = 0.001
 
@@ -35,7 +35,7 @@ def copy_in(lent: Any, data: bytes) -> Any:
 
 def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
     node, service = service_of(work)
-    server = service.server_builder().initial_max_slice_len(MOST_BYTES).create()
+    server = service.server_builder().initial_max_slice_len(MAX_BYTES).create()
     ready()
     asked = time.monotonic()
     while not stop.is_set():
@@ -55,7 +55,7 @@ def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
 class Client:
     def __init__(self, work: Path) -> None:
         self._node, service = service_of(work)
-        self._client = service.client_builder().initial_max_slice_len(MOST_BYTES).create()
+        self._client = service.client_builder().initial_max_slice_len(MAX_BYTES).create()
 
     def echo(self, data: bytes) -> bytes:
         pending = copy_in(self._client.loan_slice_uninit(len(data)), data).send()

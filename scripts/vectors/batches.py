@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts.vectors.payloads import tagged
 from speed.message.algorithms import MAX_BATCH_PAYLOADS
-from speed.message.compression import encode_batch, encode_batches, split_batch
+from speed.message.options import encode_batch, encode_batches, split_batch
 from speed.wire.value import BATCH_TYPE, PROTOBUF_TYPE
 
 LONGEST_KIND = "x" * 256

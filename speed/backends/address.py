@@ -231,7 +231,7 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
 
 def is_untrusted(error: BaseException | None) -> bool:
     """Whether an error comes from a certificate that is not trusted, or is another server's."""
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         if error is None or isinstance(error, ssl.SSLCertVerificationError):
             return error is not None
         error = error.__cause__ or error.__context__
@@ -239,4 +239,4 @@ def is_untrusted(error: BaseException | None) -> bool:
 
 
 UNTRUSTED = "the server's certificate is not trusted: name it by `trusted` in the address, or correct the host"
-_MOST_CAUSES = 8
+_MAX_CAUSES = 8

@@ -258,7 +258,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 MAX_MESSAGE_BYTES = 1 << 20
 """Unless more is asked for: what Kafka and NATS take as they come."""
-MOST_AT_ONCE = 2000
+MAX_AT_ONCE = 2000
 """Of a bridge, unless a backend is slow with so many."""
 MAX_BATCH_MESSAGES = 4096
 """Of one ``publish`` of a backend."""
@@ -381,7 +381,7 @@ class Health(NamedTuple):
 class BackendSubscription(Protocol):
     """One consumer of a group. For one thread at a time."""
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """What comes within ``timeout`` seconds, at most so many; what was delivered and is held comes once only."""
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
@@ -409,7 +409,7 @@ class Backend(Protocol):
         """Whether messages are kept for groups. If not, who is not there misses them."""
 
     @property
-    def most_at_once(self) -> int:
+    def max_at_once(self) -> int:
         """How many messages take it seconds, and not minutes."""
 
     @property

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from speed.backends.address import Address
 from speed.backends.backend import (
     EVERY,
-    MOST_AT_ONCE,
+    MAX_AT_ONCE,
     REFRESH_SECONDS,
     BackendAwayError,
     BackendError,
@@ -64,7 +64,7 @@ class KafkaBackend(TakesAll):
     """One cluster. With ``transactional_id`` in the address each ``publish`` is a transaction."""
 
     has_groups = True
-    most_at_once = MOST_AT_ONCE
+    max_at_once = MAX_AT_ONCE
     takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
@@ -484,7 +484,7 @@ class KafkaSubscription:
         for one in partitions:
             self._marks.pop((one.topic, one.partition), None)
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """The first waits, the others are those that are there."""
         with self._lock:
             consumer = self._opened()
@@ -492,17 +492,17 @@ class KafkaSubscription:
                 consumer.resume(consumer.assignment())
                 self._is_paused = False
             try:
-                return self._consumed(consumer, most, monotonic() + timeout)
+                return self._consumed(consumer, limit, monotonic() + timeout)
             finally:
                 self._received = monotonic()
 
-    def _consumed(self, consumer: Any, most: int, deadline: float) -> list[Delivered]:
+    def _consumed(self, consumer: Any, limit: int, deadline: float) -> list[Delivered]:
         while True:
             left = max(0.0, deadline - monotonic())
             records, self._early = self._early, []
             try:
                 records = records or consumer.consume(1, min(left, 1.0))
-                records += consumer.consume(most - 1, 0) if records and most > 1 else []
+                records += consumer.consume(limit - 1, 0) if records and limit > 1 else []
             except kafka.KafkaException as error:  # of what is asked when partitions come
                 raise error_of(error.args[0]) from None
             refused, self._refused = self._refused, None

@@ -19,7 +19,7 @@ from nats.js import errors as js_errors
 from speed.backends.address import UNTRUSTED, Address, is_untrusted, tls_context
 from speed.backends.backend import (
     EVERY,
-    MOST_AT_ONCE,
+    MAX_AT_ONCE,
     REFRESH_SECONDS,
     BackendAwayError,
     BackendError,
@@ -100,7 +100,7 @@ class NatsBackend(TakesAll):
     """One account. Streams are made where no stream takes a topic."""
 
     has_groups = True
-    most_at_once = MOST_AT_ONCE
+    max_at_once = MAX_AT_ONCE
     takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
@@ -379,23 +379,23 @@ class NatsSubscription:
         self._renewing: Any = None
         self._positions: dict[str, str] = {}
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """BackendAwayError if the server cannot be reached in that time."""
-        return self._loop.run(self._receive(most, timeout), timeout + _ANSWER_SECONDS)
+        return self._loop.run(self._receive(limit, timeout), timeout + _ANSWER_SECONDS)
 
-    async def _receive(self, most: int, timeout: float) -> list[Delivered]:
+    async def _receive(self, limit: int, timeout: float) -> list[Delivered]:
         now = asyncio.get_running_loop().time
         deadline = now() + timeout
         try:
             await asyncio.wait_for(self._open(), max(timeout, 0.5))
             while not self._arrived and now() < deadline:
-                await self._ask(most, now())
+                await self._ask(limit, now())
                 await self._wait(min(deadline, self._look_again) - now())
         except asyncio.TimeoutError:
             raise BackendAwayError("NATS did not answer in time: try again") from None
         except (errors.Error, js_errors.Error, OSError) as error:
             raise error_of(error) from None
-        return [self._delivered(self._arrived.popleft()) for _ in range(min(most, len(self._arrived)))]
+        return [self._delivered(self._arrived.popleft()) for _ in range(min(limit, len(self._arrived)))]
 
     async def _wait(self, seconds: float) -> None:
         assert self._something is not None
@@ -430,7 +430,7 @@ class NatsSubscription:
         self._held.clear()
         self._arrived.clear()
 
-    async def _ask(self, most: int, now: float) -> None:
+    async def _ask(self, limit: int, now: float) -> None:
         """Pull from each stream that owes nothing."""
         client = await self._backend.connected()
         if now >= self._look_again:
@@ -439,7 +439,7 @@ class NatsSubscription:
         for place, name in enumerate(self._names):
             pull = self._pulls[name]
             if pull.is_due(now):
-                pull.missing, pull.until = min(most, PULL_MESSAGES), now + PULL_SECONDS
+                pull.missing, pull.until = min(limit, PULL_MESSAGES), now + PULL_SECONDS
                 asked = {"batch": pull.missing, "expires": int(PULL_SECONDS * 1e9)}
                 subject = f"$JS.API.CONSUMER.MSG.NEXT.{name}.{self._consumers[name]}"
                 await client.publish(subject, json.dumps(asked).encode(), reply=f"{self._inbox}.{place}")

@@ -15,7 +15,7 @@ import asyncpg
 from speed.backends.address import UNTRUSTED, Address, is_untrusted, tls_context
 from speed.backends.backend import (
     EVERY,
-    MOST_AT_ONCE,
+    MAX_AT_ONCE,
     BackendAwayError,
     BackendError,
     BackendFullError,
@@ -129,7 +129,7 @@ class PostgresBackend:
     """One table of one database."""
 
     has_groups = True
-    most_at_once = MOST_AT_ONCE
+    max_at_once = MAX_AT_ONCE
     takes_ahead = False
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
@@ -266,14 +266,14 @@ class PostgresBackend:
             return OldRowsSubscription(self, self._loop, pattern, namespaces.group(group))
         return PostgresSubscription(self, self._loop, pattern, group, start, namespaces)
 
-    def page(self, pattern: str, after: int, most: int) -> list[Delivered]:
+    def page(self, pattern: str, after: int, limit: int) -> list[Delivered]:
         """Rows of ids above ``after``, consumed or not; nothing is locked."""
-        return self._loop.run(self._page(pattern, after, most), _ANSWER_SECONDS)
+        return self._loop.run(self._page(pattern, after, limit), _ANSWER_SECONDS)
 
-    async def _page(self, pattern: str, after: int, most: int) -> list[Delivered]:
+    async def _page(self, pattern: str, after: int, limit: int) -> list[Delivered]:
         asked = OLD_PAGE if self.holds_old_rows else _PAGE
         async with self._publishing() as connection:
-            rows = await connection.fetch(asked.format(table=self.table), after, pattern, prefix_of(pattern), most)
+            rows = await connection.fetch(asked.format(table=self.table), after, pattern, prefix_of(pattern), limit)
             return [delivered_row(row) if self.holds_old_rows else delivered_of(row) for row in rows]
 
     def count(self, pattern: str) -> int:
@@ -339,11 +339,11 @@ class PostgresSubscription:
         self._held: set[int] = set()
         self._last = ""
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """BackendRefusedError too if another group has the table."""
-        return self._loop.run(self._receive(most, timeout), timeout + _ANSWER_SECONDS)
+        return self._loop.run(self._receive(limit, timeout), timeout + _ANSWER_SECONDS)
 
-    async def _receive(self, most: int, timeout: float) -> list[Delivered]:
+    async def _receive(self, limit: int, timeout: float) -> list[Delivered]:
         now = asyncio.get_running_loop().time
         deadline = now() + timeout
         try:
@@ -351,7 +351,7 @@ class PostgresSubscription:
             while True:
                 assert self._something is not None
                 self._something.clear()
-                found = await self._taken(connection, most)
+                found = await self._taken(connection, limit)
                 if found or now() >= deadline:
                     return found
                 await self._notified(min(deadline - now(), LOOK_SECONDS))
@@ -396,7 +396,7 @@ class PostgresSubscription:
         listed = self._namespaces.listed
         return None if listed is None else [one.replace("\0", "\ufffd") for one in listed]
 
-    async def _taken(self, connection: Any, most: int) -> list[Delivered]:
+    async def _taken(self, connection: Any, limit: int) -> list[Delivered]:
         """Rows, locked. The transaction is begun with the first, and ended at once if there are none."""
         if self._transaction is None:
             self._transaction = connection.transaction()
@@ -404,7 +404,7 @@ class PostgresSubscription:
         of_namespaces = _OF_NAMESPACES.format(at="$5")
         take = _TAKE.format(table=self._backend.table, of_namespaces=of_namespaces)
         named = self._pattern, prefix_of(self._pattern), sorted(self._held)
-        rows = await connection.fetch(take, *named, most, self._listed())
+        rows = await connection.fetch(take, *named, limit, self._listed())
         if not rows and not self._held:
             await self._commit()
         self._held.update(row["id"] for row in rows)

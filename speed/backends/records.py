@@ -24,7 +24,7 @@ from speed.backends.backend import (
     text_of_header,
 )
 from speed.errors import WireError
-from speed.message.reader import MOST_KINDS, MessageReader
+from speed.message.reader import MAX_KINDS, MessageReader
 from speed.message.view import MessageView, parse_records
 from speed.message.writing import frame_of
 from speed.wire import lazily
@@ -95,7 +95,7 @@ class RowWriter:
         try:
             return self._forms[first]
         except KeyError:
-            if len(self._forms) >= MOST_KINDS:
+            if len(self._forms) >= MAX_KINDS:
                 self._forms.clear()
             self._forms[first] = form = _form_of(first)
             return form
@@ -259,16 +259,16 @@ class OldRowsSubscription:
         self._last = 0
         self._sweep_again = 0.0
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """In the order of ids; those that appeared late come with a sweep."""
-        return self._loop.run(self._receive(most, timeout), timeout + _ANSWER_SECONDS)
+        return self._loop.run(self._receive(limit, timeout), timeout + _ANSWER_SECONDS)
 
-    async def _receive(self, most: int, timeout: float) -> list[Delivered]:
+    async def _receive(self, limit: int, timeout: float) -> list[Delivered]:
         deadline = monotonic() + timeout
         async with self._backend.asking(self._forget):
             connection = await self._opened()
             while True:
-                found = await self._taken(connection, most)
+                found = await self._taken(connection, limit)
                 left = deadline - monotonic()
                 if found or left <= 0:
                     return found
@@ -288,20 +288,20 @@ class OldRowsSubscription:
             self._connection = connection
         return self._connection
 
-    async def _taken(self, connection: Any, most: int) -> list[Delivered]:
-        rows = await self._rows(connection, self._last, most)
+    async def _taken(self, connection: Any, limit: int) -> list[Delivered]:
+        rows = await self._rows(connection, self._last, limit)
         if not rows and monotonic() >= self._sweep_again:
             self._sweep_again = monotonic() + SWEEP_SECONDS
-            rows = await self._rows(connection, 0, most)
+            rows = await self._rows(connection, 0, limit)
         self._held.update(row["id"] for row in rows)
         self._last = max([self._last, *(row["id"] for row in rows)])
         return [delivered_row(row) for row in rows]
 
-    async def _rows(self, connection: Any, after: int, most: int) -> list[Any]:
+    async def _rows(self, connection: Any, after: int, limit: int) -> list[Any]:
         table = self._backend.table
         taken = _TAKE.format(table=table)
         named = self._pattern, prefix_of(self._pattern), sorted(self._held), table, self._group
-        return list(await connection.fetch(taken, after, *named, most))
+        return list(await connection.fetch(taken, after, *named, limit))
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """They are written down as taken."""

@@ -16,7 +16,7 @@ from redis import exceptions
 from speed.backends.address import UNTRUSTED, Address, is_untrusted
 from speed.backends.backend import (
     EVERY,
-    MOST_AT_ONCE,
+    MAX_AT_ONCE,
     REFRESH_SECONDS,
     BackendAwayError,
     BackendError,
@@ -98,7 +98,7 @@ def asking() -> Iterator[None]:
 class RedisBackend(TakesAll):
     """One database, as streams or, with ``form=pubsub``, as channels."""
 
-    most_at_once = MOST_AT_ONCE
+    max_at_once = MAX_AT_ONCE
     takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
@@ -266,14 +266,14 @@ class RedisSubscription:
     def _alive(self) -> str:
         return _alive(self._group, self._name)
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """What dead consumers left comes first."""
         deadline = monotonic() + timeout
         client = self._backend.client()
         try:
             with asking():
                 while True:
-                    found = self._come(client, most, deadline - monotonic())
+                    found = self._come(client, limit, deadline - monotonic())
                     if found or monotonic() >= deadline:
                         return found
         except BackendError as error:
@@ -282,12 +282,12 @@ class RedisSubscription:
                 self._backend.forget()
             raise
 
-    def _come(self, client: Any, most: int, seconds: float) -> list[Delivered]:
+    def _come(self, client: Any, limit: int, seconds: float) -> list[Delivered]:
         """A stream that was removed meanwhile is made again."""
         try:
             self._prepare(client)
-            claimed = [] if self._is_alone else self._claimed(client, most)
-            return claimed or self._own(client, most) or self._new(client, most, seconds)
+            claimed = [] if self._is_alone else self._claimed(client, limit)
+            return claimed or self._own(client, limit) or self._new(client, limit, seconds)
         except exceptions.ResponseError as error:
             if not str(error).startswith(_GONE):
                 raise
@@ -320,11 +320,11 @@ class RedisSubscription:
         if self._is_alone:
             self._left[stream] = "0"
 
-    def _own(self, client: Any, most: int) -> list[Delivered]:
+    def _own(self, client: Any, limit: int) -> list[Delivered]:
         """What was given and neither handed out in this life nor acknowledged, before anything new."""
         while self._left:
             stream, behind = next(iter(self._left.items()))
-            answer = client.xreadgroup(self._group, self._name, {stream: behind}, count=most)
+            answer = client.xreadgroup(self._group, self._name, {stream: behind}, count=limit)
             entries = answer[0][1] if answer else []
             if not entries:
                 del self._left[stream]
@@ -335,16 +335,16 @@ class RedisSubscription:
                 return [self._delivered(stream.encode(), entry, 2) for entry in lost]
         return []
 
-    def _new(self, client: Any, most: int, seconds: float) -> list[Delivered]:
+    def _new(self, client: Any, limit: int, seconds: float) -> list[Delivered]:
         """What nobody in the group has had. Waits in the server, at most a second."""
         wait_ms = int(min(max(seconds, 0.0), 1.0) * 1000)
         if not self._streams:
             self._ended.wait(wait_ms / 1000)
             return []
-        answer = client.xreadgroup(self._group, self._name, self._streams, count=most, block=wait_ms or None)
+        answer = client.xreadgroup(self._group, self._name, self._streams, count=limit, block=wait_ms or None)
         return [self._delivered(name, entry, 1) for name, entries in answer for entry in entries]
 
-    def _claimed(self, client: Any, most: int) -> list[Delivered]:
+    def _claimed(self, client: Any, limit: int) -> list[Delivered]:
         """What is pending at consumers that are dead; looked for every third of a lease."""
         now = monotonic()
         if now < self._claim_again:
@@ -354,15 +354,15 @@ class RedisSubscription:
             for consumer in client.xinfo_consumers(stream, self._group):
                 name = consumer["name"].decode()
                 if consumer["pending"] and name != self._name and not client.exists(_alive(self._group, name)):
-                    found += self._taken(client, stream, name, min(most, MAX_CLAIMED) - len(found))
-        if len(found) < min(most, MAX_CLAIMED):
+                    found += self._taken(client, stream, name, min(limit, MAX_CLAIMED) - len(found))
+        if len(found) < min(limit, MAX_CLAIMED):
             self._claim_again = now + self._lease / 3
         return found
 
-    def _taken(self, client: Any, stream: str, dead: str, most: int) -> list[Delivered]:
-        if most <= 0:
+    def _taken(self, client: Any, stream: str, dead: str, limit: int) -> list[Delivered]:
+        if limit <= 0:
             return []
-        pending = client.xpending_range(stream, self._group, "-", "+", most, consumername=dead)
+        pending = client.xpending_range(stream, self._group, "-", "+", limit, consumername=dead)
         counts = {one["message_id"]: one["times_delivered"] + 1 for one in pending}
         if not counts:
             return []
@@ -465,14 +465,14 @@ class RedisListener:
         self._backend, self._pattern = backend, pattern
         self._listening: Any = None
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """The first waits, the others are those that are there."""
         found: list[Delivered] = []
         deadline = monotonic() + timeout
         try:
             with asking():
                 listening = self._opened()
-                while len(found) < most:
+                while len(found) < limit:
                     left = 0.0 if found else max(0.0, deadline - monotonic())
                     said = listening.get_message(timeout=left)
                     if said is None and (found or monotonic() >= deadline):

@@ -62,7 +62,7 @@ class S3Backend:
     """One bucket."""
 
     has_groups = True
-    most_at_once = 32 * UPLOADS
+    max_at_once = 32 * UPLOADS
     takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
@@ -218,12 +218,12 @@ class S3Subscription:
 
     def __init__(self, backend: S3Backend, pattern: str, group: str, start: str, max_message_bytes: int) -> None:
         self._backend, self._pattern, self._group, self._start = backend, pattern, group, start
-        self._most = max_message_bytes
+        self._limit = max_message_bytes
         self._places: dict[str, _GroupPosition] = {}
         self._found: deque[tuple[str, str, Named]] = deque()
         self._pausing = threading.Event()
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """Lists when nothing that was listed is left."""
         deadline = monotonic() + timeout
         with asking():
@@ -231,7 +231,7 @@ class S3Subscription:
                 if not self._found:
                     self._list()
                 if self._found:
-                    return self._fetched([self._found.popleft() for _ in range(min(most, len(self._found)))])
+                    return self._fetched([self._found.popleft() for _ in range(min(limit, len(self._found)))])
                 left = deadline - monotonic()
                 if left <= 0:
                     return []
@@ -346,7 +346,7 @@ class S3Subscription:
         answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=named.key)
         said = answer.get("Metadata", {})
         encoded = said.get("prism-key")
-        data = answer["Body"].read(self._most + 1)
+        data = answer["Body"].read(self._limit + 1)
         answer["Body"].close()
         own = None if encoded is None else text_of_header(encoded)
         return Delivered(topic, own, data, named.key, handle=(topic, item), hops=said.get("prism-hops", ""))
@@ -426,7 +426,7 @@ class ManifestSubscription(S3Subscription):
             if error.response.get("Error", {}).get("Code") != "NoSuchKey":
                 raise
         else:
-            is_cut = len(found.envelope) > self._most  # too large for this reader, which it says
+            is_cut = len(found.envelope) > self._limit  # too large for this reader, which it says
             if not named.sha256 or is_cut or sha256(found.envelope).hexdigest() == named.sha256:
                 return found
         return Delivered(topic, None, b"", named.key, handle=(topic, item))

@@ -56,7 +56,7 @@ class SqsBackend(TakesAll):
     """One queue, and the bucket that takes what is too long for it."""
 
     has_groups = True
-    most_at_once = 10 * MAX_ENTRIES
+    max_at_once = 10 * MAX_ENTRIES
     takes_ahead = True
 
     def __init__(self, address: Address, max_message_bytes: int) -> None:
@@ -225,14 +225,14 @@ class SqsSubscription:
         self._renewing: threading.Thread | None = None
         self._last = ""
 
-    def receive(self, most: int, timeout: float) -> list[Delivered]:
+    def receive(self, limit: int, timeout: float) -> list[Delivered]:
         """At most ten at a time, as SQS gives them."""
         deadline = monotonic() + timeout
         with _asking():
             if self._since_ms < 0:
                 self._join()
             while True:
-                found = self._come(min(most, MAX_ENTRIES), deadline - monotonic())
+                found = self._come(min(limit, MAX_ENTRIES), deadline - monotonic())
                 if found or monotonic() >= deadline:
                     return found
                 self._ended.wait(max(0.0, min(_PAUSE_SECONDS, deadline - monotonic())))
@@ -253,10 +253,10 @@ class SqsSubscription:
         self._renewing = threading.Thread(target=self._renew, name="speed-sqs-lease", daemon=True)
         self._renewing.start()
 
-    def _come(self, most: int, seconds: float) -> list[Delivered]:
+    def _come(self, limit: int, seconds: float) -> list[Delivered]:
         answer = self._backend.client().receive_message(
             QueueUrl=self._backend.url(),
-            MaxNumberOfMessages=most,
+            MaxNumberOfMessages=limit,
             WaitTimeSeconds=int(min(max(seconds, 0.0), 5.0)),
             VisibilityTimeout=self._lease,
             MessageAttributeNames=["All"],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logger("speed.bridges")
 
 PREFETCH = 100
-FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 5.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 5.0
 """How long a backend that is away is left alone; doubled each time."""
 _AWAY = (KeyUnavailableError, SchemasAwayError, StorageError)
 """What a message waits for, and is not refused for."""
@@ -123,7 +123,7 @@ class Subscription:
     ) -> None:
         self._backend, self._pattern, self._guard = backend, pattern, guard
         self._namespaces = namespaces
-        self._prefetch, self._most, self._on_refused = prefetch, max_message_bytes, on_refused
+        self._prefetch, self._limit, self._on_refused = prefetch, max_message_bytes, on_refused
         self._judge = judge
         self.refused = self.expired = self.beside = self.others = 0
         self._lock = threading.Lock()
@@ -196,12 +196,12 @@ class Subscription:
 
     def _opened(self, delivered: Delivered) -> MessageView | None:
         """What the program gets; None for what is expired, of another topic or namespace. MessageError, WireError."""
-        if len(delivered.envelope) > self._most:
+        if len(delivered.envelope) > self._limit:
             if self._is_of_others(delivered):
                 self._count_others(1)
                 return None
             size = len(delivered.envelope)
-            raise WireError("TOO_LARGE", f"{size} bytes, and max_message_bytes is {self._most}")
+            raise WireError("TOO_LARGE", f"{size} bytes, and max_message_bytes is {self._limit}")
         view = self._view(delivered)
         if view is None:
             self.beside += 1
@@ -283,7 +283,7 @@ class Subscription:
     def _wait_out(self, error: BackendAwayError, seconds: float) -> None:
         if not self._pause:
             log.warning("the backend of %s is away: %s", self._pattern, error)
-        self._pause = min(2 * self._pause or FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS)
+        self._pause = min(2 * self._pause or FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
         self._closing.wait(min(self._pause, seconds))
 
     # --- acknowledging ---

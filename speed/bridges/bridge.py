@@ -18,7 +18,7 @@ from enum import Enum
 from time import monotonic
 from typing import Any, Protocol
 
-from speed.backends.backend import MOST_AT_ONCE, BackendRefusedError, Outgoing
+from speed.backends.backend import MAX_AT_ONCE, BackendRefusedError, Outgoing
 from speed.bridges import MAX_HOPS, Filter
 from speed.core.log import logger
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
@@ -27,7 +27,7 @@ from speed.message.view import MessageView
 
 # Whether a bridge carries, waits or tries again (B-18): one table. Pure.
 
-FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 5.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 5.0
 CHANCE = 0.25
 """By how much a pause is shorter at most: bridges that failed together do not all come back together."""
 
@@ -80,7 +80,7 @@ class Breaker:
         is_new = was is CARRYING or trouble != self.trouble
         self.trouble = trouble
         self._until = now + self._pause * (1.0 - CHANCE * self._chance())
-        self._pause = min(2 * self._pause, MOST_PAUSE_SECONDS)
+        self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
         return is_new
 
     def wait(self, now: float) -> float:
@@ -92,7 +92,7 @@ class Breaker:
 
 log = logger("speed.bridges")
 
-MOST = MOST_AT_ONCE
+MAX_MESSAGES = MAX_AT_ONCE
 """Messages of a batch."""
 BATCH_BYTES = 8 << 20
 TAKE_SECONDS = 1.0
@@ -136,7 +136,7 @@ class Load:
 class BridgeSource(Protocol):
     """Where messages come from. For one thread at a time."""
 
-    def receive(self, most: int, seconds: float) -> list[Load]:
+    def receive(self, limit: int, seconds: float) -> list[Load]:
         """What comes within so many seconds. Raises SpeedError."""
 
     def settle(self, loads: Sequence[Load]) -> None:
@@ -153,7 +153,7 @@ class Sink(Protocol):
     """Where messages go. For one thread at a time."""
 
     @property
-    def most(self) -> int:
+    def limit(self) -> int:
         """How many are published at once."""
 
     def is_behind(self, load: Load) -> bool:
@@ -176,7 +176,7 @@ Bury = Callable[[Load, str], None]
 class _BridgeBatch:
     """Messages that were taken together, and what is left to do with them."""
 
-    def __init__(self, loads: Sequence[Load], judged: Iterable[tuple[Load, str]], most: int) -> None:
+    def __init__(self, loads: Sequence[Load], judged: Iterable[tuple[Load, str]], limit: int) -> None:
         self.loads = loads
         self.dead: deque[tuple[Load, str]] = deque()
         self.left: list[Load] = []
@@ -188,7 +188,7 @@ class _BridgeBatch:
                 self.passed[verdict] += 1
             else:
                 self.dead.append((load, verdict))
-        self.most = self.part = most
+        self.limit = self.part = limit
         """How many are published at once, and how many now."""
         self.refused_since: float | None = None
 
@@ -216,7 +216,7 @@ class Bridge:
     ) -> None:
         self.name = name
         self._source, self._sink, self._bury, self._wanted = source, sink, bury, wanted
-        self._give_up_seconds, self._most_bytes = give_up_seconds, max_message_bytes
+        self._give_up_seconds, self._max_bytes = give_up_seconds, max_message_bytes
         self._breaker = Breaker(random.random)
         self._batches: deque[_BridgeBatch] = deque()
         self._counts: Counter[str] = Counter()
@@ -272,16 +272,16 @@ class Bridge:
             self._fail(type(error).__name__)
 
     def _take(self, seconds: float) -> None:
-        loads = self._source.receive(MOST, seconds)
+        loads = self._source.receive(MAX_MESSAGES, seconds)
         if loads:
-            self._batches.append(_BridgeBatch(loads, ((load, self._judged(load)) for load in loads), self._sink.most))
+            self._batches.append(_BridgeBatch(loads, ((load, self._judged(load)) for load in loads), self._sink.limit))
 
     def _judged(self, load: Load) -> str:
         """Nothing for what is carried; else what becomes of it."""
         message = load.message
         if message is None or load.code:
             return load.code
-        if len(message.envelope) > self._most_bytes:
+        if len(message.envelope) > self._max_bytes:
             return "TOO_LARGE"
         if not self._wanted.wants(message.envelope, message.key):
             return FILTERED
@@ -326,7 +326,7 @@ class Bridge:
                 raise
             else:
                 self._count(part, repeated)
-                batch.part = batch.part if is_trying else min(2 * batch.part, batch.most)
+                batch.part = batch.part if is_trying else min(2 * batch.part, batch.limit)
             self._confirm()
             batch.refused_since = None
             del batch.left[: len(part)]

@@ -24,7 +24,7 @@ from speed.backends.backend import (
     PlacingBackend,
 )
 from speed.bridges import Route, hop_of, read_hops, write_hops
-from speed.bridges.bridge import BATCH_BYTES, EXPIRED, FILTERED, MOST, PUBLISH_SECONDS, Load
+from speed.bridges.bridge import BATCH_BYTES, EXPIRED, FILTERED, MAX_MESSAGES, PUBLISH_SECONDS, Load
 from speed.core.log import logger
 from speed.engine.message import publish_to
 from speed.errors import InvalidNameError, JournalExpiredError, JournalReplacedError, StorageError, WireError
@@ -50,30 +50,30 @@ class BackendSource:
         self, backend: Backend, address: Address, route: Route, group: str, start: str, max_message_bytes: int
     ) -> None:
         self._backend, self._route = backend, route
-        self._most_bytes = max_message_bytes
+        self._max_bytes = max_message_bytes
         self._hops = BackendHops(address)
         self._subscription: BackendSubscription = backend.subscribe(route.pattern, group, start, alone=True)
-        self._most, self._bound = FIRST_MESSAGES, backend.most_at_once
+        self._limit, self._bound = FIRST_MESSAGES, backend.max_at_once
         self._reader = MessageReader()
         self._holds = False
         """Whether something is not settled."""
 
-    def receive(self, most: int, seconds: float) -> list[Load]:
+    def receive(self, limit: int, seconds: float) -> list[Load]:
         """As many as make a batch; nothing while that would keep what is held from being acknowledged for good."""
         if self._holds and not self._backend.takes_ahead:
             return []
-        delivered = self._subscription.receive(min(most, self._most), seconds)
+        delivered = self._subscription.receive(min(limit, self._limit), seconds)
         if delivered:
             average = sum(len(one.envelope) for one in delivered) // len(delivered)
             self._holds = True
-            self._most = min(2 * self._most, self._bound, max(1, BATCH_BYTES // max(1, average)))
+            self._limit = min(2 * self._limit, self._bound, max(1, BATCH_BYTES // max(1, average)))
         now_ms = time.time_ns() // 1_000_000
         return [self._load(one, now_ms) for one in delivered]
 
     def _load(self, one: Delivered, now_ms: int) -> Load:
         sequence = one.sequence + 1 if one.lane else 0
         load = Load(one.lane, sequence, one.topic, one.position, one.envelope, handle=one)
-        if len(one.envelope) > self._most_bytes:
+        if len(one.envelope) > self._max_bytes:
             load.code = "TOO_LARGE"
             return load
         try:
@@ -131,7 +131,7 @@ class BackendSink:
         """What the places say, as far as that is known."""
         self._kept: dict[str, int] = {}
         """Up to where an attempt without an answer turned out to be kept, until what it held has gone by."""
-        self.most = backend.most_at_once
+        self.limit = backend.max_at_once
 
     def is_behind(self, load: Load) -> bool:
         """Channels have no room for hops: nothing comes there that came over a bridge."""
@@ -306,13 +306,13 @@ class EventSource:
         """Which lane is looked at first: each in turn."""
         self._pausing = threading.Event()
 
-    def receive(self, most: int, seconds: float) -> list[Load]:
+    def receive(self, limit: int, seconds: float) -> list[Load]:
         """Of one lane after the other."""
         ends = monotonic() + seconds
         while True:
             if monotonic() >= self._look_again:
                 self._look()
-            loads = self._some(most)
+            loads = self._some(limit)
             left = ends - monotonic()
             if loads or left <= 0 or self._pausing.wait(min(left, LOOK_SECONDS)):
                 return loads
@@ -362,41 +362,41 @@ class EventSource:
         there = self._next_of(info.id, target) if target else 0
         return _JournalLane(info, target, (event_hop(self._root, info.subject),), max(offset, there))
 
-    def _some(self, most: int) -> list[Load]:
+    def _some(self, limit: int) -> list[Load]:
         lanes = list(self._lanes.values())
         for number in range(len(lanes)):
             lane = lanes[(self._first + number) % len(lanes)]
-            loads = self._read(lane, most)
+            loads = self._read(lane, limit)
             if loads:
                 self._first += number + 1
                 return loads
         return []
 
-    def _read(self, lane: _JournalLane, most: int) -> list[Load]:
+    def _read(self, lane: _JournalLane, limit: int) -> list[Load]:
         """What retention removed before it was carried is gone."""
         try:
             end = self._journal.end(lane.info.id, skip_damaged=True)
             if lane.next >= end:
                 return []
             records = self._journal.read(lane.info.id, lane.next, end, skip_damaged=True)
-            loads = self._bounded(lane, records, most)
+            loads = self._bounded(lane, records, limit)
         except JournalExpiredError as error:
             if lane.info.id in self._journal.removed():
                 del self._lanes[lane.info.id]
                 return []
             lane.next = error.first
-            return self._read(lane, most)
+            return self._read(lane, limit)
         lane.next = loads[-1].sequence if loads else end
         return loads
 
-    def _bounded(self, lane: _JournalLane, records: Any, most: int) -> list[Load]:
+    def _bounded(self, lane: _JournalLane, records: Any, limit: int) -> list[Load]:
         loads: list[Load] = []
         size = 0
         now_ms = time.time_ns() // 1_000_000
         for record in records:
             loads.append(_load(lane, record, now_ms))
             size += len(record.message)
-            if len(loads) >= most or size >= BATCH_BYTES:
+            if len(loads) >= limit or size >= BATCH_BYTES:
                 break
         return loads
 
@@ -448,7 +448,7 @@ def _load(lane: _JournalLane, record: Record, now_ms: int) -> Load:
 class EventSink:
     """Events that are published to who subscribes in the root."""
 
-    most = MOST
+    limit = MAX_MESSAGES
 
     def __init__(self, node: Node) -> None:
         self._node = node

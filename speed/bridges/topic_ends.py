@@ -13,7 +13,7 @@ from typing import Any
 
 from speed.backends.backend import REFRESH_SECONDS, BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
 from speed.bridges import Route, hop_of_lane, read_hops, write_hops
-from speed.bridges.bridge import EXPIRED, MOST, Load
+from speed.bridges.bridge import EXPIRED, MAX_MESSAGES, Load
 from speed.errors import InvalidNameError, SpeedError, WireError
 from speed.message.errors import NotAvailableError
 from speed.message.view import MessageView
@@ -274,14 +274,14 @@ class TopicSource:
     def _is_ours(self, topic: str) -> bool:
         return self._route.covers(topic) and not self._is_left_out(topic)
 
-    def receive(self, most: int, seconds: float) -> list[Load]:
+    def receive(self, limit: int, seconds: float) -> list[Load]:
         """Of one topic after the other."""
         ends = monotonic() + seconds
         while True:
             self._changed.clear()
             if monotonic() >= self._look_again:
                 self._look()
-            loads = self._some(most)
+            loads = self._some(limit)
             left = ends - monotonic()
             if loads or left <= 0:
                 return loads
@@ -303,11 +303,11 @@ class TopicSource:
             return error.code == "DAMAGED"
         return True
 
-    def _some(self, most: int) -> list[Load]:
+    def _some(self, limit: int) -> list[Load]:
         while (name := self._taken()) is not None:
             try:
                 place = self._place(name)
-                stored = [] if place is None else self._read(name, place, most)
+                stored = [] if place is None else self._read(name, place, limit)
             except BaseException:
                 self._put_back(name)
                 raise
@@ -360,7 +360,7 @@ class TopicSource:
         messages = Messages(lane, target or name, self._namespace, self._node)
         return _TopicPosition(lane, target, messages, (hop_of_lane(lane),), cursor, cursor)
 
-    def _read(self, name: str, place: _TopicPosition, most: int) -> list[StoredMessage]:
+    def _read(self, name: str, place: _TopicPosition, limit: int) -> list[StoredMessage]:
         with self._topics.lock:
             try:
                 topic = self._topics.find(name)
@@ -368,7 +368,7 @@ class TopicSource:
             except SubscriptionError as error:
                 del self._places[name]
                 raise _told(error, name) from None
-            place.next, stored = topic.read(place.next, most)
+            place.next, stored = topic.read(place.next, limit)
             return stored
 
     def _load(self, name: str, place: _TopicPosition, stored: StoredMessage) -> Load:
@@ -443,7 +443,7 @@ class TopicSource:
 class TopicSink:
     """Messages that are recorded."""
 
-    most = MOST
+    limit = MAX_MESSAGES
 
     def __init__(self, topics: TopicStore, bridge: str, *, node: str, keep: str, makes: bool) -> None:
         """``node`` is the host's."""

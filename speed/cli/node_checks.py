@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 TOPIC = "speed.doctor"
 NO_SERVICE = "speed.doctor.nothing"
 """A service that no node has: who refuses it has read a call, and its answer was read here."""
-_MOST_READ = 16 << 20
+_MAX_READ = 16 << 20
 """So much of a segment is looked through."""
 _LATE_HEARTBEATS = 2.0
 _UNITS = {"seconds": 1e-3, "microseconds": 1e3, "nanoseconds": 1e6}
@@ -304,7 +304,7 @@ def _items(
     except OSError:
         return items
     try:
-        data = read_at(fd, 0, _MOST_READ)
+        data = read_at(fd, 0, _MAX_READ)
     finally:
         os.close(fd)
     at, more = 0, True

@@ -25,7 +25,7 @@ import click
 from speed.errors import NameTakenError, WireError
 from speed.message.errors import MessageError
 from speed.message.view import MessageView
-from speed.wire.text import MOST, ascii_json, harmless, harmless_json, harmless_lines
+from speed.wire.text import MAX_SPAN_SECONDS, ascii_json, harmless, harmless_json, harmless_lines
 from speed.wire.value import PROTOBUF_TYPE
 
 if TYPE_CHECKING:
@@ -226,17 +226,17 @@ def _named(view: MessageView, what: str) -> str:
     return f"<{size} bytes of {view.type_url if is_held and view.type_url else view.content_type}: {what}>"
 
 
-def span(unit: str, least: float = -MOST) -> Callable[[str], float]:
+def span(unit: str, least: float = -MAX_SPAN_SECONDS) -> Callable[[str], float]:
     """The type of an option that is a number of seconds, hours or days: click itself takes nan and inf."""
 
     def convert(text: str) -> float:
         try:
             number = float(text)
         except ValueError:
-            number = MOST
-        if not least <= number < MOST:
-            from_ = f"from {least:.0f} and " if least > -MOST else ""
-            raise click.BadParameter(f"{text!r} is no number of {unit} {from_}below {MOST:.0f}")
+            number = MAX_SPAN_SECONDS
+        if not least <= number < MAX_SPAN_SECONDS:
+            from_ = f"from {least:.0f} and " if least > -MAX_SPAN_SECONDS else ""
+            raise click.BadParameter(f"{text!r} is no number of {unit} {from_}below {MAX_SPAN_SECONDS:.0f}")
         return number
 
     convert.__name__ = unit

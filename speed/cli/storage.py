@@ -246,7 +246,7 @@ def _is_same(one: str, other: str) -> bool:
         return False
 
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Of messages that are read: more take longer than somebody waits."""
 TODO = "restore it from a copy, or `speed topic seek` behind what is missing"
 
@@ -267,7 +267,7 @@ def topics(root: str, key: str) -> Iterator[Finding]:
     for info in found:
         whys = list(_damaged_states(place, info, keyring))
         size = _size(place, info)
-        if read + size <= MOST_BYTES:
+        if read + size <= MAX_BYTES:
             read += size
             whys += _damaged_messages(journal, info)
         count += bool(whys)

@@ -402,7 +402,7 @@ class Repeats:
 
 # Which slot a large payload goes into, and which ones are given back for it (L-29).
 
-MOST_TIMES = 2
+MAX_TIMES = 2
 """A slot is used as it is for a payload that needs at least one in so many of its bytes."""
 
 
@@ -431,7 +431,7 @@ def choose_slot(free: Mapping[int, int], used: Iterable[int], needed: int, room:
 
 def _best(free: Mapping[int, int], used: set[int], needed: int) -> tuple[int, int]:
     """Its number and how long it is to be; 0 for none."""
-    fitting = [(size, number) for number, size in free.items() if needed <= size <= MOST_TIMES * needed]
+    fitting = [(size, number) for number, size in free.items() if needed <= size <= MAX_TIMES * needed]
     if fitting:
         size, number = min(fitting)
         return number, size
@@ -463,8 +463,8 @@ Key = TypeVar("Key", bound=Hashable)
 class Awake(Generic[Key]):
     """Those that hold files open, in the order of their last use. Not locked."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._keys: OrderedDict[Key, None] = OrderedDict()
 
     def __contains__(self, key: Key) -> bool:
@@ -477,7 +477,7 @@ class Awake(Generic[Key]):
         """``key`` is used now: returns those that were used longest ago, to be put to rest for it."""
         self._keys[key] = None
         self._keys.move_to_end(key)
-        return [self._keys.popitem(last=False)[0] for _ in range(len(self._keys) - self._most)]
+        return [self._keys.popitem(last=False)[0] for _ in range(len(self._keys) - self._limit)]
 
     def rest(self, key: Key) -> None:
         """``key`` holds nothing open any more."""

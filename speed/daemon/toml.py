@@ -78,10 +78,10 @@ def _longest_number_line(text: str) -> int:
     return _first_line(text, lambda line: max(map(len, _DIGITS.findall(line)), default=0))
 
 
-def _first_line(text: str, most: Callable[[str], int]) -> int:
+def _first_line(text: str, limit: Callable[[str], int]) -> int:
     """Number of the first line that has the most of something."""
     lines = text.splitlines()
-    return 1 + max(range(len(lines)), key=lambda number: most(lines[number]))
+    return 1 + max(range(len(lines)), key=lambda number: limit(lines[number]))
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
@@ -248,10 +248,10 @@ def as_list_of(convert: Convert) -> Convert:
     return convert_all
 
 
-def as_whole(least: int, most: int) -> Convert:
+def as_whole(least: int, limit: int) -> Convert:
     def convert(value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueRefusedError(f"expected a whole number, found {found_value(value)}", f"use {least} to {most}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= limit:
+            raise ValueRefusedError(f"expected a whole number, found {found_value(value)}", f"use {least} to {limit}")
         return value
 
     return convert

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import monotonic, time
+from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from speed.core.log import logger
 from speed.engine.options import MESSAGE_OPTIONS
 from speed.engine.tracing import current_trace, trace_context_of
 from speed.errors import AccessDeniedError, ConfigurationError, InboxFullError, SpeedError
+from speed.fs.identity import unix_ms
 from speed.message.view import MessageView
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -21,11 +22,6 @@ from speed.wire.value import BATCH_TYPE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-
-def unix_ms() -> int:
-    """The wall clock in Unix milliseconds, as envelopes carry it."""
-    return int(time() * 1000)
 
 
 # What a handler or ``receive`` gets: one message with its envelope's metadata.
@@ -95,7 +91,7 @@ class Message:
         """The values of a batch, else the one payload. Raises BatchError, and WireError as ``payload`` does."""
         if self._view.content_type != BATCH_TYPE:
             return [self._view.payload]
-        from speed.message.compression import decode_batch
+        from speed.message.options import decode_batch
 
         return decode_batch(self._view.plain_bytes)
 

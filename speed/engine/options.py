@@ -132,9 +132,9 @@ def check_namespace(namespace: str) -> None:
         raise ConfigurationError(f"namespace is {namespace[:64]!r}; use text of 1 to {MAX_NAMESPACE_BYTES} bytes")
 
 
-def _check_count(what: str, count: int, most: int | None = None) -> None:
-    if type(count) is not int or count < 1 or (most is not None and count > most):
-        possible = "a positive number" if most is None else f"1 to {most}"
+def _check_count(what: str, count: int, limit: int | None = None) -> None:
+    if type(count) is not int or count < 1 or (limit is not None and count > limit):
+        possible = "a positive number" if limit is None else f"1 to {limit}"
         raise ConfigurationError(f"{what} is {count!r}; use {possible}")
 
 

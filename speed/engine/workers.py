@@ -69,7 +69,7 @@ class WorkerPool:
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
-        self._most = size + 1
+        self._limit = size + 1
         self._scheduler = Scheduler(size)
         self._turn = threads.lock("turn")
         """Held from taking a request to its beginning, so that requests begin in order."""
@@ -208,7 +208,7 @@ class WorkerPool:
         for _ in range(count):
             if self._idle:
                 self._idle.pop().release()
-            elif len(self._threads) < self._most + len(self._waits) and not self._stopping:
+            elif len(self._threads) < self._limit + len(self._waits) and not self._stopping:
                 self._start_one()
 
     def _start_one(self) -> None:

@@ -1,4 +1,4 @@
-"""What is put aside: dead letters (S-18), what was refused (L-20); how often messages came again (L-25)."""
+"""What is put aside: dead letters, kept sealed until somebody decides (S-18), and what was refused (L-20)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
 from speed.errors import StorageError, WireError
 from speed.fs.open import (
-    Owners,
-    UntrustedFileError,
     create_file,
     ensure_directory,
     names_in,
@@ -21,18 +19,14 @@ from speed.fs.open import (
     open_regular,
     owners_of,
     put_in_place,
-    read_small,
-    replace_file,
     unlink_quietly,
     write_all,
 )
-from speed.wire.cursor import MAX_DELIVERIES_BYTES, decode_deliveries, encode_deliveries
 from speed.wire.limits import (
     DEAD_LETTER_CHUNK_BYTES,
     KEY_ID_BYTES,
     MAX_DEAD_BYTES,
     MAX_DEAD_LETTERS,
-    MAX_DELIVERIES_LISTED,
     MAX_QUARANTINE_BYTES,
     MAX_QUARANTINE_FILES,
     MAX_SEGMENTED_BYTES,
@@ -42,7 +36,6 @@ from speed.wire.limits import (
 from speed.wire.names import (
     child_path,
     dead_letters_dir,
-    deliveries_name,
     letter_name,
     node_id,
     parse_letter,
@@ -459,68 +452,3 @@ def remove_tree(dir_fd: int, name: str, budget: int = _WALK_LIMIT) -> bool:
     except OSError:
         return False
     return True
-
-
-# How often messages that came again were begun, beside their lane's cursor (L-25).
-
-
-class Deliveries:
-    """Counts of the messages of one lane that are not finished. Not thread-safe: the lane's lock guards it.
-
-    ``directory()`` is the descriptor of the lane. ``found`` are the generations that left a file, the newest first.
-    ``count(what)`` hears of damaged ones.
-    """
-
-    def __init__(
-        self,
-        directory: Callable[[], int],
-        generation: int,
-        keys: Sequence[bytes],
-        owners: Owners,
-        found: Sequence[int],
-        count: Callable[[str], None],
-    ) -> None:
-        self._dir, self._generation, self._keys, self._owners = directory, generation, keys, owners
-        self._count = count
-        self._older = [one for one in found if one < generation]
-        self._is_there = generation in found
-        self._counts = self._newest([one for one in found if one <= generation])
-
-    def _newest(self, generations: Sequence[int]) -> dict[int, int]:
-        for generation in generations:
-            try:
-                data = read_small(deliveries_name(generation), self._dir(), self._owners, MAX_DELIVERIES_BYTES + 1)
-                return decode_deliveries(data, self._keys)
-            except (WireError, UntrustedFileError):
-                self._count("deliveries_damaged")
-            except FileNotFoundError:
-                continue
-        return {}
-
-    def begin(self, sequence: int) -> int:
-        """Count another start of a redelivered message; returns how often it was begun. OSError."""
-        count = self._counts.get(sequence, 1) + 1
-        if sequence in self._counts or len(self._counts) < MAX_DELIVERIES_LISTED:
-            self._counts[sequence] = count
-        self._write()
-        return count
-
-    def finished(self, sequence: int) -> None:
-        """Stop counting a message that is finished. OSError."""
-        if self._counts.pop(sequence, None) is not None:
-            self._write()
-
-    def rewrite(self) -> None:
-        """Write the counts again under the present first key. OSError."""
-        if self._counts:
-            self._write()
-
-    def _write(self) -> None:
-        name = deliveries_name(self._generation)
-        if self._counts:
-            os.close(replace_file(name, encode_deliveries(self._counts, self._keys[0]), self._dir()))
-            self._is_there = True
-        elif self._is_there:
-            self._is_there = not unlink_quietly(name, self._dir())
-        while self._older:
-            unlink_quietly(deliveries_name(self._older.pop()), self._dir())

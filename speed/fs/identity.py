@@ -64,6 +64,11 @@ def monotonic_ms() -> int:
     return (time.monotonic_ns() - OFFSETS.monotonic) // 1_000_000
 
 
+def unix_ms() -> int:
+    """The wall clock in Unix milliseconds, as envelopes carry it."""
+    return int(time.time() * 1000)
+
+
 def boot_ms() -> int:
     """CLOCK_BOOTTIME of the initial time namespace, which goes on while the machine sleeps."""
     return (time.clock_gettime_ns(_BOOT_CLOCK) - OFFSETS.boottime) // 1_000_000

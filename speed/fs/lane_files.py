@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from speed.core.lane import Position
 from speed.errors import WireError
-from speed.fs.committed import MAX_LANE_FILES, read_cursor
-from speed.fs.dead_letters import Deliveries, Quarantine
+from speed.fs.committed import MAX_LANE_FILES, Deliveries, read_cursor
+from speed.fs.dead_letters import Quarantine
 from speed.fs.open import (
     UntrustedFileError,
     names_in,

@@ -23,8 +23,8 @@ from speed.gateway.settings import (
     CLOSE_SECONDS,
     MAX_CLIENT_BYTES,
     MAX_LINE_BYTES,
+    MAX_OWED_SECONDS,
     MAX_PONGS_WAITING,
-    MOST_OWED_SECONDS,
     Client,
     Clients,
     Counters,
@@ -132,19 +132,19 @@ async def set_within(event: asyncio.Event, seconds: float) -> None:
 
 
 class Door(socket.socket):
-    """Listens on one address; a connection beyond ``most`` is closed as soon as it is made.
+    """Listens on one address; a connection beyond ``limit`` is closed as soon as it is made.
 
     A server of asyncio shows a connection only when its TLS handshake is complete. Whoever begins none would take
     descriptors from the whole process until then.
     """
 
-    def __init__(self, address: str, port: int, most: int) -> None:
+    def __init__(self, address: str, port: int, limit: int) -> None:
         """Binds. Raises OSError."""
         family, kind, protocol, _, place = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         super().__init__(family, kind, protocol)
-        self._most = most
+        self._limit = limit
         self._inside: WeakSet[socket.socket] = WeakSet()
         try:
             self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -156,9 +156,9 @@ class Door(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """As of a socket; ConnectionAbortedError for a connection that was closed at once."""
         connection, peer = super().accept()
-        if len(self._inside) >= self._most:
+        if len(self._inside) >= self._limit:
             self._inside = WeakSet(one for one in self._inside if one.fileno() >= 0)
-        if len(self._inside) >= self._most:
+        if len(self._inside) >= self._limit:
             connection.close()
             raise ConnectionAbortedError
         self._inside.add(connection)
@@ -312,7 +312,7 @@ class ClientConnection(ServerConnection):
             self._pongs += 1
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY) or not frame.fin:
             self._others.count(now)
-        is_far_ahead = self._client.pace.owed(now) > MOST_OWED_SECONDS or self._others.owed(now)
+        is_far_ahead = self._client.pace.owed(now) > MAX_OWED_SECONDS or self._others.owed(now)
         if is_far_ahead or self._pongs > MAX_PONGS_WAITING:
             self._gate.counters.count("gateway_connections_cut")
             self.cut()

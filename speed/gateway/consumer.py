@@ -19,9 +19,9 @@ from speed.gateway.settings import (
     KEYS_AWAY_SECONDS,
     LEAST_REST_SECONDS,
     LOOK_SECONDS,
+    MAX_AT_ONCE,
     MAX_PERMITS,
     MAX_SETTLEMENTS,
-    MOST_AT_ONCE,
     TAKEN_SECONDS,
     Counters,
     HandshakeError,
@@ -373,7 +373,7 @@ class ConsumerConversation:
 
     async def _send_some(self, connection: ClientConnection, membership: Membership, now: Callable[[], float]) -> bool:
         """What is there of one topic, as far as there is room; whether that was anything."""
-        room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
+        room = 0 if connection.is_heavy else min(self._window.room(now()), MAX_AT_ONCE)
         rows = await membership.fetch(room) if room > 0 else []
         connection.weigh(sum(len(row[3]) for row in rows))
         for row in rows:
@@ -484,7 +484,7 @@ class ReaderConversation:
         now = asyncio.get_running_loop().time
         while not self._is_closing:
             self._wake.clear()
-            room = 0 if connection.is_heavy else min(self._window.room(now()), MOST_AT_ONCE)
+            room = 0 if connection.is_heavy else min(self._window.room(now()), MAX_AT_ONCE)
             try:
                 answer = await self._read(room) if room > 0 else {"messages": []}
             except SubscriptionError as error:

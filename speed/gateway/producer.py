@@ -35,7 +35,7 @@ class ProducerPlace(NamedTuple):
     name: str
     sealer: Sealer
     first_sequence: int
-    most_pending: int
+    max_pending: int
 
 
 class ProducerConversation:
@@ -74,7 +74,7 @@ class ProducerConversation:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._pending) >= self._place.most_pending or self._bytes >= MAX_PENDING_BYTES
+        return len(self._pending) >= self._place.max_pending or self._bytes >= MAX_PENDING_BYTES
 
     def _take(self, data: str | bytes, sealing: Sealing | None) -> None:
         context = None

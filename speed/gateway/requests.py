@@ -180,13 +180,13 @@ class _GivenParameters:
     def text(self, name: str) -> str:
         return self._parameters.get(name, "")
 
-    def whole(self, name: str, default: int, least: int, most: int) -> int:
+    def whole(self, name: str, default: int, least: int, limit: int) -> int:
         text = self._parameters.get(name)
         if text is None:
             return default
         digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 19) or not least <= int(text) <= most:
-            raise HandshakeError(400, f"{name} must be a whole number from {least} to {most}")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 19) or not least <= int(text) <= limit:
+            raise HandshakeError(400, f"{name} must be a whole number from {least} to {limit}")
         return int(text)
 
     def is_true(self, name: str) -> bool:
@@ -208,7 +208,7 @@ class ProducerParameters:
     name: str
     first_sequence: int
     """Sequence of the first message; 0 when repetitions are not to be recognised."""
-    most_pending: int
+    max_pending: int
     keys: Keys | tuple[str, ...] | None
     """Of messages that the client encrypts itself, or names of keys that the gateway encrypts them with."""
     discarded: tuple[str, ...]
@@ -231,7 +231,7 @@ def producer_parameters(parameters: Mapping[str, str]) -> ProducerParameters:
     return ProducerParameters(
         name=name,
         first_sequence=initial + 1 if name else 0,
-        most_pending=min(pending, MAX_PENDING),
+        max_pending=min(pending, MAX_PENDING),
         keys=keys,
         discarded=tuple(one for one in (*BATCHING, "compressionType") if isinstance(keys, dict) and one in parameters),
     )

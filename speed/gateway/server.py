@@ -261,7 +261,7 @@ class App:
             text = "a producer of topic %s encrypts its messages itself: %s have no effect"
             log.warning(text, topic, ", ".join(asked.discarded))
         self._producers.add(here)
-        place = ProducerPlace(guest.name, topic, asked.name, sealer, asked.first_sequence, asked.most_pending)
+        place = ProducerPlace(guest.name, topic, asked.name, sealer, asked.first_sequence, asked.max_pending)
         return ProducerConversation(self._topics, self._gate.counters, place, lambda: self._producers.discard(here))
 
     async def _sealer(self, asked: ProducerParameters, topic: str) -> Sealer:

@@ -123,7 +123,7 @@ MAX_FRAMES_WAITING: Final = 4
 """Read from a connection and not yet handled; then no more is read."""
 MAX_PONGS_WAITING: Final = 64
 """Answers to the pings of a client that does not read."""
-MOST_OWED_SECONDS: Final = 10.0
+MAX_OWED_SECONDS: Final = 10.0
 """A client that is further ahead of its rate is cut: what it sent waits in memory."""
 MAX_PENDING: Final = 1000
 """Messages of one producer that wait to be kept."""
@@ -135,7 +135,7 @@ MAX_QUEUE: Final = 1000
 MAX_PERMITS: Final = 1 << 31
 MAX_SETTLEMENTS: Final = 4096
 """Acknowledgements of one consumer that wait to be kept."""
-MOST_AT_ONCE: Final = 100
+MAX_AT_ONCE: Final = 100
 """Messages that are fetched at once for one consumer."""
 MAX_TOPICS_EACH: Final = 64
 """Topics of one consumer."""
@@ -190,14 +190,14 @@ class Client:
 class Clients:
     """All clients that have connections; one without any is forgotten."""
 
-    def __init__(self, most: int, most_each: int, frames_per_second: int) -> None:
-        self._most, self._most_each, self._rate = most, most_each, frames_per_second
+    def __init__(self, limit: int, max_each: int, frames_per_second: int) -> None:
+        self._limit, self._max_each, self._rate = limit, max_each, frames_per_second
         self._known: dict[str, Client] = {}
         self.connections = 0
 
     def enter(self, who: str) -> Client:
         """Count a connection of the address ``who``. Raises HandshakeError 503 or 429; then it is not counted."""
-        if self.connections >= self._most:
+        if self.connections >= self._limit:
             raise HandshakeError(503, "too many connections: try again later")
         client = self.hold(who)
         self.connections += 1
@@ -211,7 +211,7 @@ class Clients:
     def hold(self, who: str) -> Client:
         """Count a connection of ``who`` alone, as of a token's subject. Raises HandshakeError 429."""
         client = self._known.get(who) or Client(self._rate)
-        if client.connections >= self._most_each:
+        if client.connections >= self._max_each:
             raise HandshakeError(429, "too many connections of this client: close some")
         client.connections += 1
         self._known[who] = client

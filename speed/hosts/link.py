@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any
 
 from speed.core.log import logger
-from speed.engine.message import unix_ms
 from speed.engine.tracing import LogLimiter
 from speed.errors import (
     CallTimeoutError,
@@ -24,6 +23,7 @@ from speed.errors import (
     SpeedError,
     WireError,
 )
+from speed.fs.identity import unix_ms
 from speed.hosts.nats import NatsConnection
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, Header, counter_of, make_sequence, pack_header
 from speed.wire.limits import AAD_BYTES, NONCE_BYTES, TAG_BYTES
@@ -420,10 +420,10 @@ class HostLink:
 
     def check_size(self, payload: bytes) -> None:
         """PayloadTooLargeError for what the broker does not take."""
-        size, most = len(payload) + AAD_BYTES + TAG_BYTES, self._broker.max_payload
-        if size > most:
+        size, limit = len(payload) + AAD_BYTES + TAG_BYTES, self._broker.max_payload
+        if size > limit:
             raise PayloadTooLargeError(
-                f"{size} bytes are more than the NATS server takes ({most}): send less, or raise its max_payload"
+                f"{size} bytes are more than the NATS server takes ({limit}): send less, or raise its max_payload"
             )
 
     def opened(self, header: Header, envelope: bytes) -> bytes:

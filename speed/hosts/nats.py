@@ -29,7 +29,7 @@ class Channel(Protocol):
     def send(self, data: bytes) -> None:
         """All of it. OSError; then the connection is of no use any more."""
 
-    def receive(self, most: int) -> bytes:
+    def receive(self, limit: int) -> bytes:
         """What comes next; nothing at the end. TimeoutError if nothing comes for a while."""
 
     def close(self) -> None:
@@ -74,12 +74,12 @@ class TlsChannel:
             self._tls.write(data)
             self._flush()
 
-    def receive(self, most: int) -> bytes:
+    def receive(self, limit: int) -> bytes:
         """What comes next; nothing at the end."""
         while True:
             with self._lock:
                 try:
-                    return self._tls.read(most)
+                    return self._tls.read(limit)
                 except ssl.SSLWantReadError:
                     self._flush()  # it may have something to say itself
             data = self._raw.recv(65_536)
@@ -108,7 +108,7 @@ log = logger("speed.hosts")
 CONNECT_SECONDS = 3.0
 SILENT_SECONDS = 5.0
 """After this long without a byte the server is asked for a sign of life; after twice as long it is gone."""
-FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 2.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 2.0
 END_SECONDS = 3.0
 MAX_LINE_BYTES = 32_768
 """Of a line of the protocol: INFO names all servers of a cluster."""
@@ -178,7 +178,7 @@ class NatsConnection:
         pause = FIRST_PAUSE_SECONDS
         while not self._stop.is_set():
             was_up = self._until_broken()
-            pause = FIRST_PAUSE_SECONDS if was_up else min(2 * pause, MOST_PAUSE_SECONDS)
+            pause = FIRST_PAUSE_SECONDS if was_up else min(2 * pause, MAX_PAUSE_SECONDS)
             self._stop.wait(pause * random.uniform(0.5, 1.0))
 
     def _until_broken(self) -> bool:

@@ -67,8 +67,8 @@ class StandIn:
 class ProxyNodes:
     """Made when first needed, and closed for others when they were used longest ago. Thread-safe."""
 
-    def __init__(self, make: Callable[[str], Node], most: int = MAX_STAND_INS) -> None:
-        self._make, self._most = make, most
+    def __init__(self, make: Callable[[str], Node], limit: int = MAX_STAND_INS) -> None:
+        self._make, self._limit = make, limit
         self._lock = threading.Lock()
         self._all: OrderedDict[tuple[str, str], StandIn] = OrderedDict()
         self._is_over = False
@@ -109,11 +109,11 @@ class ProxyNodes:
     def _make_room(self) -> None:
         if self._is_over:
             raise InboxFullError("the gateway is closed")
-        if len(self._all) < self._most:
+        if len(self._all) < self._limit:
             return
         idle = next((key for key, one in self._all.items() if not one.uses), None)
         if idle is None:
-            raise InboxFullError(f"{self._most} nodes of other hosts are at work here: try again")
+            raise InboxFullError(f"{self._limit} nodes of other hosts are at work here: try again")
         self._all.pop(idle).node.close(drain_seconds=0.0)
 
     def close(self) -> None:
@@ -272,11 +272,11 @@ class Inward:
         own: str,
         grants: Callable[[], HostGrants],
         stand_ins: ProxyNodes,
-        most: int,
+        limit: int,
         count: Callable[[str], None],
     ) -> None:
-        self._own, self._grants, self._stand_ins, self._most, self._count = own, grants, stand_ins, most, count
-        self._pool = ThreadPoolExecutor(most, "speed-hosts")
+        self._own, self._grants, self._stand_ins, self._limit, self._count = own, grants, stand_ins, limit, count
+        self._pool = ThreadPoolExecutor(limit, "speed-hosts")
         self._lock = threading.Lock()
         self._under_way: dict[tuple[str, str], PendingQuestion] = {}
         self._delivered: dict[str, OrderedDict[str, bytes]] = {}
@@ -316,14 +316,14 @@ class Inward:
             answers = self._delivered.get(serving.link.name)
             known = None if answers is None else answers.get(serving.request_id)
             is_repeated = known is not None or serving.key in self._under_way
-            if not is_repeated and len(self._under_way) < self._most:
+            if not is_repeated and len(self._under_way) < self._limit:
                 self._under_way[serving.key] = serving
                 return True, None
         if is_repeated:
             self._count("hosts_repeated")
             return False, known
         self._count("hosts_busy")
-        error = InboxFullError(f"host {self._own!r} has {self._most} calls under way, and takes no more for now")
+        error = InboxFullError(f"host {self._own!r} has {self._limit} calls under way, and takes no more for now")
         error.execution = Execution.NOT_BEGUN
         return False, _failed_response(serving.request_id, error)
 

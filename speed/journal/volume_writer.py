@@ -287,16 +287,16 @@ def _blocks(entries: Sequence[BlockEntry]) -> Iterator[Sequence[BlockEntry]]:
     return _runs(entries, JOURNAL_BLOCK_RECORDS, JOURNAL_BLOCK_BYTES)
 
 
-def _parts(entries: Sequence[BlockEntry], most_bytes: int) -> Iterator[Sequence[BlockEntry]]:
+def _parts(entries: Sequence[BlockEntry], max_bytes: int) -> Iterator[Sequence[BlockEntry]]:
     """Runs of entries that go into one write, hence one volume."""
-    return _runs(entries, len(entries), most_bytes)
+    return _runs(entries, len(entries), max_bytes)
 
 
-def _runs(entries: Sequence[BlockEntry], most: int, most_bytes: int) -> Iterator[Sequence[BlockEntry]]:
+def _runs(entries: Sequence[BlockEntry], limit: int, max_bytes: int) -> Iterator[Sequence[BlockEntry]]:
     ends = list(accumulate(RECORD_BYTES + len(entry.message) for entry in entries))
     start = before = 0
     while start < len(entries):
-        fit = bisect_right(ends, before + most_bytes, start)
-        end = max(start + 1, min(start + most, fit))
+        fit = bisect_right(ends, before + max_bytes, start)
+        end = max(start + 1, min(start + limit, fit))
         yield entries[start:end]
         start, before = end, ends[end - 1]

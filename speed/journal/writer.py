@@ -128,8 +128,8 @@ class JournalWriter:
         self._journal = Journal(self.directory, key)
         self._nonces = NonceSource()
         self._retention = Retention(max_bytes, max_age_seconds)
-        most = volume_bytes if max_bytes is None else max_bytes // SEGMENTS_KEPT
-        self.volume_bytes = max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
+        limit = volume_bytes if max_bytes is None else max_bytes // SEGMENTS_KEPT
+        self.volume_bytes = max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, limit))
         """How large a volume becomes before the next one is begun."""
         self._written = 0
         self.trouble = ""

@@ -272,10 +272,10 @@ def encrypt_directly(data: Any, key: MessageKey, described: Described) -> tuple[
     """RSA-OAEP of a small payload itself (M-22); PayloadTooLargeError above the key's bound."""
     if not key.algorithm.name.startswith("rsa-oaep"):
         raise EncryptionError(f"key {key.id!r} is of {key.algorithm.name}: only rsa-oaep encrypts a payload directly")
-    most = key.algorithm.output - _OAEP_OVERHEAD
-    if len(data) > most:
+    limit = key.algorithm.output - _OAEP_OVERHEAD
+    if len(data) > limit:
         raise PayloadTooLargeError(
-            f"{len(data)} bytes are too many for {key.algorithm.name} itself, which takes {most}: leave `direct` out"
+            f"{len(data)} bytes are too many for {key.algorithm.name} itself, which takes {limit}: leave `direct` out"
         )
     label = context_hash(key.algorithm, described, [key.id])
     metadata = _metadata(key.algorithm, described)

@@ -72,7 +72,7 @@ def _places(message: bytes, begin: int, end: int) -> dict[int, tuple[int, int, i
 
 # Messages of one publisher mostly differ in id, time and payload alone: what they have in common is read once.
 
-MOST_KINDS = 8
+MAX_KINDS = 8
 """Known at once, each of which a message is compared with; others are read whole."""
 _ANY_VALUE = 2
 _MAX_LENGTH_BYTES = 5
@@ -106,7 +106,7 @@ class MessageReader:
         kind = _MessageKind(view, shape) if shape else None
         if kind is None or kind.view(data) is None:  # it would not know it, as one of more than 16 KiB
             return False
-        self._kinds = (kind, *self._kinds[: MOST_KINDS - 1])
+        self._kinds = (kind, *self._kinds[: MAX_KINDS - 1])
         return True
 
 

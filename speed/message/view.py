@@ -163,11 +163,11 @@ def _check_names(topic: str, namespace: str) -> None:
     _check_text("namespace", namespace, MAX_NAMESPACE_BYTES)
 
 
-def _check_text(field: str, text: str, most: int) -> None:
+def _check_text(field: str, text: str, limit: int) -> None:
     if not text:
         raise WireError("BAD_MESSAGE", f"{field}: is required and not empty")
-    if len(text) > most or (not text.isascii() and len(text.encode()) > most):
-        raise WireError("BAD_MESSAGE", f"{field}: is longer than {most} bytes")
+    if len(text) > limit or (not text.isascii() and len(text.encode()) > limit):
+        raise WireError("BAD_MESSAGE", f"{field}: is longer than {limit} bytes")
 
 
 DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic

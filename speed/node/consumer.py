@@ -46,7 +46,7 @@ PAUSE_SECONDS = 0.05
 """Before a host that is not there, or too busy to wait, is asked again."""
 FRESH_SECONDS = 0.02
 """So long a program gets what its host said it may have; then the host is asked again."""
-MOST_BEGUN = 64
+MAX_BEGUN = 64
 """Messages that a program may get before the host is asked again."""
 Start = int | str | Mapping[str, int]
 AWAY = (UnknownNodeError, NodeLeftError, CallTimeoutError)
@@ -367,10 +367,10 @@ class _Fetched:
     each time, as long as the program is quick.
     """
 
-    def __init__(self, topic: str, subscription: str, consumer: str, terms: Mapping[str, Any], most: int) -> None:
+    def __init__(self, topic: str, subscription: str, consumer: str, terms: Mapping[str, Any], limit: int) -> None:
         self.who = {"topic": topic, "subscription": subscription, "consumer": consumer}
         self.terms = terms
-        self._topic, self._most = topic, most
+        self._topic, self._limit = topic, limit
         self._waiting: deque[TopicMessage] = deque()
         self._got = 0
         self._begun, self._window = 0, 1
@@ -392,7 +392,7 @@ class _Fetched:
 
     def beginning(self) -> dict[str, Any]:
         """What asks whether the program may have some more."""
-        self._window = 1 if self._begun else min(2 * self._window, MOST_BEGUN)
+        self._window = 1 if self._begun else min(2 * self._window, MAX_BEGUN)
         first = self._waiting[0]
         some = [one.offset for one in islice(self._waiting, max(self._window, self._begun))]
         return {**self.who, "lane": first.lane, "epoch": first.epoch, "offsets": some}
@@ -430,7 +430,7 @@ class _Fetched:
         return bool(self._waiting)
 
     def question(self, seconds: float) -> dict[str, Any]:
-        return {**self.who, "most": self._most, "got": self._got, "wait_ms": int(seconds * 1000), "begin": 1}
+        return {**self.who, "most": self._limit, "got": self._got, "wait_ms": int(seconds * 1000), "begin": 1}
 
     def take(self, answer: Mapping[str, Any]) -> bool:
         """Whether there were messages."""

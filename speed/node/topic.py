@@ -268,7 +268,7 @@ class Reader:
     """Messages of a topic from a place on, without a subscription. Not thread-safe."""
 
     def __init__(self, topic: Topic, start: Start, prefetch: int, *, compacted: bool = False) -> None:
-        self._topic, self._most = topic, prefetch
+        self._topic, self._limit = topic, prefetch
         self._waiting: deque[TopicMessage] = deque()
         self._next: Start = start
         end = topic.describe()["end"] if compacted else 0
@@ -298,7 +298,7 @@ class Reader:
         return self._waiting.popleft()
 
     def _fetch(self, seconds: float) -> None:
-        arguments = {"start": self._next, "most": self._most, "wait_ms": int(seconds * 1000)}
+        arguments = {"start": self._next, "most": self._limit, "wait_ms": int(seconds * 1000)}
         answer = self._topic._call("read", timeout=seconds + GRACE_SECONDS, **arguments)
         self._next = answer["next"]
         self._waiting.extend(read_message(self._topic.name, answer["lane"], row) for row in answer["messages"])

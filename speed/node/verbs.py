@@ -234,7 +234,7 @@ class Verbs:
 
         ``how`` is as of ``send``. The receiver finds them in ``message.payloads``.
         """
-        from speed.message.compression import encode_batch
+        from speed.message.options import encode_batch
 
         return self.send(target, encode_batch(several("payloads", payloads)), **how)
 
@@ -286,7 +286,7 @@ class Verbs:
         ``publish_batch([("orders.made", 1), ("orders.paid", 2)])`` publishes one event for each topic, and returns
         what became of each by its topic. ``timeout`` is for all of them. What cannot be encoded keeps all back.
         """
-        from speed.message.compression import encode_batch, encode_batches
+        from speed.message.options import encode_batch, encode_batches
 
         if payloads is not None:
             return self.publish(topic, encode_batch(several("payloads", payloads)), **how)

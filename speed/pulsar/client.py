@@ -361,17 +361,17 @@ class Producer(_Closing):
 class _DeliveryOpener:
     """What a consumer does with deliveries."""
 
-    def __init__(self, private_keys: Mapping[str, Key], crypto_failure: str, most: int) -> None:
+    def __init__(self, private_keys: Mapping[str, Key], crypto_failure: str, limit: int) -> None:
         if crypto_failure not in CRYPTO_FAILURES:
             raise ConfigurationError(f"crypto_failure is {crypto_failure!r}: use one of {', '.join(CRYPTO_FAILURES)}")
         keys = {name: load_private(name, key) for name, key in private_keys.items()}
         self._decryptor = Decryptor(keys) if keys else None
-        self._action, self._most, self.is_told = crypto_failure, most, True
+        self._action, self._limit, self.is_told = crypto_failure, limit, True
 
     def __call__(self, delivery: frames.ServerDelivery) -> list[PulsarMessage]:
         """Its messages; none if it is to be discarded. Raises UnreadableError."""
         try:
-            return opened(delivery, self._decryptor, self._most, self.is_told)
+            return opened(delivery, self._decryptor, self._limit, self.is_told)
         except MessageError as error:
             if self._action == "discard":
                 return []

@@ -222,12 +222,12 @@ def compress(kind: str, payload: bytes) -> bytes:
     return zlib.compress(payload) if kind == "ZLIB" else compression.compress(_CODECS[kind], payload)
 
 
-def uncompress(kind: str, payload: bytes, size: int, most: int) -> bytes:
-    """The ``size`` bytes in ``payload``. CompressionError for anything else, and above ``most`` bytes."""
+def uncompress(kind: str, payload: bytes, size: int, limit: int) -> bytes:
+    """The ``size`` bytes in ``payload``. CompressionError for anything else, and above ``limit`` bytes."""
     if kind == NONE:
         size = len(payload)
-    if not 0 <= size <= most:
-        raise CompressionError(f"the message says that it has {size} bytes; {most} are allowed: see max_payload_bytes")
+    if not 0 <= size <= limit:
+        raise CompressionError(f"the message says that it has {size} bytes; {limit} are allowed: see max_payload_bytes")
     if kind == NONE:
         return payload
     if kind not in KINDS:
@@ -374,7 +374,7 @@ def closed(delivery: ServerDelivery) -> PulsarMessage:
 
 
 def opened(
-    delivery: ServerDelivery, decryptor: Decryptor | None, most: int, is_told: bool = True
+    delivery: ServerDelivery, decryptor: Decryptor | None, limit: int, is_told: bool = True
 ) -> list[PulsarMessage]:
     """The messages in a delivery: one, or those of a batch. Raises MessageErrors for what cannot be opened.
 
@@ -390,7 +390,7 @@ def opened(
     if decryptor is None:
         raise NoRecipientKeyError("the payload is encrypted: give this consumer private_keys")
     compressed = decryptor.decrypt(delivery.payload, context.keys, context.iv)
-    plain = uncompress(context.compression, compressed, context.uncompressed_bytes, most)
+    plain = uncompress(context.compression, compressed, context.uncompressed_bytes, limit)
     if context.batch_size is None:
         return [_message(delivery, plain)]
     singles = split(plain, context.batch_size)

@@ -102,8 +102,8 @@ def _recovered_length(state: Keccak, shards: Shards, digest: bytes) -> int:
     raise WireError("SEGMENT_HASH", "no length of the lost last segment has this hash")
 
 
-def _lengths(shortest: int, longest: int, most: int) -> range:
-    return range(shortest, min(longest, shortest + most))
+def _lengths(shortest: int, longest: int, limit: int) -> range:
+    return range(shortest, min(longest, shortest + limit))
 
 
 def _end_of_bytes(shards: Shards, slot: int) -> int:

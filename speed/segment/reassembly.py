@@ -10,7 +10,7 @@ from enum import Enum
 from speed.errors import ConfigurationError, WireError
 from speed.segment.form import Segment
 from speed.wire import limits
-from speed.wire.text import MOST as MOST_SECONDS
+from speed.wire.text import MAX_SPAN_SECONDS as MAX_SECONDS
 
 
 class SegmentVerdict(Enum):
@@ -62,8 +62,8 @@ class Limits:
         for name, value in asdict(self).items():
             if not isinstance(value, int | float if name.endswith("seconds") else int) or not value >= 0:
                 raise ConfigurationError(f"the limit {name} is {value!r}; use a number that is not below 0")
-            if name.endswith("seconds") and not value < MOST_SECONDS:
-                raise ConfigurationError(f"the limit {name} is {value!r}; use a number below {MOST_SECONDS:.0f}")
+            if name.endswith("seconds") and not value < MAX_SECONDS:
+                raise ConfigurationError(f"the limit {name} is {value!r}; use a number below {MAX_SECONDS:.0f}")
 
 
 @dataclass
@@ -120,11 +120,11 @@ class Reassembly:
         self._done_of: dict[str, int] = {}
 
     def admit(
-        self, key: PayloadKey, segment: Segment, now: float, most_bytes: int | None = None
+        self, key: PayloadKey, segment: Segment, now: float, max_bytes: int | None = None
     ) -> tuple[SegmentVerdict, list[PayloadKey]]:
         """What is to be done with a valid segment, and the payloads that were evicted for it.
 
-        After READY the payload waits for ``complete`` or ``discard``. ``most_bytes`` is a lower limit of this payload.
+        After READY the payload waits for ``complete`` or ``discard``. ``max_bytes`` is a lower limit of this payload.
         WireError: SEGMENT_CONFLICT, SEGMENT_LIMIT.
         """
         if key in self._done:
@@ -136,7 +136,7 @@ class Reassembly:
             return SegmentVerdict.HELD, []
         if one and one.is_ready:
             return SegmentVerdict.DONE, []
-        self._check_size(segment, min(most_bytes or self.limits.payload_bytes, self.limits.payload_bytes))
+        self._check_size(segment, min(max_bytes or self.limits.payload_bytes, self.limits.payload_bytes))
         evicted = [] if segment.data_count == 1 else self._make_room(key, len(segment.payload))
         if one is None:
             one = Reconstruction(key, segment.data_count, segment.parity_count, now, now)
@@ -195,12 +195,12 @@ class Reassembly:
             self._done[key] = since
             self._done_of[key.sender] = self._done_of.get(key.sender, 0) + 1
 
-    def _check_size(self, segment: Segment, most: int) -> None:
+    def _check_size(self, segment: Segment, limit: int) -> None:
         least = len(segment.payload)
         if not segment.is_last_data:
             least = (segment.data_count - 1) * least + 1
-        if least > most:
-            raise WireError("SEGMENT_LIMIT", f"a payload of {least} bytes and more exceeds the limit of {most}")
+        if least > limit:
+            raise WireError("SEGMENT_LIMIT", f"a payload of {least} bytes and more exceeds the limit of {limit}")
 
     def _make_room(self, key: PayloadKey, size: int) -> list[PayloadKey]:
         """Evict until the segment fits. SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""

@@ -420,14 +420,14 @@ def _bad_row(error: SpeedError, batch: Batch) -> int | None:
     return row if type(row) is int and 0 <= row < batch.rows.num_rows else None
 
 
-def halved(rows: pa.RecordBatch, names: tuple[str, ...], most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """``rows`` in as many parts as it takes for what is sent of each, its columns ``names``, to have ``most_bytes``."""
-    if rows.num_rows < 2 or rows.select(list(names)).nbytes <= most_bytes:
+def halved(rows: pa.RecordBatch, names: tuple[str, ...], max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """``rows`` in as many parts as it takes for what is sent of each, its columns ``names``, to have ``max_bytes``."""
+    if rows.num_rows < 2 or rows.select(list(names)).nbytes <= max_bytes:
         yield rows
         return
     half = rows.num_rows // 2
-    yield from halved(rows.slice(0, half), names, most_bytes)
-    yield from halved(rows.slice(half), names, most_bytes)
+    yield from halved(rows.slice(0, half), names, max_bytes)
+    yield from halved(rows.slice(half), names, max_bytes)
 
 
 def _arguments(rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, Any]:

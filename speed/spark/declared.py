@@ -21,8 +21,8 @@ import pyarrow.types as is_type
 
 from speed.wire.text import WrittenFloat
 
-_MOST_DIGITS = 38
-_MOST_EXACT = 2**53
+_MAX_DIGITS = 38
+_MAX_EXACT = 2**53
 """Up to here every integer is a float of its own."""
 _NONE = type(None)
 
@@ -218,7 +218,7 @@ def _numbers(array: pa.Array, came: str, kind: str, wanted: pa.DataType) -> pa.A
         return _each(array.to_pylist(), wanted)
     try:
         if came == "integer" and kind == "decimal":  # Arrow wants room for all that an int64 could be
-            array = array.cast(pa.decimal128(_MOST_DIGITS, wanted.scale))
+            array = array.cast(pa.decimal128(_MAX_DIGITS, wanted.scale))
         return array.cast(wanted)
     except pa.ArrowInvalid:
         return _each(array.to_pylist(), wanted)  # Arrow refuses some that fit, and names no row
@@ -235,7 +235,7 @@ def _floats(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _whole(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Floats that are whole; beyond 2^53 one stands for several integers."""
-    fits = pc.and_(pc.equal(array, pc.trunc(array)), pc.less_equal(pc.abs(array), float(_MOST_EXACT)))
+    fits = pc.and_(pc.equal(array, pc.trunc(array)), pc.less_equal(pc.abs(array), float(_MAX_EXACT)))
     if pc.all(fits).as_py() is False:
         raise MisfitError(_first(pc.invert(fits)), f"is a float that {wanted} does not hold")
     return _same_kind(array, wanted)

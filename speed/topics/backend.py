@@ -169,7 +169,7 @@ class SubscriptionSource(Protocol):
     def name(self) -> str:
         """Of the topic."""
 
-    def offer(self, group: Group, most: int) -> bool:
+    def offer(self, group: Group, limit: int) -> bool:
         """Offer its machine what comes next; False if there is nothing."""
 
     def one(self, group: Group, offset: int) -> StoredMessage | None:
@@ -246,15 +246,15 @@ class Group:
         self,
         source: SubscriptionSource,
         consumer: str,
-        most: int,
+        limit: int,
         got: int,
         begun: int | None = None,
-        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+        max_bytes: int = MAX_TOPIC_ANSWER_BYTES,
     ) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has.
 
         Of the first ``begun`` messages the delivery counts at once; None: of all. Raises SubscriptionError STORAGE for
-        a message that is larger than ``most_bytes``.
+        a message that is larger than ``max_bytes``.
         """
         machine = self.machine
         number, offsets = self.answers.get(consumer, (0, []))
@@ -262,8 +262,8 @@ class Group:
             machine.put_back(consumer, offsets)
         machine.look(steady_ms())
         self._bury_dead(source)
-        taken = self._taken(source, consumer, most, begun)
-        messages = self._messages(source, taken, most_bytes) if taken else []
+        taken = self._taken(source, consumer, limit, begun)
+        messages = self._messages(source, taken, max_bytes) if taken else []
         if not messages:
             return number, []
         self.answers[consumer] = number + 1, [message[0] for message in messages]
@@ -282,23 +282,23 @@ class Group:
             source.save(self)
         return begun
 
-    def _taken(self, source: SubscriptionSource, consumer: str, most: int, begun: int | None) -> list[TakenMessage]:
-        """As far as it takes to give ``most``, and as there is room. Damage is told when nothing is before it."""
+    def _taken(self, source: SubscriptionSource, consumer: str, limit: int, begun: int | None) -> list[TakenMessage]:
+        """As far as it takes to give ``limit``, and as there is room. Damage is told when nothing is before it."""
         machine = self.machine
-        taken = machine.take(consumer, most, steady_ms(), begun)
-        while len(taken) < most and machine.room:
+        taken = machine.take(consumer, limit, steady_ms(), begun)
+        while len(taken) < limit and machine.room:
             try:
-                if not source.offer(self, min(machine.room, most - len(taken))):
+                if not source.offer(self, min(machine.room, limit - len(taken))):
                     break
             except JournalError:
                 if taken:
                     break
                 raise
             left = None if begun is None else max(0, begun - len(taken))
-            taken += machine.take(consumer, most - len(taken), steady_ms(), left)
+            taken += machine.take(consumer, limit - len(taken), steady_ms(), left)
         return taken
 
-    def _messages(self, source: SubscriptionSource, taken: Sequence[TakenMessage], most_bytes: int) -> list[Message]:
+    def _messages(self, source: SubscriptionSource, taken: Sequence[TakenMessage], max_bytes: int) -> list[Message]:
         """What was taken, as far as it is still there and an answer holds; the rest is put back."""
         messages: list[Message] = []
         size = 0
@@ -307,7 +307,7 @@ class Group:
         for place, (offset, attempts) in enumerate(taken):
             try:
                 stored = source.one(self, offset)
-                _check_fits(stored, most_bytes)
+                _check_fits(stored, max_bytes)
             except (SpeedError, SubscriptionError):
                 self.machine.put_back(holder, [one.offset for one in taken[place:]])
                 if messages:
@@ -317,7 +317,7 @@ class Group:
                 gone.append(offset)
                 continue
             size += len(stored.data)
-            if messages and size > min(most_bytes, MAX_TOPIC_ANSWER_BYTES):
+            if messages and size > min(max_bytes, MAX_TOPIC_ANSWER_BYTES):
                 self.machine.put_back(holder, [one.offset for one in taken[place:]])
                 break
             messages.append([offset, attempts, stored.recorded_ms, stored.data])
@@ -344,8 +344,8 @@ class Group:
         return encode(RecordHead(DEAD_LETTER, attempts, kept.head.key_hash), about, kept.payload)
 
 
-def _check_fits(stored: StoredMessage | None, most_bytes: int) -> None:
-    if stored is not None and most_bytes < MAX_TOPIC_ANSWER_BYTES and len(stored.data) > most_bytes:
+def _check_fits(stored: StoredMessage | None, max_bytes: int) -> None:
+    if stored is not None and max_bytes < MAX_TOPIC_ANSWER_BYTES and len(stored.data) > max_bytes:
         text = f"a message of {len(stored.data)} bytes cannot be delivered: the root is full; make room there"
         raise SubscriptionError("STORAGE", text)
 
@@ -383,10 +383,10 @@ class HostedTopic(Protocol):
         self,
         group: Group,
         consumer: str,
-        most: int,
+        limit: int,
         got: int,
         begun: int | None = None,
-        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+        max_bytes: int = MAX_TOPIC_ANSWER_BYTES,
     ) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer; ``begun`` of them for its program at once."""
 
@@ -408,7 +408,7 @@ class HostedTopic(Protocol):
     def place(self, start: Start) -> int:
         """The offset that ``start`` means."""
 
-    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
+    def read(self, start: int, limit: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
 
     def seek(self, name: str, to: Start) -> int:

@@ -154,7 +154,7 @@ def _named(key: Any, properties: Any) -> dict[str, Any]:
 
 WORKERS = 64
 """Threads of the host: half of them may wait for messages."""
-MOST_WAITING = WORKERS // 2
+MAX_WAITING = WORKERS // 2
 LOOK_SECONDS = 0.25
 """How often who waits looks whether its caller is still there."""
 LEAST_ANSWER_BYTES = 4096
@@ -175,7 +175,7 @@ class Host:
     def __init__(self, node: Node, topics: TopicStore, access: Access) -> None:
         self._topics, self._root = topics, node.root
         self.access = access
-        self._places = threading.Semaphore(MOST_WAITING)
+        self._places = threading.Semaphore(MAX_WAITING)
         self._is_closing = False
         self._watching: list[Callable[[str], None]] = []
         self._answering = {name: _answering(service) for name, service in self._services().items()}

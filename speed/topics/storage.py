@@ -260,7 +260,7 @@ class TopicLog:
             gone += 1
         del self._recent[:gone]
 
-    def read(self, start: int, most: int = READ_RECORDS) -> list[StoredMessage]:
+    def read(self, start: int, limit: int = READ_RECORDS) -> list[StoredMessage]:
         """Messages from ``start`` on, maybe fewer than there are; none only at the end.
 
         Raises DamagedMessagesError where those at ``start`` are damaged; JournalError.
@@ -270,12 +270,12 @@ class TopicLog:
             return []
         if self._recent and start >= self._recent[0].offset:
             place = start - self._recent[0].offset
-            return self._recent[place : place + most]
+            return self._recent[place : place + limit]
         if not self._read or not self._read[0].offset <= start <= self._read[-1].offset:
             self._check_sound(start)
             self._read = self._from_disk(start)
         place = bisect_left(self._read, start, key=_offset)
-        return self._read[place : place + most]
+        return self._read[place : place + limit]
 
     def _from_disk(self, start: int) -> list[StoredMessage]:
         if not self._read or start != self._read[-1].offset + 1:
@@ -356,13 +356,13 @@ class TopicLog:
         """The offset before which all are older, as far as blocks tell."""
         return self._journal.offset_at(self.lane, unix_ms) if self.end > self.first else self.first
 
-    def beyond(self, most_bytes: int) -> int:
-        """The offset before which volumes must go for the rest to have no more than ``most_bytes``."""
+    def beyond(self, max_bytes: int) -> int:
+        """The offset before which volumes must go for the rest to have no more than ``max_bytes``."""
         with JournalLane(self._writer.directory, self.lane) as files:
             volumes = files.volumes()
             sizes = [files.size(first) for first in volumes]
         total, keep = sum(sizes), 0
-        while total > most_bytes and keep < len(volumes) - 1:
+        while total > max_bytes and keep < len(volumes) - 1:
             total -= sizes[keep]
             keep += 1
         return volumes[keep] if volumes else self.first
@@ -427,8 +427,8 @@ def _offset(stored: StoredMessage) -> int:
 
 # Compaction: of each key of a topic only the last message is kept (D-25).
 
-MOST_KEYS = 1 << 18
-MOST_KEY_BYTES = 1 << 25
+MAX_KEYS = 1 << 18
+MAX_KEY_BYTES = 1 << 25
 """Of keys that one pass notes; what is recorded behind the volume that brings more is for the next one."""
 RECORDS_AT_ONCE = 64
 TURN_SECONDS = 0.0001
@@ -466,7 +466,7 @@ class LastOffsets:
     @property
     def is_full(self) -> bool:
         """Whether the next volume is too much."""
-        return len(self._last) >= MOST_KEYS or self._bytes >= MOST_KEY_BYTES
+        return len(self._last) >= MAX_KEYS or self._bytes >= MAX_KEY_BYTES
 
     def note(self, record: Record) -> None:
         """A later record than those before."""
@@ -522,11 +522,11 @@ def compact(log: TopicLog, plan: Plan, stopped: Stopped) -> int:
     return end
 
 
-def neighbours(volumes: Sequence[Closed], most_bytes: int) -> Iterator[list[Closed]]:
+def neighbours(volumes: Sequence[Closed], max_bytes: int) -> Iterator[list[Closed]]:
     """Runs of volumes that fit into one."""
     some: list[Closed] = []
     for volume in volumes:
-        if some and sum(one.size for one in some) + volume.size > most_bytes:
+        if some and sum(one.size for one in some) + volume.size > max_bytes:
             yield some
             some = []
         some.append(volume)

@@ -221,7 +221,7 @@ class SubscriptionState:
     ) -> None:
         """As it was left: nothing is in flight, and the log is read again from ``cursor`` on (``offer``)."""
         self.terms = terms
-        self._most = room
+        self._limit = room
         self._begin(cursor, ranges, attempts or {})
         self._consumers: dict[str, set[int]] = {}
 
@@ -287,7 +287,7 @@ class SubscriptionState:
     def room(self) -> int:
         """How many more messages may be offered: at 0 nothing new is delivered until something is acknowledged."""
         is_crowded = len(self._delayed) >= MAX_TOPIC_DELAYED
-        return 0 if is_crowded else max(0, self._most - len(self._in_flight) - len(self._order))
+        return 0 if is_crowded else max(0, self._limit - len(self._in_flight) - len(self._order))
 
     def holder(self, offset: int) -> str:
         """The consumer that has a message in flight."""
@@ -348,7 +348,7 @@ class SubscriptionState:
         self._before = {offset: count for offset, count in self._before.items() if offset >= end}
         self.next = max(self.next, end)
 
-    def take(self, consumer: str, most: int, now_ms: int, begun: int | None = None) -> list[TakenMessage]:
+    def take(self, consumer: str, limit: int, now_ms: int, begun: int | None = None) -> list[TakenMessage]:
         """Messages that ``consumer`` gets now: the first ``begun`` of them, or all, for its program at once.
 
         Raises SubscriptionError NOT_JOINED.
@@ -357,7 +357,7 @@ class SubscriptionState:
         self._ripen(now_ms)
         if self.terms.type == "failover" and consumer != next(iter(self._consumers)):
             return []
-        chosen = self._chosen(consumer, most, now_ms)
+        chosen = self._chosen(consumer, limit, now_ms)
         if chosen:
             left = {offset for offset, _ in chosen}
             self._order = [offset for offset in self._order if offset not in left]
@@ -393,14 +393,14 @@ class SubscriptionState:
                 self._in_flight[offset] = self._in_flight[offset]._replace(is_begun=True, late_ms=late_ms)
         return begun
 
-    def _chosen(self, consumer: str, most: int, now_ms: int) -> list[tuple[int, _Waiting]]:
+    def _chosen(self, consumer: str, limit: int, now_ms: int) -> list[tuple[int, _Waiting]]:
         """What to deliver: due, by offset; a last attempt alone (D-11)."""
         chosen: list[tuple[int, _Waiting]] = []
         held: set[int] = set()
         if self._has_last(consumer):
             return []
         for offset in self._order:
-            if len(chosen) >= most:
+            if len(chosen) >= limit:
                 break
             waiting = self._waiting[offset]
             if waiting.due_ms > now_ms or self._is_dead(waiting) or self._is_held(consumer, offset, held):

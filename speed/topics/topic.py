@@ -180,12 +180,12 @@ class HostedTopic:
         return gone
 
     def _check_room(self) -> None:
-        most = self.keeping.max_bytes
-        if most is None or self.log.bytes < most:
+        limit = self.keeping.max_bytes
+        if limit is None or self.log.bytes < limit:
             return
         with suppress(OSError, SpeedError):
             self.retain()
-        if self.keeping.backlog == "refuse" and self.log.bytes >= most and self.groups:
+        if self.keeping.backlog == "refuse" and self.log.bytes >= limit and self.groups:
             slowest = min(self.groups.values(), key=lambda group: group.machine.cursor)
             text = f"topic {self.name!r} holds {self.log.bytes} bytes, and subscription {slowest.name!r} still needs "
             raise SubscriptionError("FULL", f"{text}its oldest: consume it, or raise max_bytes")
@@ -241,31 +241,31 @@ class HostedTopic:
         text = f"{start!r} is no place in topic {self.name!r}: use 'latest', 'earliest', a time in milliseconds, or "
         raise SubscriptionError("INVALID_ARGUMENTS", f"{text}an offset from {self.log.first} to {self.log.end}")
 
-    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
+    def read(self, start: int, limit: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
-        kept = self.log.read(start, most)
+        kept = self.log.read(start, limit)
         return (kept[-1].offset + 1 if kept else start), kept
 
     def receive(
         self,
         group: Group,
         consumer: str,
-        most: int,
+        limit: int,
         got: int,
         begun: int | None = None,
-        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+        max_bytes: int = MAX_TOPIC_ANSWER_BYTES,
     ) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer. ``got`` is the number of the last one it has."""
-        return group.receive(self, consumer, most, got, begun, most_bytes)
+        return group.receive(self, consumer, limit, got, begun, max_bytes)
 
     def begin(self, group: Group, consumer: str, offsets: Sequence[int]) -> list[int]:
         """The program gets these now. Returns those that the consumer still has."""
         return group.begin(self, consumer, offsets)
 
-    def offer(self, group: Group, most: int) -> bool:
+    def offer(self, group: Group, limit: int) -> bool:
         """Read on in the log; False at its end. Raises DamagedMessagesError for what is not acknowledged."""
         try:
-            found = self.log.read(group.machine.next, most)
+            found = self.log.read(group.machine.next, limit)
         except DamagedMessagesError as damage:
             if not group.machine.pass_settled(damage.end):
                 raise

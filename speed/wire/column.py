@@ -181,7 +181,7 @@ _EXACT = Context(prec=76, traps=[Inexact, InvalidOperation])
 
 _NULLS_ALONE = "float64"
 _USUAL_SCALE = 18
-_MOST_EXACT = 2**53
+_MAX_EXACT = 2**53
 """Up to here every integer is a float64 of its own."""
 
 
@@ -307,7 +307,7 @@ def _write_floats(values: Iterable[Any], _: int) -> Parts:
 
 def _is_exact(value: Any) -> bool:
     """Whether a float64 holds this number; nothing is converted silently (W-17)."""
-    return type(value) is not int or -_MOST_EXACT <= value <= _MOST_EXACT or int(float(value)) == value
+    return type(value) is not int or -_MAX_EXACT <= value <= _MAX_EXACT or int(float(value)) == value
 
 
 def _write_bools(values: Iterable[Any], _: int) -> Parts:

@@ -263,12 +263,12 @@ def parse_slot(filename: str) -> tuple[int, int] | None:
     return _numbered(_SLOT.fullmatch(filename), 2, MAX_SLOTS)
 
 
-def _numbered(match: re.Match[str] | None, width: int, most: int) -> tuple[int, int] | None:
+def _numbered(match: re.Match[str] | None, width: int, limit: int) -> tuple[int, int] | None:
     """A generation and a number of ``width`` digits at least, both written in the one accepted way."""
     if match is None:
         return None
     generation, number = _generation(match[1]), int(match[2])
-    if generation is None or not 1 <= number <= most or f"{number:0{width}d}" != match[2]:
+    if generation is None or not 1 <= number <= limit or f"{number:0{width}d}" != match[2]:
         return None
     return generation, number
 

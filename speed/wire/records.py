@@ -94,19 +94,19 @@ def begins_value(data: memoryview, field: int) -> int:
     return 0
 
 
-def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int, int]:
-    """The unsigned varint at ``position`` of at most ``most`` bytes, and the position after it.
+def read_varint(data: bytes | memoryview, position: int, limit: int) -> tuple[int, int]:
+    """The unsigned varint at ``position`` of at most ``limit`` bytes, and the position after it.
 
     Raises WireError(BAD_MESSAGE) when it is truncated or longer.
     """
     value = shift = 0
-    for index in range(position, min(position + most, len(data))):
+    for index in range(position, min(position + limit, len(data))):
         byte = data[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, index + 1
         shift += 7
-    raise _broken(f"varint at byte {position} is truncated or longer than {most} bytes")
+    raise _broken(f"varint at byte {position} is truncated or longer than {limit} bytes")
 
 
 def varint(value: int) -> bytes:

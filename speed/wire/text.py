@@ -188,7 +188,7 @@ def _no_traceparent() -> WireError:
     return WireError("BAD_MESSAGE", "traceparent: is not 00-<32 hex>-<16 hex>-<2 hex> in lower case")
 
 
-MOST = 1e9
+MAX_SPAN_SECONDS = 1e9
 
 
 def checked_seconds(what: str, seconds: Any) -> float:
@@ -196,8 +196,8 @@ def checked_seconds(what: str, seconds: Any) -> float:
 
     Raises ConfigurationError for what is no number, for NaN, infinity, and a span of 10^9 seconds or more.
     """
-    if not isinstance(seconds, int | float) or not -MOST < seconds < MOST:
-        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds below {MOST:.0f}")
+    if not isinstance(seconds, int | float) or not -MAX_SPAN_SECONDS < seconds < MAX_SPAN_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds below {MAX_SPAN_SECONDS:.0f}")
     return seconds
 
 

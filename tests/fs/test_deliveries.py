@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.fs import dead_letters
+from speed.fs import committed
 from speed.wire import names
 from tests.fs.lanes import Lane, sealed
 
@@ -76,8 +76,8 @@ def test_a_note_that_cannot_be_written_is_counted(lane: Lane, monkeypatch: pytes
 
     lane.writer().append(sealed(1))
     assert [begun(lane, generation) for generation in (1, 2)] == [[], [2]]
-    monkeypatch.setattr(dead_letters, "replace_file", refuse)
-    monkeypatch.setattr(dead_letters, "unlink_quietly", refuse)
+    monkeypatch.setattr(committed, "replace_file", refuse)
+    monkeypatch.setattr(committed, "unlink_quietly", refuse)
     reader = lane.reader(3)
     ((one,), _) = reader.read(64, 1 << 20, lane.now)
     assert reader.begin_again(one.token) == 2

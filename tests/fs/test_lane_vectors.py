@@ -126,7 +126,7 @@ def test_a_lane_that_was_there_waits_for_a_grant(lane: Lane, case: dict[str, Any
     policy, source = AccessPolicy(case["allow"]), case["source"]
     policy.deny(*case["deny"])
     context: Any = SimpleNamespace(
-        keyring=Keyring((bytes(32),)), most_lanes=8, stats=Stats(), id=names.node_id("billing")
+        keyring=Keyring((bytes(32),)), max_open_lanes=8, stats=Stats(), id=names.node_id("billing")
     )
     lanes = InboundLanes(
         context, lane.inbox, lambda name: policy.publishes(name) or case["wrote"], lambda _: None, lambda _: None

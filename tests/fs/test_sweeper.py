@@ -24,7 +24,7 @@ def context(registry: Registry) -> Any:
         "root": registry.root,
         "keyring": registry.keyring,
         "stats": Stats(),
-        "said": LogLimiter(),
+        "limiter": LogLimiter(),
     }
     return types.SimpleNamespace(**made)
 

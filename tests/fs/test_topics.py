@@ -344,9 +344,9 @@ def test_an_answer_is_as_large_as_fits_and_a_message_that_does_not_is_told(place
     publish(topic, 0, 1, 2, size=1000)
     with topic.changed:
         group = topic.subscribe("billing", "c", Terms("shared"), "earliest")
-        number, messages = topic.receive(group, "c", 9, 0, most_bytes=2500)
+        number, messages = topic.receive(group, "c", 9, 0, max_bytes=2500)
         assert [one[0] for one in messages] == [0, 1]
         with pytest.raises(SubscriptionError) as refused:
-            topic.receive(group, "c", 9, number, most_bytes=500)
+            topic.receive(group, "c", 9, number, max_bytes=500)
         assert refused.value.code == "STORAGE"
         assert [one[:2] for one in topic.receive(group, "c", 9, number)[1]] == [[2, 1]], "it was not delivered"

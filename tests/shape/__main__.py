@@ -3,7 +3,7 @@
 usage: scripts/shape [--files]        --files: also the files that are met on the way of each verb, and small ones
 
 What protoc generates (``*_pb2.py``) is not counted. Files of a verb are those in which something is called on any
-thread, from its beginning to its return, each of three times; the Python engine is on both sides.
+thread, from its beginning to its return, each of eight times; the Python engine is on both sides.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from speed.topics.host import Access, Grants, Host
 PACKAGE = str(Path(speed.__file__).resolve().parent) + "/"
 REST_SECONDS = 0.3
 """Before a verb, for what is still done of the one before."""
-TIMES = 3
+TIMES = 8
 """What is met each time belongs to the verb; what else a thread did meanwhile does not."""
 
 _met: set[str] | None = None

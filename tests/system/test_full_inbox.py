@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.engine.message import unix_ms
+from speed.fs.identity import unix_ms
 from speed.wire import spc
 from speed.wire.envelope import EnvelopeType
 

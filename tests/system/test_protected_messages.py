@@ -357,7 +357,7 @@ def test_a_batch_for_others_is_not_taken_for_a_batch_that_lies(node: Make) -> No
 @pytest.mark.parametrize("count", [0, 3, 65_537, 0xFFFF_FFFF])
 def test_a_batch_that_lies_about_its_number_is_refused(node: Make, count: int) -> None:
     """M-30."""
-    from speed.message.compression import decode_batch, encode_batch
+    from speed.message.options import decode_batch, encode_batch
 
     data = bytes(encode_batch([1, 2]).data)
     with pytest.raises(BatchError):

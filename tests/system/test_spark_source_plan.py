@@ -530,7 +530,8 @@ def test_a_payload_that_cannot_be_decompressed_is_named(
 
 
 def batch_of(recorded: Recorded, payloads: list[Any], encoding: str = "none", cut: int | None = None) -> None:
-    from speed.message.compression import compress, encode_batch
+    from speed.message.compression import compress
+    from speed.message.options import encode_batch
     from speed.message.writing import encode_message, new_message_id
 
     data = bytes(encode_batch(payloads).data[:cut])

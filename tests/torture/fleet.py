@@ -16,7 +16,7 @@ TIMEOUT = 60.0
 LEASE, HEARTBEAT = 30, 1
 HEAP = ["env", "SPEED_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 -Xmx64m"]
 """Java's collector lets garbage lie up to this; what leaks ends the process."""
-MOST_BYTES = {"java": 80 << 20}
+MAX_BYTES = {"java": 80 << 20}
 MOST_BYTES_ELSE = 16 << 20
 
 
@@ -106,7 +106,7 @@ class Fleet:
             self.report.note_worst("descriptors more", files_now - files)
             self.report.note_worst(f"MiB more in {agent.language}", round((size_now - size) / (1 << 20), 1))
             self.report.check(files_now <= files + 4, f"{agent!r}: {files} descriptors became {files_now}")
-            most = MOST_BYTES.get(agent.language, MOST_BYTES_ELSE)
+            most = MAX_BYTES.get(agent.language, MOST_BYTES_ELSE)
             self.report.check(size_now - size <= most, f"{agent!r} grew by {size_now - size:,} bytes")
 
 

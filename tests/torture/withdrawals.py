@@ -19,7 +19,7 @@ from tests.torture.scenario import Report
 NEVER, MAYBE, RAN = "not begun", "may have run", "ran"
 SEGMENT_BYTES = 256
 TIMEOUT = 20.0
-MOST_AT_ONCE = 6
+MAX_AT_ONCE = 6
 """More than a node has workers, so that some of them wait."""
 LONGEST_SECONDS = 0.02
 LARGEST_BYTES = 1200
@@ -80,7 +80,7 @@ class Withdrawals:
     def begin(self, caller: Agent, target: str) -> list[int]:
         """Have it begin some calls, and withdraw some of these; their numbers, for ``end``."""
         first = len(self._starts)
-        numbers = range(first, first + self._random.randrange(1, MOST_AT_ONCE + 1))
+        numbers = range(first, first + self._random.randrange(1, MAX_AT_ONCE + 1))
         with contextlib.suppress(BrokenPipeError):
             for number in numbers:
                 self._tell_size(caller, target, number)

@@ -10,7 +10,7 @@ import pytest
 
 from speed.engine.message import Message
 from speed.errors import ConfigurationError, WireError
-from speed.message.compression import encode_batch
+from speed.message.options import encode_batch
 from speed.message.view import MessageView
 from speed.message.writing import encode_message
 from speed.node.guard import typed

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.services import failure_text
-from speed.engine.message import BatchHandler, Message, unix_ms
+from speed.engine.message import BatchHandler, Message
 from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.threads import ProgramsCode
 from speed.engine.workers import WorkerPool
 from speed.errors import JournalFullError, JournalRefusedError, SpeedError
+from speed.fs.identity import unix_ms
 from speed.message.errors import AwayError, NamespaceError
 from speed.wire.limits import DEFAULT_PRIORITY, MAX_ERROR_CHARACTERS, RETRY_FIRST_SECONDS, RETRY_MOST_SECONDS
 
@@ -315,11 +316,11 @@ class Batches:
 
     def _handle(self, batch: list[Arrival]) -> None:
         """Hand it over until it is taken, or each of its messages was alone at last."""
-        most, first = self._context.max_deliveries, batch[0]
-        if first.deliveries > most and first.letter is None:
+        limit, first = self._context.max_deliveries, batch[0]
+        if first.deliveries > limit and first.letter is None:
             self._put_aside(first, ENDED)
             return
-        for attempt in range(max(one.deliveries for one in batch), most):
+        for attempt in range(max(one.deliveries for one in batch), limit):
             if not self._failure(batch):
                 return
             self._pause(attempt)

@@ -18,7 +18,6 @@ from speed.core.calls import Asked, PendingCall, PendingCalls, call_error, not_b
 from speed.core.hints import as_views
 from speed.core.log import logger
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
-from speed.engine.message import unix_ms
 from speed.engine.options import CallRequest
 from speed.engine.python.context import Context
 from speed.engine.python.links import Links
@@ -38,7 +37,7 @@ from speed.errors import (
     SpeedError,
     WireError,
 )
-from speed.fs.identity import boot_ms
+from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES

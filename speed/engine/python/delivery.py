@@ -16,7 +16,7 @@ from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Work
 from speed.core.services import failure_line
-from speed.engine.message import BatchHandler, Message, unix_ms
+from speed.engine.message import BatchHandler, Message
 from speed.engine.python.batches import ENDED, Arrival, Batches, may_be_handed
 from speed.engine.python.context import Context
 from speed.engine.threads import ProgramsCode
@@ -24,6 +24,7 @@ from speed.engine.tracing import current_traceparent
 from speed.engine.workers import WorkerPool
 from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
 from speed.fs.dead_letters import CHUNK_BYTES, DeadLetter, DeadLetters
+from speed.fs.identity import unix_ms
 from speed.message.errors import AwayError
 from speed.message.view import MessageView
 from speed.wire.limits import MAX_ERROR_CHARACTERS, RETRY_FIRST_SECONDS, RETRY_MOST_SECONDS

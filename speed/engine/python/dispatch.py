@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.calls import PendingCall, node_left
 from speed.core.log import logger
 from speed.core.services import ServiceRegistry
-from speed.engine.message import Message, unix_ms
+from speed.engine.message import Message
 from speed.engine.python.batches import Arrival, is_expired
 from speed.engine.python.calls import Calls
 from speed.engine.python.context import Context
@@ -24,6 +24,7 @@ from speed.engine.python.serving import Serving
 from speed.engine.python.settling import Settling
 from speed.engine.workers import WorkerPool
 from speed.errors import SpeedError, WireError
+from speed.fs.identity import unix_ms
 from speed.fs.slots import OpenedEnvelope
 from speed.message.view import MessageView
 from speed.wire import spc

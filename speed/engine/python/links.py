@@ -180,13 +180,13 @@ class Links:
         """Whether all that goes to ``target`` goes in segments."""
         return target in self._splitters
 
-    def most_bytes(self, target: str) -> int:
+    def max_bytes(self, target: str) -> int:
         """The largest response that can go to ``target`` (G-18)."""
         entry = self._context.registry.live(target)
         takes_segments = entry is not None and "segments" in entry.features
-        most = MAX_CALL_BYTES if takes_segments else MAX_PAYLOAD_BYTES
+        limit = MAX_CALL_BYTES if takes_segments else MAX_PAYLOAD_BYTES
         splitter = self._splitters.get(target)
-        return most if splitter is None else min(most, splitter.most_bytes)
+        return limit if splitter is None else min(limit, splitter.most_bytes)
 
     def takes(self, target: str, feature: str) -> bool:
         """Whether a node that was written to has a feature, as its entry said last."""
@@ -296,9 +296,9 @@ class Answers:
     def check_size(self, source: str, size: int) -> None:
         """PayloadTooLargeError for what cannot be sent to a caller (G-18)."""
         if size > MAX_PAYLOAD_BYTES or self._links.is_cut(source):
-            most = self._links.most_bytes(source)
-            if size > most:
-                raise PayloadTooLargeError(f"{size} bytes; the limit is {most}")
+            limit = self._links.max_bytes(source)
+            if size > limit:
+                raise PayloadTooLargeError(f"{size} bytes; the limit is {limit}")
 
     def send(self, lane: Lane, generation: int, payload: bytes, token: Token) -> None:
         """Send an answer now, or keep it while there is no room; those of one caller keep their order."""

@@ -15,10 +15,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.engine import threads
-from speed.engine.message import unix_ms
 from speed.engine.python.context import Context
 from speed.errors import Execution, InboxFullError, NodeClosedError, PayloadTooLargeError, SpeedError, StorageError
 from speed.fs.bell import Ringer, RingResult
+from speed.fs.identity import unix_ms
 from speed.fs.lane_writer import LaneWriter, has_no_space
 from speed.fs.slots import SLOTTED_BYTES
 from speed.wire.entry import Entry

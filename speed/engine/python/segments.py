@@ -203,8 +203,8 @@ class Segments:
     ) -> Callable[[], None] | None:
         """Keep a segment; returns what is to be done without the lock."""
         self._restore()
-        most = None if key.kind in _MESSAGES else MAX_CALL_BYTES
-        verdict, evicted = self._reassembly.admit(key, segment, monotonic(), most)
+        limit = None if key.kind in _MESSAGES else MAX_CALL_BYTES
+        verdict, evicted = self._reassembly.admit(key, segment, monotonic(), limit)
         for other in evicted:
             self._context.stats.count("segments_evicted")
             self._lost(other, "its segments were given up to make room for newer ones")
@@ -546,8 +546,8 @@ class LargeSender:
 def link_splitter(segment_size: int, parity_rate: float) -> Splitter:
     """What cuts all that goes out on a link. ConfigurationError for a size that no envelope holds."""
     if segment_size > MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES:
-        most = MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES
-        raise ConfigurationError(f"segment_size {segment_size} cannot be used: an envelope holds at most {most}")
+        limit = MAX_PAYLOAD_BYTES - MAX_HEAD_BYTES
+        raise ConfigurationError(f"segment_size {segment_size} cannot be used: an envelope holds at most {limit}")
     return Splitter(segment_size, parity_rate)
 
 

@@ -20,7 +20,6 @@ from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Admission, Work, WorkState
 from speed.core.services import Registered, Request, Response, ServiceRegistry, failure_line, run
-from speed.engine.message import unix_ms
 from speed.engine.python.context import Context
 from speed.engine.python.lanes import Lane
 from speed.engine.python.links import Answers
@@ -36,7 +35,7 @@ from speed.errors import (
     UnserialisableError,
     WireError,
 )
-from speed.fs.identity import boot_ms
+from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import spc
 from speed.wire.envelope import generation_of
 from speed.wire.spc import RequestHead

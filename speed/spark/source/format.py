@@ -202,8 +202,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """``maxMessagesPerTrigger``."""
-        most = self._options.max_messages_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        limit = self._options.max_messages_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def reportLatestOffset(self) -> Offsets:  # noqa: N802
         """The ends of all lanes, for the query's progress."""
@@ -298,14 +298,14 @@ def _lost(lane_id: str, place: LanePosition, error: JournalError) -> JournalErro
     )
 
 
-def shares(waiting: dict[str, int], most: int) -> dict[str, int]:
-    """At most ``most`` of what waits, from each lane in proportion, so that none starves; at least one in all."""
+def shares(waiting: dict[str, int], limit: int) -> dict[str, int]:
+    """At most ``limit`` of what waits, from each lane in proportion, so that none starves; at least one in all."""
     total = sum(waiting.values())
-    if total <= most:
+    if total <= limit:
         return waiting
-    taken = {lane: count * most // total for lane, count in waiting.items()}
-    left = most - sum(taken.values())
-    for lane in sorted(waiting, key=lambda lane: waiting[lane] * most % total, reverse=True)[:left]:
+    taken = {lane: count * limit // total for lane, count in waiting.items()}
+    left = limit - sum(taken.values())
+    for lane in sorted(waiting, key=lambda lane: waiting[lane] * limit % total, reverse=True)[:left]:
         taken[lane] += 1
     return taken
 

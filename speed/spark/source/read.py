@@ -113,9 +113,9 @@ class LaneParts(InputPartition):  # type: ignore[misc, unused-ignore]
     parts: tuple[LanePart, ...]
 
 
-def cut(lane: LaneInfo, start: int, end: int, most: int, until_ms: int = ALWAYS) -> Iterator[LanePart]:
-    """``start`` to ``end`` in parts of at most ``most`` records, as equal as can be."""
-    count = -(-(end - start) // most)
+def cut(lane: LaneInfo, start: int, end: int, limit: int, until_ms: int = ALWAYS) -> Iterator[LanePart]:
+    """``start`` to ``end`` in parts of at most ``limit`` records, as equal as can be."""
+    count = -(-(end - start) // limit)
     for number in range(count):
         begin = start + (end - start) * number // count
         yield LanePart(lane, begin, start + (end - start) * (number + 1) // count, until_ms)
@@ -123,8 +123,8 @@ def cut(lane: LaneInfo, start: int, end: int, most: int, until_ms: int = ALWAYS)
 
 def pack(parts: Sequence[LanePart], options: ReadOptions) -> list[LaneParts]:
     """The parts in tasks that have about equally much to do; the same parts always give the same tasks."""
-    most = options.max_partitions or _usual_partitions(parts, options.messages_per_partition)
-    tasks: list[list[LanePart]] = [[] for _ in range(min(most, len(parts)))]
+    limit = options.max_partitions or _usual_partitions(parts, options.messages_per_partition)
+    tasks: list[list[LanePart]] = [[] for _ in range(min(limit, len(parts)))]
     loads = [(0, number) for number in range(len(tasks))]
     heapify(loads)
     for part in sorted(parts, key=lambda part: (-part.rows, part.lane.id, part.start)):

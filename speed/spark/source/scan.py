@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from speed.errors import WireError
-from speed.message.compression import decompress, is_read, split_batch
+from speed.message.compression import decompress, is_read
 from speed.message.errors import BatchError, CompressionError
+from speed.message.options import split_batch
 from speed.message.reader import MessageShape, shape_of
 from speed.message.view import DEFAULT_PRIORITY, LABELS, parse_records, text_map
 from speed.wire.limits import MAX_PAYLOAD_BYTES

@@ -144,7 +144,7 @@ def _reason(error: HTTPError) -> str:
 
 OPERATION_SECONDS = 5
 """How long a broker may take to answer."""
-FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.5, 8.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 8.0
 """How long a cluster that did not answer is not asked again; doubled each time."""
 
 
@@ -233,7 +233,7 @@ class Broker:
                 self._pause, self._not_before = FIRST_PAUSE_SECONDS, 0.0
             else:
                 self._not_before = time.monotonic() + self._pause
-                self._pause = min(2 * self._pause, MOST_PAUSE_SECONDS)
+                self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
 
     def close(self) -> None:
         """End the connection. What is under way fails."""

@@ -70,8 +70,8 @@ class Dealing(SubscriptionState):
 
         One that may be delivered only so often is delivered at least once: a host may have had it and not given it.
         """
-        most = self.terms.max_deliveries - 1 if self.terms.max_deliveries else attempts
-        self._before[offset] = max(self._before.get(offset, 0), min(attempts, most))
+        limit = self.terms.max_deliveries - 1 if self.terms.max_deliveries else attempts
+        self._before[offset] = max(self._before.get(offset, 0), min(attempts, limit))
         self.next = max(self.next, offset + 1)
         self._admit(offset, key, due_ms)
 
@@ -143,13 +143,13 @@ class Feed(Group):
                         self._take(message)
                     self._told()
 
-    def _some(self, most: int) -> list[pulsar.Message]:
+    def _some(self, limit: int) -> list[pulsar.Message]:
         """What is at hand, after waiting for the first a little; maybe nothing."""
         import pulsar
 
         found: list[pulsar.Message] = []
         try:
-            while len(found) < most:
+            while len(found) < limit:
                 found.append(self._native.receive(0 if found else int(LOOK_SECONDS * 1000)))
         except pulsar.exceptions.Timeout:
             pass

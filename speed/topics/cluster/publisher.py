@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 60.0
 """After which a producer is closed: another host may use its name then."""
-MOST_PENDING = 64 * MAX_TOPIC_BATCH
+MAX_PENDING = 64 * MAX_TOPIC_BATCH
 REPEATED = Recorded(-1, is_repeated=True)
 """A message that is there already: the cluster does not say where."""
 
@@ -104,8 +104,8 @@ class Publisher:
             self._broker.topic(self._topic),
             producer_name=name or None,
             send_timeout_millis=OPERATION_SECONDS * 1000,
-            max_pending_messages=MOST_PENDING,
-            max_pending_messages_across_partitions=MOST_PENDING,
+            max_pending_messages=MAX_PENDING,
+            max_pending_messages_across_partitions=MAX_PENDING,
         )
 
     def _drop(self, name: str, producer: _Producer) -> None:
@@ -177,7 +177,7 @@ def _close_producer(producer: _Producer) -> None:
 
 QUEUE = 200
 """Messages that a reader has at hand."""
-MOST_KEPT = 64
+MAX_KEPT = 64
 """Readers of a topic that wait for who reads on."""
 
 
@@ -191,11 +191,11 @@ class _Reading:
         self._is_at_end = False
         self.used = time.monotonic()
 
-    def some(self, most: int) -> list[StoredMessage]:
+    def some(self, limit: int) -> list[StoredMessage]:
         """Messages that are there, as many as an answer holds."""
         found: list[StoredMessage] = []
         size = 0
-        while len(found) < most and (one := self._held or self._one()) is not None:
+        while len(found) < limit and (one := self._held or self._one()) is not None:
             self._held = one
             size += len(one.stored.data)
             if found and size > MAX_TOPIC_ANSWER_BYTES:
@@ -240,12 +240,12 @@ class Readings:
         with self._lock:
             return any(one.next == offset for one in self._kept)
 
-    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
+    def read(self, start: int, limit: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
         with self._broker.asked():
             reading = self._taken(start) or self._opened(start)
             try:
-                found = reading.some(most)
+                found = reading.some(limit)
             except BaseException:
                 _close_reading(reading)
                 raise
@@ -271,7 +271,7 @@ class Readings:
     def _keep(self, reading: _Reading) -> None:
         with self._lock:
             self._kept.append(reading)
-            gone = [self._kept.pop(0)] if len(self._kept) > MOST_KEPT else []
+            gone = [self._kept.pop(0)] if len(self._kept) > MAX_KEPT else []
         for one in gone:
             _close_reading(one)
 

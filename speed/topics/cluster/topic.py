@@ -70,9 +70,9 @@ class ClusterTopic:
         """Pulsar keeps what it knows of a producer until that was silent for as long as it is told."""
         raise SubscriptionError("UNSUPPORTED", "a cluster forgets no producer: publish under another name")
 
-    def read(self, start: int, most: int) -> tuple[int, list[StoredMessage]]:
+    def read(self, start: int, limit: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
-        return self._readings.read(start, most)
+        return self._readings.read(start, limit)
 
     def place(self, start: Start) -> int:
         """The offset that ``start`` means. Raises SubscriptionError INVALID_ARGUMENTS."""
@@ -190,14 +190,14 @@ class ClusterTopic:
         self,
         group: Group,
         consumer: str,
-        most: int,
+        limit: int,
         got: int,
         begun: int | None = None,
-        most_bytes: int = MAX_TOPIC_ANSWER_BYTES,
+        max_bytes: int = MAX_TOPIC_ANSWER_BYTES,
     ) -> tuple[int, list[Message]]:
         """What a consumer gets now, and the number of this answer."""
         with self._changed:
-            number, messages = group.receive(self, consumer, most, got, begun, most_bytes)
+            number, messages = group.receive(self, consumer, limit, got, begun, max_bytes)
             if not messages and isinstance(group, Feed) and group.trouble is not None:
                 raise group.trouble
             return number, messages
@@ -255,7 +255,7 @@ class ClusterTopic:
 
     # --- what a subscription needs of its topic ---
 
-    def offer(self, group: Group, most: int) -> bool:
+    def offer(self, group: Group, limit: int) -> bool:
         """Messages come by themselves."""
         return False
 

@@ -20,7 +20,7 @@ from tests.torture.scenarios.senders import weight
 
 ROWS = 2000
 SUM = ROWS * (ROWS - 1) / 2 + ROWS
-MOST_FILES, MOST_BYTES, MOST_GROWTH = 60, 8 << 20, 30 << 20
+MOST_FILES, MAX_BYTES, MOST_GROWTH = 60, 8 << 20, 30 << 20
 SWEPT_SECONDS = 60.0
 
 
@@ -73,7 +73,7 @@ def run(seed: int, count: int, report: Report) -> None:
         until(lambda: before is not None and service.held()[0] <= before[0], wait)
         files, size = weight(root)
         report.note_worst("files left", files)
-        report.check(files <= MOST_FILES and size <= MOST_BYTES, f"{files} files of {size:,} bytes are left")
+        report.check(files <= MOST_FILES and size <= MAX_BYTES, f"{files} files of {size:,} bytes are left")
         if before is not None:
             now = service.held()
             report.note_worst("descriptors more", now[0] - before[0])

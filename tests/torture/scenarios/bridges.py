@@ -29,7 +29,7 @@ EACH = 200
 """Messages of a round."""
 PLACE = "torture.orders"
 """What the topic is called in the backend."""
-MOST_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 0.5
 """How long what was published may have been on its way when somebody is killed."""
 BREAKS = {
     "lost": ("network", "is lost"),
@@ -127,7 +127,7 @@ class Round:
 
     def pause(self) -> None:
         """Until a moment that the seed chose."""
-        threading.Event().wait(self.random.random() * MOST_PAUSE_SECONDS)
+        threading.Event().wait(self.random.random() * MAX_PAUSE_SECONDS)
 
     # --- the victims ---
 

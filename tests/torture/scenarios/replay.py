@@ -22,7 +22,7 @@ from tests.torture.world import World, in_worlds
 
 PER_LANE = 170
 """Of six lanes: about a thousand envelopes a round."""
-SLOT_BYTES, MOST_BYTES = 1 << 18, 16 << 20
+SLOT_BYTES, MAX_BYTES = 1 << 18, 16 << 20
 LIVE, OPEN_CALL = "live", "open call"
 RARE = ("receiver killed", "receiver closed", "sender killed", "overlap", "new key")
 WAYS = (*[LIVE] * 6, *[OPEN_CALL] * 3, *RARE)
@@ -55,7 +55,7 @@ class Round:
 
     def converse(self, mark: int) -> None:
         """Every pair: two acknowledged messages, a call, a ping and a question; each agent: an event to all."""
-        sizes = [self.random.randrange(1 << 20, MOST_BYTES), *[SLOT_BYTES] * len(self.world.pairs())]
+        sizes = [self.random.randrange(1 << 20, MAX_BYTES), *[SLOT_BYTES] * len(self.world.pairs())]
         told = [
             (source, source.tell(op, target=target.name, **fields))
             for (source, target), size in zip(self.world.pairs(), sizes, strict=False)

@@ -22,7 +22,7 @@ from tests.torture.scenario import Report, Scenario
 FEW, MANY = 20, 200
 MANY_FROM = 20
 LIMITED = ["prlimit", "--nofile=256:256", "env", "SPEED_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 -Xmx64m"]
-MOST_FILES, MOST_BYTES = 60, 8 << 20
+MOST_FILES, MAX_BYTES = 60, 8 << 20
 SWEPT_SECONDS = 60.0
 MOST_GROWTH = 80 << 20
 
@@ -70,7 +70,7 @@ def check_swept(root: str, report: Report) -> None:
     until(lambda: weight(root)[0] <= MOST_FILES, wait)
     files, size = weight(root)
     report.note_worst("files left", files)
-    report.check(files <= MOST_FILES and size <= MOST_BYTES, f"{files} files of {size:,} bytes are left")
+    report.check(files <= MOST_FILES and size <= MAX_BYTES, f"{files} files of {size:,} bytes are left")
 
 
 def weight(root: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import pytest
 from speed.bridges.bridge import (
     CARRYING,
     FIRST_PAUSE_SECONDS,
-    MOST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
     TABLE,
     TRYING,
     WAITING,
@@ -56,7 +56,7 @@ def test_pauses_double_up_to_a_bound_and_begin_anew() -> None:
         now += pauses[-1]
         assert one.wait(now) == 0.0
     assert pauses[:3] == pytest.approx([0.1, 0.2, 0.4])
-    assert pauses[-1] == pytest.approx(MOST_PAUSE_SECONDS)
+    assert pauses[-1] == pytest.approx(MAX_PAUSE_SECONDS)
     one.confirmed()
     one.failed(now, "away")
     assert one.wait(now) == pytest.approx(FIRST_PAUSE_SECONDS)

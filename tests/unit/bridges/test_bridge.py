@@ -12,7 +12,7 @@ import pytest
 
 from speed.backends.backend import BackendAwayError, BackendFullError, BackendRefusedError, Outgoing
 from speed.bridges import MAX_HOPS, Filter
-from speed.bridges.bridge import CARRYING, MOST, TRYING, WAITING, Bridge, Load
+from speed.bridges.bridge import CARRYING, MAX_MESSAGES, TRYING, WAITING, Bridge, Load
 from speed.errors import JournalError, PayloadTooLargeError, WireError
 from speed.message.writing import encode_message
 
@@ -58,7 +58,7 @@ class MemorySource:
 class MemorySink:
     """What was published; ``fails`` may raise for a part, or change nothing."""
 
-    most = MOST
+    limit = MAX_MESSAGES
 
     def __init__(self) -> None:
         self.parts: list[list[int]] = []
@@ -173,15 +173,15 @@ def test_an_unexpected_error_is_told_without_its_text(site_of: SiteOf, caplog: p
 
 def test_the_next_batch_is_taken_while_one_is_published(site_of: SiteOf) -> None:
     """B-11."""
-    site = site_of([load(number) for number in range(1, 2 * MOST + 1)])
+    site = site_of([load(number) for number in range(1, 2 * MAX_MESSAGES + 1)])
     seen: list[int] = []
     site.sink.fails = lambda part: seen.append(len(part))
     site.turn()
     assert len(site.source.waiting) == 0
-    assert site.source.settled[-1] == MOST
+    assert site.source.settled[-1] == MAX_MESSAGES
     site.turn()
-    assert seen == [MOST, MOST]
-    assert site.source.settled == list(range(1, 2 * MOST + 1))
+    assert seen == [MAX_MESSAGES, MAX_MESSAGES]
+    assert site.source.settled == list(range(1, 2 * MAX_MESSAGES + 1))
 
 
 def test_a_source_that_is_away_is_waited_for(site_of: SiteOf) -> None:
@@ -263,7 +263,7 @@ def test_a_refused_message_holds_up_what_is_behind_it(site_of: SiteOf) -> None:
 def test_a_sink_that_takes_fewer_at_once_is_given_fewer(site_of: SiteOf) -> None:
     """B-11."""
     site = site_of([load(number) for number in range(1, 6)])
-    site.sink.most = 2
+    site.sink.limit = 2
     site.turn()
     assert site.sink.parts == [[1, 2], [3, 4], [5]]
 
@@ -458,7 +458,7 @@ def test_a_bridge_that_is_closed_while_it_carries_settles_nothing(
 
 def test_a_breaker_that_tries_is_not_asked_for_another_batch(site_of: SiteOf) -> None:
     """B-18."""
-    site = site_of([load(number) for number in range(1, MOST + 2)])
+    site = site_of([load(number) for number in range(1, MAX_MESSAGES + 2)])
     site.sink.fails = _raise(BackendAwayError("gone"))
     site.turn()
     assert len(site.bridge._batches) == 2  # the second was taken while the first failed

@@ -32,7 +32,7 @@ class MemoryBackend(TakesAll):
     """Gives what is ``waiting``, keeps what is published."""
 
     has_groups = True
-    most_at_once = 2000
+    max_at_once = 2000
     takes_ahead = True
 
     def __init__(self, *waiting: Delivered) -> None:

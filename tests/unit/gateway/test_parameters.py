@@ -27,8 +27,8 @@ def test_repetitions_are_recognised_only_of_who_gave_a_name_and_a_number() -> No
 
 
 def test_more_pending_messages_than_are_possible_are_as_many_as_are() -> None:
-    assert producer_parameters({"maxPendingMessages": "5"}).most_pending == 5
-    assert producer_parameters({"maxPendingMessages": "5000"}).most_pending == 1000
+    assert producer_parameters({"maxPendingMessages": "5"}).max_pending == 5
+    assert producer_parameters({"maxPendingMessages": "5000"}).max_pending == 1000
 
 
 def test_who_encrypts_loses_batches_and_compression() -> None:

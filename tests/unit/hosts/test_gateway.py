@@ -164,7 +164,7 @@ def test_the_stand_in_that_was_used_longest_ago_makes_room(two: Two) -> None:
         made.append(_Made(name))
         return made[-1]
 
-    stand_ins = ProxyNodes(make, most=2)
+    stand_ins = ProxyNodes(make, limit=2)
     first, second = stand_ins.take("a", "hosta"), stand_ins.take("b", "hosta")
     with pytest.raises(InboxFullError):
         stand_ins.take("c", "hosta")

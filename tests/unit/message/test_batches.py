@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from speed.message.compression import encode_batch, encode_batches, split_batch
 from speed.message.errors import BatchError
+from speed.message.options import encode_batch, encode_batches, split_batch
 from tests.vectors import case_name, load, value_of
 
 VECTORS = load("batches")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.message.compression import decode_batch, encode_batch
 from speed.message.errors import MessageError
 from speed.message.keys import generate_key, key_of_record
+from speed.message.options import decode_batch, encode_batch
 from speed.message.protect import Protection, TrustedKeys, open_view, protect_message, verify
 from speed.message.view import MessageView
 from tests.thorough import examples

@@ -23,7 +23,7 @@ from speed.message.algorithms import (
     check_clearance,
     check_fips_mode,
 )
-from speed.message.compression import compress, decode_batch, decompress, encode_batch, encode_batches
+from speed.message.compression import compress, decompress
 from speed.message.encryption import Described, encrypt
 from speed.message.errors import (
     BatchError,
@@ -36,6 +36,7 @@ from speed.message.errors import (
 )
 from speed.message.keys import MessageKey, generate_key
 from speed.message.message_pb2 import MessageEnvelope, SchemaContext
+from speed.message.options import decode_batch, encode_batch, encode_batches
 from speed.message.protect import TrustedKeys, sign, verify
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import BATCH_TYPE

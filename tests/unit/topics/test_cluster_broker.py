@@ -12,7 +12,7 @@ import pytest
 
 from speed.errors import ConfigurationError, StorageError
 from speed.topics.cluster import broker as broker_module
-from speed.topics.cluster.broker import FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS, Broker, Cluster
+from speed.topics.cluster.broker import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, Broker, Cluster
 from speed.topics.cluster.records import received
 from speed.topics.subscription import SubscriptionError
 from speed.wire.topic import decode
@@ -65,7 +65,7 @@ def test_a_silent_cluster_is_not_asked_again_at_once_and_then_ever_later(
             raise AssertionError("nobody is asked")
         now += 0.02
         pauses.append(pause)
-        pause = min(2 * pause, MOST_PAUSE_SECONDS)
+        pause = min(2 * pause, MAX_PAUSE_SECONDS)
     with broker.asked():
         assert broker.trouble
     assert broker.trouble == ""

@@ -60,7 +60,7 @@ def test_invalid_state_files_are_refused(case: dict[str, Any]) -> None:
 def done(one: SubscriptionState, step: dict[str, Any]) -> Any:
     """What a step gives."""
     arguments = {name: value for name, value in step.items() if name not in ("do", "gives")}
-    renamed = {"now": "now_ms", "due": "due_ms"}
+    renamed = {"now": "now_ms", "due": "due_ms", "most": "limit"}
     try:
         result = getattr(one, step["do"])(**{renamed.get(name, name): value for name, value in arguments.items()})
     except SubscriptionError as error:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.message.reader import MOST_KINDS, MessageReader
+from speed.message.reader import MAX_KINDS, MessageReader
 from speed.message.view import MessageView
 from speed.message.writing import encode_message
 from tests.unit.wire.messages import BASE, TRACE, pb
@@ -105,9 +105,9 @@ def pb_time(data: bytes) -> bytes:
 
 def test_many_publishers_at_once_are_read_right_and_few_of_them_are_remembered() -> None:
     reader = MessageReader()
-    for number in range(3 * MOST_KINDS):
+    for number in range(3 * MAX_KINDS):
         assert reader.read(message(publisher_id=f"shop-{number}")).publisher_id == f"shop-{number}"
-    assert len(reader._kinds) == MOST_KINDS
+    assert len(reader._kinds) == MAX_KINDS
 
 
 def test_a_long_message_is_not_held() -> None:
