@@ -412,7 +412,7 @@ LinkPtr Links::granted(const std::string& target, double deadline) {
 Links::Granted Links::granted_call(const std::string& target) { return look(target, false); }
 
 NodeStartingError still_starting(const std::string& target) {
-  return NodeStartingError("'" + target + "' is starting and does not serve yet: nothing was sent, allow it more time or try again");
+  return NodeStartingError("'" + target + "' is starting and does not serve yet; nothing was written: allow it more time, or try again");
 }
 
 // `may_start`: a node that is starting gets what it allows already.
