@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import Any, NamedTuple
 
+from speed.core import texts
 from speed.errors import (
     CALL_ERRORS,
     ApplicationError,
@@ -147,12 +148,10 @@ def execution_of(code: str, details: dict[str, Any]) -> Execution:
 def node_left(name: str, verdict: RequestVerdict = RequestVerdict.MAY_HAVE_RUN) -> NodeLeftError:
     """What a caller gets when the other side goes while it waits."""
     if verdict is RequestVerdict.NOT_BEGUN:
-        error = NodeLeftError(f"{name!r} left or died before it began this: nothing ran, and nothing will: call again")
+        error = NodeLeftError(texts.left_not_begun(name))
         error.execution = Execution.NOT_BEGUN
         return error
-    error = NodeLeftError(
-        f"{name!r} left or died before it answered; what was asked may have been done: look before you repeat it"
-    )
+    error = NodeLeftError(texts.left_in_doubt(name))
     error.execution = Execution.MAY_HAVE_RUN
     return error
 

@@ -201,10 +201,10 @@ def test_a_host_of_topics_that_answers_otherwise_is_one_line_that_names_it(run: 
 
 
 def test_only_one_module_of_the_command_line_prints() -> None:
-    """``bench_server`` speaks to its own parent, and no terminal."""
+    """``bench`` speaks to its own parent, and no terminal, besides."""
     printing = set()
     for path in CLI.glob("*.py"):
         for one in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(one, ast.Call) and ast.unparse(one.func) in ("print", "click.echo", "click.secho"):
                 printing.add(path.stem)
-    assert printing == {"output", "bench_server"}
+    assert printing == {"options", "bench"}

@@ -14,6 +14,7 @@ from itertools import count
 from time import monotonic
 from typing import Any
 
+from speed.core import texts
 from speed.core.calls import Asked, PendingCall, PendingCalls, call_error, not_begun
 from speed.core.hints import as_views
 from speed.core.log import logger
@@ -322,6 +323,6 @@ class Calls:
 def _overdue(call: PendingCall) -> SpeedError:
     """What the deadline of a call, question or acknowledgement means for its caller."""
     if isinstance(call.key, int):
-        return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
-    advice = "" if call.asked is None else ": it may have run, look before you repeat it"
-    return CallTimeoutError(f"{call.target!r} did not answer in time{advice}", {"phase": "unanswered"})
+        return NotAcknowledgedError(texts.not_acknowledged(call.target))
+    text = texts.question_unanswered if call.asked is None else texts.call_unanswered
+    return CallTimeoutError(text(call.target), {"phase": "unanswered"})

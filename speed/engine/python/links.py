@@ -14,6 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from speed.core import texts
 from speed.core.access import granted
 from speed.core.lane import Awake, Token
 from speed.core.log import logger
@@ -83,7 +84,7 @@ class Links:
             self.drop(target)
             raise UnknownNodeError(self._context.registry.absence(target))
         if entry.status == "leaving":
-            raise NodeLeftError(f"{target!r} is leaving and takes nothing more: nothing was written to it")
+            raise NodeLeftError(texts.leaving(target))
         if entry.status == "starting" and not starting and not granted(entry.allow, self._context.name):
             entry = self._started(entry, until)
         is_starting = starting and entry.status == "starting"
@@ -117,9 +118,7 @@ class Links:
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry.allow, self._context.name):
             self._context.stats.count("sends_denied")
-            raise AccessDeniedError(
-                f"{entry.name!r} does not allow {self._context.name!r}; its owner must allow {self._context.name!r}"
-            )
+            raise AccessDeniedError(texts.not_allowed(entry.name, self._context.name))
 
     def open(self, target: str, generation: int) -> OutgoingLink:
         """The link to ``target`` whatever it grants: for replies, to which the request gave the right (S-10).

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from time import monotonic
 
+from speed.core import texts
 from speed.core.calls import (
     Asked,
     PendingCall,
@@ -294,9 +295,7 @@ class Settling:
             return node_left(target, verdict)
         if entry is None:
             return UnknownNodeError(self._context.registry.absence(target))
-        return NodeStartingError(
-            f"{target!r} is starting and does not serve yet: nothing was sent, allow it more time or try again"
-        )
+        return NodeStartingError(texts.starting(target))
 
     def _fail(self, one: SettledCall, error: SpeedError) -> None:
         if error.execution is None:
