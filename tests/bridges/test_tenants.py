@@ -72,7 +72,7 @@ def test_what_another_namespace_published_is_counted_and_not_shown(bench: Bench)
     a, b = bench.connect(namespace="a"), bench.connect(namespace="b")
     refused = []
     of_b = bench.subscribe(b, on_refused=refused.append)
-    a.publish(bench.topic, "of a")
-    b.publish(bench.topic, "of b")
+    a.publish(bench.topic, "of a", key="one key")
+    b.publish(bench.topic, "of b", key="one key")
     assert take(of_b, 1) == ["of b"]
     assert (of_b.others, refused) == (1, [])
