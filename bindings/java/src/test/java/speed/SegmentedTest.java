@@ -236,7 +236,7 @@ class SegmentedTest extends TwoNodes {
 
     @Test
     void whatCannotBeSentIsRefusedBeforeAnythingIsWritten() throws IOException {
-        assertThrows(ConfigurationException.class, () -> analytics.segment("billing", 100, 0.5));
+        assertThrows(ConfigurationException.class, () -> analytics.segment("billing", 63, 0.5));
         assertThrows(ConfigurationException.class, () -> analytics.segment("billing", 64 << 20, 0));
         analytics.segment("billing", 64, 0);
         assertThrows(PayloadTooLargeException.class, () -> analytics.send("billing", new byte[64 * 256]));
