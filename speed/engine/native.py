@@ -32,6 +32,7 @@ from speed.engine.event_loop import Awaited
 from speed.engine.futures import CallFuture, Carried
 from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
 from speed.engine.options import MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, CallRequest, Options, SendRequest
+from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import current_trace, current_traceparent
 from speed.engine.workers import AtWork, at_work
 from speed.errors import ConfigurationError, SpeedError, WireError
@@ -480,7 +481,8 @@ class NativeFuture(CallFuture):
         return False
 
     def end(self, result: Any, error: SpeedError | None) -> None:
-        self.settle(result if error is None else error)
+        with ProgramsCode():  # a thread that helps the workers has no scope of its own
+            self.settle(result if error is None else error)
 
     def _place_given_up(self) -> AbstractContextManager[None]:
         place: AbstractContextManager[None] = _native.Place()
