@@ -23,7 +23,7 @@ BenchOf = Callable[[str], Bench]
 SOURCE = Path(__file__).parent / "spark_connector"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spark() -> Iterator[Any]:
     """A session with Spark's connector, whose JVM may have been started by other tests."""
     name, home = "Spark's connector to Kafka (10 MB)", ROOT / "build" / "spark-kafka"

@@ -371,14 +371,14 @@ def test_a_pass_notes_no_more_keys_than_it_has_room_for_and_the_next_one_goes_on
     for number in range(3):
         put(topic, *(keyed(f"{number}-{one}") for one in (0, 0, 1, 1, 2, 2)))
     put(topic, keyed("0-0"))
-    monkeypatch.setattr(storage, "MOST_KEYS", 3)
+    monkeypatch.setattr(storage, "MAX_KEYS", 3)
     compact(catalogue)
     assert len(keys(topic)) == 3 + 6 + 6 + 1
     for _ in range(3):
         compact(catalogue)
     assert len(keys(topic)) == 3 + 3 + 3, "the old value of 0-0 as well"
-    monkeypatch.setattr(storage, "MOST_KEYS", 1000)
-    monkeypatch.setattr(storage, "MOST_KEY_BYTES", 1)
+    monkeypatch.setattr(storage, "MAX_KEYS", 1000)
+    monkeypatch.setattr(storage, "MAX_KEY_BYTES", 1)
     put(topic, keyed("0-1"))
     put(topic, keyed("0-2"))
     compact(catalogue)

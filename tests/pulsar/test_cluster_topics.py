@@ -204,7 +204,7 @@ def test_an_answer_has_no_more_than_it_may(topic: ClusterTopic, monkeypatch: pyt
 def test_so_many_readers_are_kept_and_one_that_fails_is_not(
     topic: ClusterTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading_module, "MOST_KEPT", 1)
+    monkeypatch.setattr(reading_module, "MAX_KEPT", 1)
     publish(topic, 1, 2, 3)
     place = topic.place("earliest")
     first, _ = topic.read(place, 1)

@@ -59,6 +59,9 @@ class Sessions:
 def _start(master: str, config: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
+    active = SparkSession.getActiveSession()
+    if active is not None:  # another module's, with another master or configuration
+        active.stop()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = ADDRESS
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", SOURCES)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
+BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_only_what_stands_between_the_markers_of_the_page_changes(figures: Any, 
 
 
 def test_the_page_has_a_place_for_the_section(figures: Any) -> None:
-    text = (BENCH.parents[1] / "docs" / "figures.md").read_text()
+    text = (BENCH.parent / "docs" / "figures.md").read_text()
     assert text.count(figures.BEGIN) == text.count(figures.END) == 1
 
 

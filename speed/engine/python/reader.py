@@ -365,11 +365,11 @@ class Protocol:
         self._large.stop()
         self._lanes.close()
         self._inbox.close()
+        if self._poll is not None:
+            self._poll.close()
 
     def release_bell(self) -> None:
         """Once the entry is gone: who finds a bell that nobody hears takes its node for dead (R-15)."""
-        if self._poll is not None:
-            self._poll.close()
         if self._bell is not None:
             self._bell.close()
 
