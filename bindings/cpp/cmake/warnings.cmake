@@ -1,7 +1,6 @@
 # Every warning is an error in our own code, but not where pip builds with whatever compiler there is; sanitizers hold for everything.
 if(SPEED_SANITIZE)
-  # Types of exceptions are hidden in one library and seen in another: their tables are not compared.
-  add_compile_options(-fsanitize=${SPEED_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=${SPEED_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SPEED_SANITIZE})
 endif()
 
