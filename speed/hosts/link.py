@@ -397,7 +397,7 @@ class HostLink:
         return bytes(answer)
 
     def _overdue(self) -> CallTimeoutError:
-        text = f"host {self.name!r} did not answer in time; it may still run there: look before you repeat it"
+        text = f"host {self.name!r} did not answer in time; it may have run: look before you repeat it"
         return CallTimeoutError(text, {"phase": "unanswered"})
 
     def _withdraw(self, request_id: str) -> None:

@@ -164,7 +164,9 @@ class Outward:
         except CallTimeoutError as error:
             if is_send:
                 raise NotAcknowledgedError(f"host {link.name!r} did not say in time whether it has it") from None
-            raise error
+            if request.service in ASKS:  # which run nothing
+                raise CallTimeoutError(f"host {link.name!r} did not answer in time", error.details) from None
+            raise
         answer = decode_response(payload)
         if answer.ok:
             return {"status": "SUCCESS", "result": answer.result}
