@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -213,6 +214,21 @@ def test_a_child_that_a_handler_or_callback_forked_ends_where_it_leaves_it(make:
     make("third", allow=["analytics"])
     assert [ended.get(timeout=30) for _ in range(4)] == [1] * 4
     assert future.result(30) is None
+
+
+def test_a_child_that_a_callback_forked_behind_one_that_blocks_ends_where_it_leaves_it(node: Make) -> None:
+    """R-23: the native engine has a helping thread run it."""
+    billing = node("billing", engine="native", allow=["analytics"])
+    analytics = node("analytics", engine="native")
+    answer, go_on = threading.Event(), threading.Event()
+    billing.register("slow", lambda: answer.wait(30) and None)
+    ended: Queue[int] = Queue()
+    blocks, forks = (analytics.submit("billing", "slow", timeout=30) for _ in range(2))
+    blocks.add_done_callback(lambda _: go_on.wait(30))
+    forks.add_done_callback(lambda _: ended.put(forked(lambda: None)))
+    answer.set()
+    assert ended.get(timeout=30) == 1
+    go_on.set()
 
 
 def test_a_forked_child_finishes_no_message_of_its_parent(root: str, make: Make) -> None:
