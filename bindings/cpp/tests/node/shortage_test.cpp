@@ -2,20 +2,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include <mutex>
 
 #include "fabric.hpp"
 #include "few_files.hpp"
 #include "wire/names/names.hpp"
-
-// The undefined-behaviour sanitizer looks at memory through a pipe: without one it takes sound objects for broken ones.
-extern "C" int spared_pipe(int* ends) noexcept __asm__("pipe");
-
-int spared_pipe(int* ends) noexcept {
-  return speed::test::FewFiles::spared([ends] { return static_cast<int>(syscall(SYS_pipe2, ends, 0)); });
-}
 
 namespace speed {
 namespace {
