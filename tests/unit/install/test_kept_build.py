@@ -22,7 +22,6 @@ CMAKE_BUILD_TYPE:STRING=RelWithDebInfo
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    pytest.importorskip("scikit_build_core")
     monkeypatch.syspath_prepend(str(REPOSITORY / "bindings" / "python"))
     found = importlib.import_module("backend")
     monkeypatch.setattr(found, "ROOT", tmp_path)
