@@ -7,7 +7,7 @@ exactly once: by the answer, by its deadline, because the other node left, or be
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import count
@@ -40,6 +40,7 @@ from speed.errors import (
 )
 from speed.fs.identity import boot_ms, unix_ms
 from speed.wire import spc
+from speed.wire.cursor import Cursor
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 from speed.wire.limits import CALL_GRACE_SECONDS, MAX_PAYLOAD_BYTES
 from speed.wire.text import harmless
@@ -316,8 +317,9 @@ class Calls:
 
     def expire(self, now: float) -> None:
         """Fail what is over its deadline."""
+        read: defaultdict[str, dict[int, Cursor | None]] = defaultdict(dict)
         for call in self._pending.expire(now):
-            call.completion(self.settling.overdue(call) or _overdue(call))
+            call.completion(self.settling.overdue(call, read[call.target]) or _overdue(call))
 
 
 def _overdue(call: PendingCall) -> SpeedError:

@@ -150,12 +150,17 @@ class Settling:
                 due.append(SettledCall(call, call.asked, None))
         self._add(target, due)
 
-    def overdue(self, call: PendingCall) -> SpeedError | None:
-        """How a call ended whose deadline passed before its server was found gone; None if that is there."""
+    def overdue(self, call: PendingCall, cursors: dict[int, Cursor | None]) -> SpeedError | None:
+        """How a call ended whose deadline passed before its server was found gone; None if that is there.
+
+        ``cursors``: what was read of this target already, by generation.
+        """
         asked = call.asked
         if asked is None or asked.is_settled or not asked.is_written or not self._has_ended(asked.entry):
             return None
-        return node_left(call.target, self._verdict(SettledCall(call, asked, None), {}) or RequestVerdict.MAY_HAVE_RUN)
+        return node_left(
+            call.target, self._verdict(SettledCall(call, asked, None), cursors) or RequestVerdict.MAY_HAVE_RUN
+        )
 
     def wait_until_online(self, call: PendingCall, asked: Asked) -> None:
         """Have a call sent once its target serves; nothing of it was written."""
@@ -263,7 +268,10 @@ class Settling:
         context, generation = self._context, entry.generation
         if self._left.get(entry.name, 0) >= generation or context.registry.process_gone(entry):
             return True
-        return bool(claim.is_released(context.root, entry.name, generation))
+        try:
+            return bool(claim.is_released(context.root, entry.name, generation))
+        except OSError:
+            return False
 
     def _sent(self, one: SettledCall, verdict: RequestVerdict, target: str) -> bool:
         """Send it to the successor; False if that is gone, or starts, by now."""

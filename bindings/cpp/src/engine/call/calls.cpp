@@ -443,8 +443,9 @@ void Calls::expire(double now) {
     const std::lock_guard guard(lock_);
     late = table_.take_late(now);
   }
+  Decisions decisions;
   for (const core::PendingCall& call : late) {
-    std::exception_ptr why = settled_late(call);
+    std::exception_ptr why = settled_late(call, decisions);
     call.completion(why == nullptr ? overdue(call) : std::move(why));
   }
 }

@@ -7,6 +7,7 @@
 
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "core/counters.hpp"
 #include "core/pending_calls.hpp"
@@ -125,7 +126,8 @@ class Calls {
   bool is_over(const std::string& name, const core::SentRequest& request) const;
   fs::Decision decide(const std::string& name, const core::SentRequest& request, bool is_gone) const;
   void conclude(const Open& open, const fs::Decision& decision, bool is_replaced);
-  std::exception_ptr settled_late(const core::PendingCall& call) const;
+  using Decisions = std::map<std::pair<std::string, std::uint32_t>, fs::Decision>;  // by node and generation
+  std::exception_ptr settled_late(const core::PendingCall& call, Decisions& decisions) const;
   void look_again(double now);
   void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now);
   void send_again(const Open& open, const fs::EntryPtr& server);

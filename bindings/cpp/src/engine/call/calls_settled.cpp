@@ -110,13 +110,17 @@ fs::Decision Calls::decide(const std::string& name, const core::SentRequest& req
 }
 
 // How a call ended whose deadline passed before anybody noticed that its server is gone; null if that is there.
-std::exception_ptr Calls::settled_late(const core::PendingCall& call) const {
-  if (call.request == nullptr || call.request->state != RequestState::written || !is_over(call.target, *call.request)) {
-    return nullptr;
+std::exception_ptr Calls::settled_late(const core::PendingCall& call, Decisions& decisions) const {
+  if (call.request == nullptr) return nullptr;
+  {
+    const std::lock_guard guard(lock_);  // it may be written again just now
+    if (call.request->state != RequestState::written) return nullptr;
   }
+  if (!is_over(call.target, *call.request)) return nullptr;
   const core::SentRequest& request = *call.request;
-  const fs::Decision decision = decide(call.target, request, true);
-  const fs::Verdict verdict = fs::judge({request.generation, request.sequences(), request.needed}, decision);
+  const auto [decision, is_new] = decisions.try_emplace({call.target, request.generation});
+  if (is_new) decision->second = decide(call.target, request, true);
+  const fs::Verdict verdict = fs::judge({request.generation, request.sequences(), request.needed}, decision->second);
   return call_left(call.target, request.may_have_run || verdict != fs::Verdict::not_begun);
 }
 
