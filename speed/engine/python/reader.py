@@ -365,6 +365,9 @@ class Protocol:
         self._large.stop()
         self._lanes.close()
         self._inbox.close()
+        self._close_poll()
+
+    def _close_poll(self) -> None:
         if self._poll is not None:
             self._poll.close()
 
@@ -379,6 +382,7 @@ class Protocol:
         if self._bell is not None:
             self._bell.abandon()
         self._inbox.close()
+        self._close_poll()
         self.release_bell()
 
     def counts(self) -> dict[str, int]:
