@@ -126,7 +126,7 @@ class Server(ABC):
     def runs(self) -> bool:
         """Whether its process lives, whoever started it."""
         file = self.directory / "pid"
-        return file.exists() and _lives(int(file.read_text()))
+        return file.exists() and lives(int(file.read_text()))
 
     def kill(self) -> None:
         """It dies at once."""
@@ -144,7 +144,7 @@ class Server(ABC):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
         ends = time.monotonic() + STOP_SECONDS
-        while _lives(pid):
+        while lives(pid):
             if time.monotonic() > ends:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -178,12 +178,14 @@ def _free_port() -> int:
             return port
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Until its last thread has ended: one that was killed holds its port for as long, its first thread a zombie."""
     with suppress(ChildProcessError):
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return False
+        return os.waitpid(pid, os.WNOHANG)[0] == 0
+    process = Path(f"/proc/{pid}")
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        is_zombie = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return not is_zombie or len(os.listdir(process / "task")) > 1
     return False
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
+from scripts.servers.server import lives
 from tests.pulsar.keys import make_key
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,7 +110,7 @@ class Server:
         """It dies at once."""
         pid = int((self.directory / "pid").read_text())
         os.kill(pid, signal.SIGKILL)
-        while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
+        while lives(pid):
             time.sleep(0.05)
 
     def stop(self) -> None:
