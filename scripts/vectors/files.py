@@ -5,10 +5,12 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, LANE_KEY, OLD, OTHER, RING, SOURCE, TARGET, TIME, flipped, patched
+from speed.core.access import granted
 from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_deliveries, encode_fence
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.envelope import make_sequence
@@ -90,6 +92,12 @@ def entries() -> dict[str, Any]:
                 changed(status="starting"),
                 replace(ENTRY, status="starting"),
             ),
+            good(
+                "denials",
+                "what is excepted from the grants lost",
+                changed(deny=["etl.7", "etl.eu.*"]),
+                replace(ENTRY, deny=("etl.7", "etl.eu.*")),
+            ),
             good("ephemeral", "a name kept for ever", changed(ephemeral=True), replace(ENTRY, ephemeral=True)),
             good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
             good("32 levels", "too strict", entry_bytes(line[:-1] + b',"x":' + b"[" * 31 + b"]" * 31 + b"}")),
@@ -120,6 +128,8 @@ def entries() -> dict[str, Any]:
             bad("bad name", "path traversal", changed(name="../x", nodeId=node_id("../x").hex())),
             bad("unknown status", "status unchecked", changed(status="asleep")),
             bad("grant for everyone", "deny by default undone", changed(allow=["*"])),
+            bad("denial of everyone", "denials unchecked", changed(deny=["*"])),
+            bad("denial as text", "a text read as its letters", changed(deny="etl.7")),
             bad("not UTF-8", "broken text replaced", entry_bytes(line.replace(b'-1"', b'\xff"', 1))),
             bad("half a surrogate pair", "text that is no Unicode", entry_bytes(line.replace(b"u00fc", b"udc00"))),
             bad("UTF-16", "encoding guessed", entry_bytes(line.decode().encode("utf-16"))),
@@ -133,7 +143,37 @@ def entries() -> dict[str, Any]:
             bad("nil features", "nil taken for absent", changed(features=None)),
             bad("list of numbers", "element types unchecked", changed(fabrics=[1])),
         ],
+        "senders": list(_senders()),
     }
+
+
+def _senders() -> Iterator[dict[str, Any]]:
+    """Who may write, by what an entry publishes (A-3, A-4)."""
+    for name, bug, allow, deny, sender in (
+        ("nobody", "everyone by default", (), (), "etl"),
+        ("a name", "a grant not found", ("analytics", "etl"), (), "etl"),
+        ("a longer name", "a prefix taken for the name", ("etl",), (), "etl.1"),
+        ("a family", "families not known", ("etl.*",), (), "etl.eu.1"),
+        ("the family's own name", "a family that has its own head", ("etl.*",), (), "etl"),
+        ("a denied name", "denials not read", ("etl.*",), ("etl.1",), "etl.1"),
+        ("another of that family", "a denial for all", ("etl.*",), ("etl.1",), "etl.2"),
+        ("a denied family", "denials of families not read", ("etl.*",), ("etl.eu.*",), "etl.eu.1"),
+        ("a granted name in a denied family", "denials first", ("etl.*", "etl.eu.1"), ("etl.eu.*",), "etl.eu.1"),
+        ("a granted family in a denied one", "the shortest decides", ("a.*", "a.b.c.*"), ("a.b.*",), "a.b.c.d"),
+        ("a denied name of one letter", "lengths of name and family compared", ("a.*",), ("a.b",), "a.b"),
+        ("a granted name of one letter", "lengths of name and family compared", ("a.*", "a.b.c"), ("a.b.*",), "a.b.c"),
+        ("granted and denied alike", "a grant first", ("etl.*",), ("etl.*",), "etl.1"),
+        ("denied without a grant", "a denial taken for a grant", (), ("etl.*",), "etl.1"),
+    ):
+        entry = replace(ENTRY, allow=allow, deny=deny)
+        yield {
+            "name": name,
+            "bug": bug,
+            "allow": list(allow),
+            "deny": list(deny),
+            "sender": sender,
+            "granted": granted(entry, sender),
+        }
 
 
 def named(record: Cursor | Unfinished | Fence) -> dict[str, Any]:

@@ -99,6 +99,7 @@ def _described(entry: Entry) -> dict[str, Any]:
         "lease": entry.lease,
         "fabrics": list(entry.fabrics),
         "allow": list(entry.allow),
+        "deny": list(entry.deny),
         "subscriptions": list(entry.subscriptions),
         "language": entry.language,
         "version": entry.version,

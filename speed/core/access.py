@@ -20,19 +20,26 @@ from speed.wire.entry import Entry
 _CACHE_LIMIT = 4096
 
 
-def granted(allow: Iterable[str], name: str) -> bool:
-    """True when one of the published grant patterns covers ``name`` (the sender's check)."""
-    return any(names.matches(pattern, name) for pattern in allow)
+def granted(entry: Entry, name: str) -> bool:
+    """True when the most specific published pattern that covers ``name`` is a grant (the sender's check)."""
+    return _specificity(entry.allow, name) > _specificity(entry.deny, name)
+
+
+def _specificity(patterns: Iterable[str], name: str) -> int:
+    """How closely one of them names ``name``: 0 not at all, then by the length of the family, most as a whole."""
+    return max((len(one) + (one == name) for one in patterns if names.matches(one, name)), default=0)
 
 
 class _Rules:
     """One immutable state of a policy, with its own decision cache."""
 
-    __slots__ = ("allow", "cache", "table")
+    __slots__ = ("allow", "cache", "deny", "table")
 
     def __init__(self, table: Mapping[str, bool]) -> None:
         self.table = MappingProxyType(dict(table))
         self.allow = tuple(sorted(pattern for pattern, grant in table.items() if grant))
+        denied = sorted(pattern for pattern, grant in table.items() if not grant)
+        self.deny = tuple(one for one in denied if any(_covers(grant, one) for grant in self.allow))
         self.cache: dict[str, bool] = {}
 
     def decide(self, name: str) -> bool:
@@ -99,11 +106,15 @@ class AccessPolicy:
 
     def publishes(self, name: str) -> bool:
         """True when a published grant covers ``name``, even if a denial excepts it."""
-        return self.allows(name) or granted(self._rules.allow, name)
+        return self.allows(name) or any(names.matches(pattern, name) for pattern in self._rules.allow)
 
     def allowed(self) -> tuple[str, ...]:
         """The grant patterns in force, sorted, as published in the registry entry."""
         return self._rules.allow
+
+    def denied(self) -> tuple[str, ...]:
+        """What is excepted from the grants in force, sorted, as published in the registry entry."""
+        return self._rules.deny
 
 
 def _covers(pattern: str, rule: str) -> bool:
@@ -276,7 +287,7 @@ def diff(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[Event
 
 def _published(entry: Entry) -> tuple[object, ...]:
     """What a node says about itself, without its heartbeat."""
-    return entry.status, entry.fabrics, entry.allow, entry.subscriptions
+    return entry.status, entry.fabrics, entry.allow, entry.deny, entry.subscriptions
 
 
 class RegistryView:

@@ -218,7 +218,7 @@ def subscribers(entries: Iterable[Entry], topic: str, publisher: str) -> tuple[l
         if entry.name == publisher or entry.status == "leaving":
             continue
         if any(matches(pattern, topic) for pattern in entry.subscriptions):
-            if granted(entry.allow, publisher):
+            if granted(entry, publisher):
                 allowed.append(entry.name)
             elif entry.status == "online":  # one that is starting has not said yet whom it allows
                 denied.append(entry.name)

@@ -154,7 +154,7 @@ def outwait(node: Verbs, host: str, ends: float, error: AccessDeniedError) -> No
 def _allows_others(node: Verbs, host: str) -> bool:
     """Whether the host says whom it allows, and this node is not among them: to wait would change nothing."""
     entry = next((one for one in node.nodes() if one.name == host), None)
-    return entry is not None and bool(entry.allow) and not granted(entry.allow, node.name)
+    return entry is not None and bool(entry.allow) and not granted(entry, node.name)
 
 
 def is_unknown(error: ApplicationError) -> bool:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import speed
+from speed.core.access import granted
 from speed.errors import (
     AccessDeniedError,
     ConfigurationError,
@@ -251,7 +252,7 @@ class Targets:
         return next(filter(None, there), [])
 
     def _is_allowed(self, entry: Entry) -> bool:
-        return any(matches(grant, self._live.node.name) for grant in entry.allow)
+        return granted(entry, self._live.node.name)
 
     def _nobody(self) -> AccessDeniedError | UnknownNodeError:
         waited = f"after {self._wait_seconds:g} s"

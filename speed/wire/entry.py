@@ -32,6 +32,7 @@ class Entry:
         status: ``starting``, ``online`` or ``leaving``.
         fabrics: its labels.
         allow: names and families of nodes that may write to it.
+        deny: those of them that may not: what is more specific decides.
         subscriptions: topics and families of topics that it subscribes to.
         language, version: how the node is written.
         features: what it offers beside the core of the protocol.
@@ -58,6 +59,7 @@ class Entry:
     version: str = "1"
     features: tuple[str, ...] = ()
     ephemeral: bool = False
+    deny: tuple[str, ...] = ()
 
     @property
     def id(self) -> bytes:
@@ -71,7 +73,7 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
-_OPTIONAL: dict[str, Any] = {"features": [], "ephemeral": False}
+_OPTIONAL: dict[str, Any] = {"features": [], "ephemeral": False, "deny": []}
 """Fields that may be absent, and what that means."""
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
@@ -84,8 +86,9 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: 
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
-    if not entry.ephemeral:
-        del values["ephemeral"]
+    for absent in ("ephemeral", "deny"):
+        if not values[absent]:
+            del values[absent]
     if key_ids:
         values["keyIds"] = [key_id.hex() for key_id in key_ids]
     line = json.dumps(values, separators=(",", ":")).encode()
@@ -155,7 +158,7 @@ def _entry_of(values: dict[str, Any]) -> Entry:
 def _check_meaning(entry: Entry) -> None:
     """What a type alone does not say: names, patterns and ranges."""
     check_node_name(entry.name)
-    for pattern in entry.allow:
+    for pattern in (*entry.allow, *entry.deny):
         check_grant(pattern)
     for pattern in entry.subscriptions:
         check_topic_pattern(pattern)

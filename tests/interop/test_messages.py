@@ -81,11 +81,12 @@ def test_access_that_was_not_granted(agents: Agents, source: str, target: str) -
 
 @pairs("is refused by")
 def test_access_that_was_taken_back(agents: Agents, source: str, target: str) -> None:
-    """A-2, A-4, L-21: grants and denials hold for the next call, be it the first one to this server."""
+    """A-2 to A-4: grants and denials hold for the next call, be it the first one to this server; nothing is written."""
     caller = agents.shared("caller", source)
     closed = agents.start(target, f"server.closing-{source}-{target}", allow=["caller.*"]).ready()
     closed.ask("deny", patterns=[caller.name])
     denied = caller.refusal("call", target=closed.name, service="add", arguments={"a": 1, "b": 1})
+    assert caller.name not in os.listdir(os.path.join(agents.root, closed.name, "inbox"))
     closed.ask("allow", patterns=[caller.name])
     assert denied.code == "ACCESS_DENIED"
     assert caller.call(closed, "add", {"a": 1, "b": 1}) == 2

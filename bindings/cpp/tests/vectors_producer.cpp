@@ -62,6 +62,7 @@ wire::Entry entry_of(const Json& fields) {
   fields["status"].get_to(entry.status);
   fields["fabrics"].get_to(entry.fabrics);
   fields["allow"].get_to(entry.allow);
+  fields["deny"].get_to(entry.deny);
   fields["subscriptions"].get_to(entry.subscriptions);
   fields["language"].get_to(entry.language);
   fields["version"].get_to(entry.version);

@@ -212,6 +212,7 @@ nb::object to_object(const NodeInfo& info) {
   entry["status"] = info.status;
   entry["fabrics"] = texts(info.fabrics);
   entry["allow"] = texts(info.allow);
+  entry["deny"] = texts(info.deny);
   entry["subscriptions"] = texts(info.subscriptions);
   entry["language"] = info.language;
   entry["version"] = info.version;

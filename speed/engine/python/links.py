@@ -85,7 +85,7 @@ class Links:
             raise UnknownNodeError(self._context.registry.absence(target))
         if entry.status == "leaving":
             raise NodeLeftError(texts.leaving(target))
-        if entry.status == "starting" and not starting and not granted(entry.allow, self._context.name):
+        if entry.status == "starting" and not starting and not granted(entry, self._context.name):
             entry = self._started(entry, until)
         is_starting = starting and entry.status == "starting"
         if not is_starting:
@@ -100,7 +100,7 @@ class Links:
         """The entry of a node once it serves, or allows this one."""
         name = entry.name
         with place_given_up():
-            while entry.status == "starting" and not granted(entry.allow, self._context.name):
+            while entry.status == "starting" and not granted(entry, self._context.name):
                 left = until - monotonic()
                 if left <= 0:
                     raise NodeStartingError(
@@ -116,7 +116,7 @@ class Links:
         return entry
 
     def _check_grant(self, entry: Entry) -> None:
-        if not granted(entry.allow, self._context.name):
+        if not granted(entry, self._context.name):
             self._context.stats.count("sends_denied")
             raise AccessDeniedError(texts.not_allowed(entry.name, self._context.name))
 

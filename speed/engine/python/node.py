@@ -52,7 +52,7 @@ class PythonEngine:
             undo = policy.undo()
             policy.allow(*patterns)
             try:
-                self._context.registration.update(allow=policy.allowed())
+                self._context.registration.update(allow=policy.allowed(), deny=policy.denied())
             except BaseException:
                 undo()  # no grant is in force that nobody can see
                 raise
@@ -60,9 +60,10 @@ class PythonEngine:
 
     def deny(self, patterns: tuple[str, ...]) -> None:
         self._context.check_open()
+        policy = self._context.policy
         with self._lock:
-            self._context.policy.deny(*patterns)
-            self._context.registration.update(allow=self._context.policy.allowed())
+            policy.deny(*patterns)
+            self._context.registration.update(allow=policy.allowed(), deny=policy.denied())
 
     def allowed(self) -> tuple[str, ...]:
         return self._context.policy.allowed()

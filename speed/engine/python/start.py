@@ -158,7 +158,7 @@ class Parts:
 
 def grants(entry: Entry, name: str) -> bool:
     """Whether the published grants of ``entry`` cover ``name`` (A-3)."""
-    return granted(entry.allow, name)
+    return granted(entry, name)
 
 
 def start(options: Options) -> Parts:

@@ -265,7 +265,7 @@ def _application(options: WriteOptions) -> str:
 
 def _wants(entry: speed.Entry, topic: str, name: str) -> bool:
     covers = any(names.matches(pattern, topic) for pattern in entry.subscriptions)
-    return covers and entry.name != name and granted(entry.allow, name)
+    return covers and entry.name != name and granted(entry, name)
 
 
 def _task() -> TaskContext:

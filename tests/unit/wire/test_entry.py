@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speed.core.access import granted
 from speed.errors import ConfigurationError, WireError
 from speed.wire.entry import Entry, decode_entry, encode_entry, key_ids_in
 from speed.wire.limits import MAX_ENTRY_BYTES
@@ -17,7 +18,7 @@ from tests.vectors import case_name, load
 
 VECTORS = load("entries")
 RING = Keyring(tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"]))
-LISTS = ("fabrics", "allow", "subscriptions", "features")
+LISTS = ("fabrics", "allow", "deny", "subscriptions", "features")
 
 
 def entry_of(fields: dict[str, Any]) -> Entry:
@@ -46,6 +47,13 @@ def test_a_broken_entry_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(WireError) as refusal:
         decode_entry(padded(case), RING.registry_keys)
     assert refusal.value.reason == "BAD_ENTRY"
+
+
+@pytest.mark.parametrize("case", VECTORS["senders"], ids=case_name)
+def test_the_most_specific_pattern_says_who_may_write(case: dict[str, Any]) -> None:
+    """A-3, A-4."""
+    entry = replace(BASE, allow=tuple(case["allow"]), deny=tuple(case["deny"]))
+    assert granted(entry, case["sender"]) is case["granted"]
 
 
 @given(

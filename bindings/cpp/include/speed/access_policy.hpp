@@ -32,6 +32,7 @@ class SPEED_EXPORT AccessPolicy {
   bool allows(std::string_view name) const;
   bool publishes(std::string_view name) const;  // whether a published grant covers it, even if a denial excepts it
   std::vector<std::string> allowed() const;  // the grants in force, sorted
+  std::vector<std::string> denied() const;   // what is excepted from them, sorted
 
   // All that was said, to go back to it when a change cannot be published.
   Rules rules() const;

@@ -91,6 +91,7 @@ struct NodeInfo {
   std::string language;
   std::vector<std::string> fabrics;
   std::vector<std::string> allow;
+  std::vector<std::string> deny;  // excepted from the grants: what is more specific decides
   std::vector<std::string> subscriptions;
   std::int64_t pid_start = 0;
   std::string pid_namespace;

@@ -69,6 +69,17 @@ std::vector<std::string> AccessPolicy::allowed() const {
   return patterns;
 }
 
+std::vector<std::string> AccessPolicy::denied() const {
+  const std::vector<std::string> grants = allowed();
+  const std::lock_guard guard(state_->lock);
+  std::vector<std::string> patterns;
+  for (const auto& [pattern, granted] : state_->rules) {
+    const bool is_excepted = std::ranges::any_of(grants, [&, &rule = pattern](const auto& grant) { return covers(grant, rule); });
+    if (!granted && is_excepted) patterns.push_back(pattern);
+  }
+  return patterns;
+}
+
 AccessPolicy::Rules AccessPolicy::rules() const {
   const std::lock_guard guard(state_->lock);
   return state_->rules;

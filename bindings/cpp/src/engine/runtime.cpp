@@ -286,7 +286,7 @@ void Runtime::say_leave() {
   for (const LinkPtr& link : links.opened()) {
     try {
       const fs::EntryPtr entry = context.registry->live(link->target());
-      if (entry == nullptr || !fs::grants(*entry, context.name)) continue;
+      if (entry == nullptr || !wire::grants(*entry, context.name)) continue;
       Outgoing notice{wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true};
       notice.is_last = true;
       link->send(notice);
@@ -365,7 +365,7 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
   const Workers::PlaceRelease released;
   while (true) {
     const fs::EntryPtr entry = context.registry->live(target);
-    if (entry != nullptr && entry->status == "online" && fs::grants(*entry, context.name)) return info_of(*entry);
+    if (entry != nullptr && entry->status == "online" && wire::grants(*entry, context.name)) return info_of(*entry);
     look_for_interruption();
     if (fs::monotonic_seconds() < deadline && !context.life.wait_for_end(wait_pause_seconds)) continue;
     const bool serves = entry != nullptr && entry->status == "online";

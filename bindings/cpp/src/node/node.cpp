@@ -110,6 +110,17 @@ Runtime& Node::open() const {
 
 // --- access ---
 
+namespace {
+
+void publish_grants(Runtime& node) {
+  node.context.registration->update([&](wire::Entry& entry) {
+    entry.allow = node.context.policy.allowed();
+    entry.deny = node.context.policy.denied();
+  });
+}
+
+}  // namespace
+
 void Node::allow(const Names& patterns) {
   Runtime& node = open();
   {
@@ -117,7 +128,7 @@ void Node::allow(const Names& patterns) {
     AccessPolicy::Rules before = node.context.policy.rules();
     node.context.policy.allow(local_grants(patterns));
     try {
-      node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
+      publish_grants(node);
     } catch (...) {
       node.context.policy.restore(std::move(before));  // nothing is granted that is not published
       throw;
@@ -130,7 +141,7 @@ void Node::deny(const Names& patterns) {
   Runtime& node = open();
   const std::lock_guard guard(node.lock);
   node.context.policy.deny(local_grants(patterns));
-  node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
+  publish_grants(node);
 }
 
 std::vector<std::string> Node::allowed() const { return runtime_->context.policy.allowed(); }

@@ -74,7 +74,7 @@ bool TopicHost::allows_again(double ends) const {
 bool TopicHost::allows_others() const {
   if (host_.find('@') != std::string::npos) return false;
   const fs::EntryPtr entry = node_->context.registry->live(host_);
-  return entry != nullptr && !entry->allow.empty() && !fs::grants(*entry, node_->context.name);
+  return entry != nullptr && !entry->allow.empty() && !wire::grants(*entry, node_->context.name);
 }
 
 std::vector<TopicMessage> TopicHost::messages(const Value& answer) const {

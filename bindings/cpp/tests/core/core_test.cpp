@@ -39,9 +39,11 @@ TEST(Access, the_longest_family_decides_a_4) {
   EXPECT_TRUE(policy.allows("etl.us.1"));
 }
 
-TEST(Access, what_a_denial_excepts_is_still_published_l_21) {
+TEST(Access, what_a_denial_excepts_from_a_grant_is_published_with_it_a_4_l_21) {
   AccessPolicy policy({"etl.*", "billing"});
   policy.deny({"etl.1", "billing"});
+  EXPECT_EQ(policy.allowed(), std::vector<std::string>{"etl.*"});
+  EXPECT_EQ(policy.denied(), std::vector<std::string>{"etl.1"});
   EXPECT_TRUE(policy.publishes("etl.1"));
   EXPECT_TRUE(policy.publishes("etl.2"));
   EXPECT_FALSE(policy.publishes("billing"));

@@ -430,7 +430,7 @@ Links::Granted Links::look(const std::string& target, bool may_start) {
     throw UnknownNodeError(context_.registry->absence(target));
   }
   if (entry->status == "leaving") throw NodeLeftError(core::texts::leaving(target));
-  const bool grants = fs::grants(*entry, context_.name);
+  const bool grants = wire::grants(*entry, context_.name);
   if (entry->status == "starting" && !(may_start && grants)) return {nullptr, entry};
   if (!grants) {
     context_.stats.count(core::counters::sends_denied);

@@ -17,7 +17,7 @@ Published Publishing::publish() {
   const bool is_large = event_.size() > wire::limits::max_payload_bytes;
   for (const wire::Entry& entry : node_.context.registry->live_entries()) {
     if (!wants(entry)) continue;
-    const bool grants = fs::grants(entry, node_.context.name);
+    const bool grants = wire::grants(entry, node_.context.name);
     if (!grants && entry.status == "starting") continue;  // it has not said yet whom it allows
     if (!grants) {
       fail(entry.name, "ACCESS_DENIED", "it does not allow this node");

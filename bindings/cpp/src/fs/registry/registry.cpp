@@ -34,10 +34,6 @@ bool is_absence(int error) { return error == ENOENT || error == ENOTDIR; }
 
 }  // namespace
 
-bool grants(const wire::Entry& entry, std::string_view name) {
-  return std::ranges::any_of(entry.allow, [&](const std::string& pattern) { return wire::matches(pattern, name); });
-}
-
 Registry::Registry(std::string root, const wire::Keyring& keyring)
     : root_(std::move(root)), keyring_(keyring), observer_(own_identity()) {}
 
@@ -247,7 +243,7 @@ EntryPtr Registry::granted_lately(const std::string& name, const std::string& se
     found->second = fresh;
     known = fresh;
   }
-  if (known->entry == nullptr || known->entry->status != "online" || !grants(*known->entry, sender)) return nullptr;
+  if (known->entry == nullptr || known->entry->status != "online" || !wire::grants(*known->entry, sender)) return nullptr;
   return known->entry;
 }
 

@@ -17,9 +17,6 @@ namespace speed::fs {
 
 using EntryPtr = std::shared_ptr<const wire::Entry>;
 
-// Whether the published grants of an entry cover `name`.
-bool grants(const wire::Entry& entry, std::string_view name);
-
 class Registry {
  public:
   Registry(std::string root, const wire::Keyring& keyring);

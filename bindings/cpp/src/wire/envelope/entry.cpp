@@ -29,6 +29,7 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("status", entry.status);
   visit("fabrics", entry.fabrics);
   visit("allow", entry.allow);
+  visit("deny", entry.deny);
   visit("subscriptions", entry.subscriptions);
   visit("language", entry.language);
   visit("version", entry.version);
@@ -60,18 +61,27 @@ void take(const Json& value, const char* key, std::vector<std::string>& to) {
   for (const Json& item : value) take(item, key, to.emplace_back());
 }
 
-// Older nodes do not write these.
-bool may_be_absent(std::string_view key) { return key == "features" || key == "ephemeral"; }
+bool may_be_absent(std::string_view key) { return key == "features" || key == "ephemeral" || key == "deny"; }
 
 void check_meaning(const Entry& entry, const Json& values) {
   if (!is_node_name(entry.name)) refuse("name is not allowed");
   if (!std::ranges::all_of(entry.allow, is_grant)) refuse("a grant is not allowed");
+  if (!std::ranges::all_of(entry.deny, is_grant)) refuse("a denial is not allowed");
   if (!std::ranges::all_of(entry.subscriptions, is_topic_pattern)) refuse("a subscription is not allowed");
   if (entry.generation < 1 || entry.generation > max_generation) refuse("generation is out of range");
   if (entry.status != "starting" && entry.status != "online" && entry.status != "leaving") refuse("status is unknown");
   if (entry.lease == 0 || entry.heartbeat_interval == 0) refuse("lease and heartbeatInterval must be positive");
   const auto id = values.find("nodeId");
   if (id == values.end() || *id != to_hex(node_id(entry.name))) refuse("nodeId is not that of the name");
+}
+
+// How closely one of the patterns names `name`: 0 not at all, then by the length of the family, most as a whole.
+std::size_t specificity(const std::vector<std::string>& patterns, std::string_view name) {
+  std::size_t most = 0;
+  for (const std::string& one : patterns) {
+    if (matches(one, name)) most = std::max(most, one.size() + (one == name ? 1 : 0));
+  }
+  return most;
 }
 
 Json parse(std::string_view line) {
@@ -81,6 +91,10 @@ Json parse(std::string_view line) {
 }
 
 }  // namespace
+
+bool grants(const Entry& entry, std::string_view name) {
+  return specificity(entry.allow, name) > specificity(entry.deny, name);
+}
 
 bool has_feature(const Entry& entry, std::string_view feature) {
   return std::ranges::find(entry.features, feature) != entry.features.end();
@@ -105,6 +119,7 @@ std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_
   Json values;
   each_field(entry, [&](const char* key, const auto& field) { values[key] = field; });
   if (!entry.ephemeral) values.erase("ephemeral");
+  if (entry.deny.empty()) values.erase("deny");
   values["nodeId"] = to_hex(node_id(entry.name));
   for (const KeyId& id : key_ids) values["keyIds"].push_back(to_hex(id));
   std::string data = values.dump(-1, ' ', true, Json::error_handler_t::replace);

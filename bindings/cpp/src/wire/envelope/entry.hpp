@@ -25,6 +25,7 @@ struct Entry {
   std::string status = "online";
   std::vector<std::string> fabrics;
   std::vector<std::string> allow;
+  std::vector<std::string> deny = {};  // excepted from the grants: what is more specific decides
   std::vector<std::string> subscriptions;
   std::string language = "c++";
   std::string version = "1";
@@ -33,6 +34,9 @@ struct Entry {
 
   bool operator==(const Entry&) const = default;
 };
+
+// Whether the most specific pattern it publishes that covers `name` is a grant.
+bool grants(const Entry& entry, std::string_view name);
 
 bool has_feature(const Entry& entry, std::string_view feature);
 

@@ -292,6 +292,17 @@ TEST_F(DeliveryTest, a_denied_sender_is_heard_no_more_a_4) {
   EXPECT_FALSE(receiver.receive(Seconds(0)));
 }
 
+TEST_F(DeliveryTest, a_denied_sender_of_a_granted_family_writes_nothing_a_3_a_4) {
+  Node receiver("receiver", root_.options({"etl.*"}));
+  Node denied("etl.1", root_.options());
+  Node other("etl.2", root_.options());
+  receiver.deny({"etl.1"});
+  EXPECT_THROW(denied.send("receiver", 1), AccessDeniedError);
+  other.send("receiver", 2);
+  EXPECT_EQ(receiver.receive(Seconds(10))->payload, Value(2));
+  EXPECT_EQ(other.wait_for("receiver", Seconds(10)).deny, std::vector<std::string>{"etl.1"});
+}
+
 // Payloads that a handler of batches took, seen from another thread.
 struct Taken {
   std::mutex lock;

@@ -188,6 +188,15 @@ TEST(Entries, invalid_ones_are_refused_r_2_r_3) {
   }
 }
 
+TEST(Entries, the_most_specific_pattern_says_who_may_write_a_3_a_4) {
+  for (const Json& item : test::cases("entries", "senders")) {
+    Entry entry;
+    item["allow"].get_to(entry.allow);
+    item["deny"].get_to(entry.deny);
+    EXPECT_EQ(grants(entry, item["sender"].get<std::string>()), item["granted"].get<bool>()) << what(item);
+  }
+}
+
 Cursor cursor_of(const Json& fields) {
   Cursor cursor;
   cursor.receiver_generation = fields["receiver_generation"].get<std::uint32_t>();

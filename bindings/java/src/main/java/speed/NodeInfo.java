@@ -13,6 +13,7 @@ import java.util.List;
  * @param status {@code online} or {@code leaving}
  * @param fabrics its labels
  * @param allow the grants that it publishes
+ * @param deny what is excepted from them: what is more specific decides
  * @param subscriptions topic patterns of the events it wants
  */
 public record NodeInfo(
@@ -24,4 +25,5 @@ public record NodeInfo(
         String status,
         List<String> fabrics,
         List<String> allow,
+        List<String> deny,
         List<String> subscriptions) {}

@@ -43,6 +43,18 @@ class AccessTest extends TwoNodes {
         assertEquals(List.of("analytics", "guest"), seen.allow());
     }
 
+    /** */
+    @Test
+    void aDeniedSenderOfAGrantedFamilyWritesNothing() throws IOException {
+        try (Node server = root.node("server", "etl.*"); Node denied = root.node("etl.1"); Node other = root.node("etl.2")) {
+            server.deny("etl.1");
+            assertThrows(AccessDeniedException.class, () -> denied.send("server", 1));
+            other.send("server", 2);
+            NodeInfo seen = other.nodes().stream().filter(node -> node.name().equals("server")).findFirst().get();
+            assertEquals(List.of("etl.1"), seen.deny());
+        }
+    }
+
     @Test
     void aNodeAnswersWhoItDoesNotAllowToWrite() throws IOException {
         try (Node server = root.node("server", "caller"); Node caller = root.node("caller")) {

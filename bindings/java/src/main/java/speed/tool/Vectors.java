@@ -134,10 +134,10 @@ public final class Vectors {
         Entry.Process process = new Entry.Process(number(stated, "pid"), number(stated, "pid_start"),
                 text(stated, "pid_namespace"), text(stated, "host"), text(stated, "boot_id"));
         return new Entry(text(stated, "name"), (int) number(stated, "generation"), process,
-                number(stated, "startup_timestamp"), number(stated, "last_heartbeat"),
-                number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"),
-                number(stated, "heartbeat_interval"), text(stated, "status"), texts(stated, "fabrics"),
-                texts(stated, "allow"), texts(stated, "subscriptions"), text(stated, "language"),
+                new Entry.Times(number(stated, "startup_timestamp"), number(stated, "last_heartbeat"),
+                        number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"), number(stated, "heartbeat_interval")),
+                new Entry.Published(text(stated, "status"), texts(stated, "fabrics"), texts(stated, "allow"),
+                        texts(stated, "deny"), texts(stated, "subscriptions")), text(stated, "language"),
                 text(stated, "version"), stated.get("features") == null ? List.of() : texts(stated, "features"),
                 Boolean.TRUE.equals(stated.get("ephemeral")))
                 .encode(Decoding.RING.registryKeys().get(0), 0);

@@ -3,9 +3,8 @@ package speed.internal.core;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
 import speed.internal.wire.Names;
 
 /**
@@ -45,15 +44,15 @@ public final class AccessPolicy {
     /**
      * Grants and publishes; where that fails nothing was granted.
      *
-     * @param publish given all grants that are then in force
+     * @param publish given all grants that are then in force, and what is excepted from them
      * @param patterns node names, or families such as {@code etl.*}
      * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
-    public synchronized void allow(Consumer<List<String>> publish, String... patterns) {
+    public synchronized void allow(BiConsumer<List<String>, List<String>> publish, String... patterns) {
         Rules before = rules;
         allow(patterns);
         try {
-            publish.accept(allowed());
+            publish.accept(allowed(), denied());
         } catch (RuntimeException | Error unpublished) {
             rules = before;
             throw unpublished;
@@ -105,6 +104,15 @@ public final class AccessPolicy {
         return rules.allowed;
     }
 
+    /**
+     * What is excepted from the grants in force, as published in the registry entry.
+     *
+     * @return sorted patterns
+     */
+    public List<String> denied() {
+        return rules.denied;
+    }
+
     private static boolean covers(String pattern, String rule) {
         boolean inside = pattern.endsWith(".*") && rule.startsWith(pattern.substring(0, pattern.length() - 1));
         return pattern.equals(rule) || inside;
@@ -114,12 +122,14 @@ public final class AccessPolicy {
     private static final class Rules {
         private final Map<String, Boolean> table;
         private final List<String> allowed;
+        private final List<String> denied;
         private final Map<String, Boolean> decided = new ConcurrentHashMap<>();
 
         Rules(Map<String, Boolean> table) {
             this.table = table;
-            allowed = new TreeMap<>(table).entrySet().stream()
-                    .filter(Map.Entry::getValue).map(Map.Entry::getKey).toList();
+            allowed = table.keySet().stream().filter(table::get).sorted().toList();
+            denied = table.keySet().stream().filter(rule -> !table.get(rule))
+                    .filter(rule -> allowed.stream().anyMatch(grant -> covers(grant, rule))).sorted().toList();
         }
 
         boolean allows(String name) {

@@ -50,9 +50,9 @@ public final class Introspection {
         fields.put("version", entry.version());
         fields.put("pid", entry.process().pid());
         fields.put("host", entry.process().host());
-        fields.put("fabrics", entry.fabrics());
+        fields.put("fabrics", entry.published().fabrics());
         fields.put("features", entry.features());
-        fields.put("startupTimestamp", entry.startupTimestamp());
+        fields.put("startupTimestamp", entry.times().startupTimestamp());
         fields.put("services", services.names(asker));
         return fields;
     }

@@ -56,8 +56,10 @@ public record Registrant(Registry registry, String name, long lease, long heartb
 
     private Registration publish(WonClaim won) {
         long now = System.currentTimeMillis();
-        Entry entry = new Entry(name, won.generation(), won.claimant().maker(), now, now, Posix.monotonicMs(), lease,
-                heartbeat, starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION, FEATURES, ephemeral);
+        Entry entry = new Entry(name, won.generation(), won.claimant().maker(),
+                new Entry.Times(now, now, Posix.monotonicMs(), lease, heartbeat),
+                new Entry.Published(starting ? Entry.STARTING : Entry.ONLINE, fabrics, allow, List.of(), List.of()),
+                LANGUAGE, VERSION, FEATURES, ephemeral);
         Registration registration = new Registration(registry, entry, won.claimant());
         try {
             registration.publish();

@@ -128,15 +128,16 @@ public final class Registration {
 
     /** It serves from now on. */
     public void ready() {
-        update(now -> now.isStarting() ? now.saying(Entry.ONLINE, now.allow(), now.subscriptions()) : now);
+        update(now -> now.isStarting() ? now.publishing(now.published().with(Entry.ONLINE)) : now);
     }
 
-    public void allow(List<String> grants) {
-        update(now -> now.saying(now.status(), grants, now.subscriptions()));
+    /** With what is excepted from the grants. */
+    public void allow(List<String> grants, List<String> denials) {
+        update(now -> now.publishing(now.published().granting(grants, denials)));
     }
 
     public void subscribe(List<String> patterns) {
-        update(now -> now.saying(now.status(), now.allow(), patterns));
+        update(now -> now.publishing(now.published().subscribing(patterns)));
     }
 
     /** What could not be written is not said by the next heartbeat either. */

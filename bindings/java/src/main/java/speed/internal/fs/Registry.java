@@ -256,7 +256,7 @@ public final class Registry {
     private static Lease.Verdict judge(Known found, long now) {
         Entry entry = found.entry;
         Lease.Verdict fresh = Lease.judge(entry, ThisProcess.bootId(), now, false, now - found.since);
-        boolean overdue = now - entry.heartbeatMonotonicMs() >= entry.heartbeatInterval();
+        boolean overdue = now - entry.heartbeatMonotonicMs() >= entry.times().heartbeatInterval();
         boolean gone = fresh == Lease.Verdict.LIVE && overdue && ThisProcess.isGone(entry.process());
         return gone ? Lease.Verdict.STALE : fresh;
     }

@@ -61,7 +61,7 @@ final class OpenNode implements Node {
         checkOpen();
         synchronized (runtime) {
             runtime.context().policy.deny(Hosts.localGrants(Arrays.asList(patterns)));
-            runtime.context().registration.allow(runtime.context().policy.allowed());
+            runtime.context().registration.allow(runtime.context().policy.allowed(), runtime.context().policy.denied());
         }
     }
 
@@ -311,8 +311,10 @@ final class OpenNode implements Node {
     }
 
     private static NodeInfo info(Entry entry) {
+        Entry.Published published = entry.published();
         return new NodeInfo(entry.name(), entry.generation(), entry.process().host(), entry.process().pid(),
-                entry.language(), entry.status(), entry.fabrics(), entry.allow(), entry.subscriptions());
+                entry.language(), published.status(), published.fabrics(), published.allow(), published.deny(),
+                published.subscriptions());
     }
 
     @Override

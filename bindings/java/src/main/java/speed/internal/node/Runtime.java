@@ -304,7 +304,7 @@ public final class Runtime {
 
     private void sayLeaving() {
         try {
-            context.registration.update(now -> now.saying(Entry.LEAVING, now.allow(), now.subscriptions()));
+            context.registration.update(now -> now.publishing(now.published().with(Entry.LEAVING)));
         } catch (SpeedException error) {
             context.stats.count("heartbeats_failed"); // leaving goes on: correctness never depends on saying so
         }

@@ -17,22 +17,15 @@ import speed.errors.WireException;
 /**
  * What a node publishes about itself: one JSON line, its MAC, padding to a fixed capacity.
  *
- * <p>Times are ms; {@code heartbeatMonotonicMs} compares on one boot only. Nodes of earlier releases write no
- * {@code features}: then there are none. The name of an {@code ephemeral} node will not come back.
+ * <p>Nodes of earlier releases write no {@code features}: then there are none. The name of an {@code ephemeral} node
+ * will not come back.
  */
 public record Entry(
         String name,
         int generation,
         Process process,
-        long startupTimestamp,
-        long lastHeartbeat,
-        long heartbeatMonotonicMs,
-        long lease,
-        long heartbeatInterval,
-        String status,
-        List<String> fabrics,
-        List<String> allow,
-        List<String> subscriptions,
+        Times times,
+        Published published,
         String language,
         String version,
         List<String> features,
@@ -52,41 +45,87 @@ public record Entry(
     /** Who a process is, for good: pid alone is reused and means nothing in another namespace. */
     public record Process(long pid, long start, String namespace, String host, String bootId) {}
 
+    /** Of its heartbeats, in ms; {@code heartbeatMonotonicMs} compares on one boot only. */
+    public record Times(
+            long startupTimestamp, long lastHeartbeat, long heartbeatMonotonicMs, long lease, long heartbeatInterval) {}
+
+    /** What its program may change while it lives. What is more specific decides between {@code allow} and {@code deny}. */
+    public record Published(
+            String status, List<String> fabrics, List<String> allow, List<String> deny, List<String> subscriptions) {
+        /** Returns the same with another status. */
+        public Published with(String newStatus) {
+            return new Published(newStatus, fabrics, allow, deny, subscriptions);
+        }
+
+        /** Returns the same with other grants and what is excepted from them. */
+        public Published granting(List<String> newAllow, List<String> newDeny) {
+            return new Published(status, fabrics, newAllow, newDeny, subscriptions);
+        }
+
+        /** Returns the same with other subscriptions. */
+        public Published subscribing(List<String> patterns) {
+            return new Published(status, fabrics, allow, deny, patterns);
+        }
+    }
+
     /** Returns this entry with another heartbeat. */
     public Entry renewed(long unixMs, long monotonicMs) {
-        return new Entry(name, generation, process, startupTimestamp, unixMs, monotonicMs, lease, heartbeatInterval,
-                status, fabrics, allow, subscriptions, language, version, features, ephemeral);
+        return with(new Times(times.startupTimestamp, unixMs, monotonicMs, times.lease, times.heartbeatInterval), published);
     }
 
     /** Returns this entry with other things to say. */
-    public Entry saying(String newStatus, List<String> newAllow, List<String> newSubscriptions) {
-        return new Entry(name, generation, process, startupTimestamp, lastHeartbeat, heartbeatMonotonicMs, lease,
-                heartbeatInterval, newStatus, fabrics, newAllow, newSubscriptions, language, version, features, ephemeral);
+    public Entry publishing(Published now) {
+        return with(times, now);
     }
 
     /** Returns this entry as one that everybody finds stale. */
     public Entry expired() {
-        return new Entry(name, generation, process, startupTimestamp, lastHeartbeat, 0, 1, 1, LEAVING, fabrics, allow,
-                subscriptions, language, version, features, ephemeral);
+        return with(new Times(times.startupTimestamp, times.lastHeartbeat, 0, 1, 1), published.with(LEAVING));
     }
 
-    /** Whether its published grants cover a sender. */
+    private Entry with(Times newTimes, Published newPublished) {
+        return new Entry(name, generation, process, newTimes, newPublished, language, version, features, ephemeral);
+    }
+
+    public long lease() {
+        return times.lease;
+    }
+
+    public long heartbeatMonotonicMs() {
+        return times.heartbeatMonotonicMs;
+    }
+
+    public String status() {
+        return published.status;
+    }
+
+    public List<String> subscriptions() {
+        return published.subscriptions;
+    }
+
+    /** Whether the most specific pattern it publishes that covers a sender is a grant. */
     public boolean grants(String sender) {
-        for (String pattern : allow) {
+        return specificity(published.allow, sender) > specificity(published.deny, sender);
+    }
+
+    /** How closely one of them names a sender: 0 not at all, then by the length of the family, most as a whole. */
+    private static int specificity(List<String> patterns, String sender) {
+        int most = 0;
+        for (String pattern : patterns) {
             if (Names.matches(pattern, sender)) {
-                return true;
+                most = Math.max(most, pattern.length() + (pattern.equals(sender) ? 1 : 0));
             }
         }
-        return false;
+        return most;
     }
 
     /** Whether it does not serve yet: what it refuses, or does not grant, is not final. */
     public boolean isStarting() {
-        return status.equals(STARTING);
+        return published.status.equals(STARTING);
     }
 
     public boolean isLeaving() {
-        return status.equals(LEAVING);
+        return published.status.equals(LEAVING);
     }
 
     /** Whether it says that it can do something. */
@@ -139,20 +178,23 @@ public record Entry(
         fields.put("name", name);
         fields.put("nodeId", NodeId.of(name).hex());
         fields.put("generation", generation);
-        fields.put("status", status);
+        fields.put("status", published.status);
         fields.put("pid", process.pid);
         fields.put("pidStart", process.start);
         fields.put("pidNamespace", process.namespace);
         fields.put("host", process.host);
         fields.put("bootId", process.bootId);
-        fields.put("startupTimestamp", startupTimestamp);
-        fields.put("lastHeartbeat", lastHeartbeat);
-        fields.put("heartbeatMonotonicMs", heartbeatMonotonicMs);
-        fields.put("lease", lease);
-        fields.put("heartbeatInterval", heartbeatInterval);
-        fields.put("fabrics", fabrics);
-        fields.put("allow", allow);
-        fields.put("subscriptions", subscriptions);
+        fields.put("startupTimestamp", times.startupTimestamp);
+        fields.put("lastHeartbeat", times.lastHeartbeat);
+        fields.put("heartbeatMonotonicMs", times.heartbeatMonotonicMs);
+        fields.put("lease", times.lease);
+        fields.put("heartbeatInterval", times.heartbeatInterval);
+        fields.put("fabrics", published.fabrics);
+        fields.put("allow", published.allow);
+        if (!published.deny.isEmpty()) {
+            fields.put("deny", published.deny);
+        }
+        fields.put("subscriptions", published.subscriptions);
         fields.put("language", language);
         fields.put("version", version);
         fields.put("features", features);
@@ -210,22 +252,18 @@ public record Entry(
                 fields.generation(),
                 new Process(fields.integer("pid"), fields.integer("pidStart"), fields.text("pidNamespace"),
                         fields.text("host"), fields.text("bootId")),
-                fields.integer("startupTimestamp"),
-                fields.integer("lastHeartbeat"),
-                fields.integer("heartbeatMonotonicMs"),
-                fields.positive("lease"),
-                fields.positive("heartbeatInterval"),
-                fields.text("status"),
-                fields.texts("fabrics"),
-                fields.texts("allow"),
-                fields.texts("subscriptions"),
+                new Times(fields.integer("startupTimestamp"), fields.integer("lastHeartbeat"),
+                        fields.integer("heartbeatMonotonicMs"), fields.positive("lease"), fields.positive("heartbeatInterval")),
+                new Published(fields.text("status"), fields.texts("fabrics"), fields.texts("allow"),
+                        fields.has("deny") ? fields.texts("deny") : List.of(), fields.texts("subscriptions")),
                 fields.text("language"),
                 fields.text("version"),
                 fields.has("features") ? fields.texts("features") : List.of(),
                 fields.has("ephemeral") && fields.flag("ephemeral"));
-        entry.allow.forEach(Names::checkGrant);
-        entry.subscriptions.forEach(Names::checkTopicPattern);
-        if (!STATUSES.contains(entry.status) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {
+        entry.published.allow.forEach(Names::checkGrant);
+        entry.published.deny.forEach(Names::checkGrant);
+        entry.published.subscriptions.forEach(Names::checkTopicPattern);
+        if (!STATUSES.contains(entry.status()) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {
             throw bad("status is unknown, or nodeId is not that of the name");
         }
         return entry;

@@ -25,8 +25,12 @@ import speed.internal.wire.Header.Sequence;
 /** Leases, sequences (L-12, L-13) and grants. */
 class LeaseTest {
     private static final long HEARTBEAT = 100_000;
-    private static final Entry ENTRY = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"), 0, 0, HEARTBEAT,
-            30_000, 5_000, "online", List.of(), List.of(), List.of(), "java", "1", List.of(), false);
+    private static final Entry ENTRY = entry("boot", HEARTBEAT, 30_000);
+
+    private static Entry entry(String boot, long heartbeat, long lease) {
+        return new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", boot), new Entry.Times(0, 0, heartbeat, lease, 5_000),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
+    }
 
     /** */
     @Test
@@ -56,8 +60,7 @@ class LeaseTest {
     @TestFactory
     Stream<DynamicTest> anObserverSaysWhatTheContractSays() {
         return Contract.vectors("leases").each("judged", one -> {
-            Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", one.text("boot")), 0, 0, one.number("heartbeat"),
-                    one.number("lease"), 5_000, "online", List.of(), List.of(), List.of(), "java", "1", List.of(), false);
+            Entry entry = entry(one.text("boot"), one.number("heartbeat"), one.number("lease"));
             Verdict verdict = Lease.judge(entry, one.text("observer"), one.number("now"),
                     one.text("process").equals("gone"), one.number("unchanged"));
             assertEquals(Verdict.valueOf(one.text("verdict").toUpperCase(Locale.ROOT)), verdict);

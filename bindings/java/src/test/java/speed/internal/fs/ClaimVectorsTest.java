@@ -152,8 +152,9 @@ class ClaimVectorsTest {
     private void layEntry(Path root, Contract made) throws IOException {
         long beat = Posix.monotonicMs() - made.number("age_ms");
         long lease = made.number("lease_ms");
-        Entry entry = new Entry(NAME, (int) made.number("generation"), maker(made.text("maker")), 1, 1, beat, lease,
-                Math.max(1, lease / 6), made.text("status"), List.of(), List.of(), List.of(), "java", "1", List.of(), false);
+        Entry entry = new Entry(NAME, (int) made.number("generation"), maker(made.text("maker")),
+                new Entry.Times(1, 1, beat, lease, Math.max(1, lease / 6)),
+                new Entry.Published(made.text("status"), List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
         Keyring key = made.text("key").equals("ours") ? ring : new Keyring(List.of(new byte[32]));
         Files.write(root.resolve("speed_registry").resolve(NAME + ".node"), entry.encode(key.registryKeys().get(0), 0));
     }

@@ -214,8 +214,9 @@ class ClaimsTest {
     void aSilentHolderOnAnotherBootIsWatchedForItsLease() throws IOException {
         Registration live = register();
         Entry held = live.entry();
-        Entry elsewhere = new Entry("billing", 1, process(1, "another boot"), held.startupTimestamp(),
-                held.lastHeartbeat(), 0, 100, 30, Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of(), false);
+        Entry elsewhere = new Entry("billing", 1, process(1, "another boot"),
+                new Entry.Times(held.times().startupTimestamp(), held.times().lastHeartbeat(), 0, 100, 30),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
         Files.write(entry(), elsewhere.encode(registry.keyring().registryKeys().get(0), 0));
         long began = Posix.monotonicMs();
         assertEquals(2, register().entry().generation());

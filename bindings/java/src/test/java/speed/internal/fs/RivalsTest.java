@@ -90,8 +90,9 @@ class RivalsTest {
     }
 
     private void publish(int generation, Entry.Process owner, long heartbeat) throws IOException {
-        Entry entry = new Entry("billing", generation, owner, 1, heartbeat, heartbeat, WATCHED, WATCHED / 6,
-                Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of(), false);
+        Entry entry = new Entry("billing", generation, owner,
+                new Entry.Times(1, heartbeat, heartbeat, WATCHED, WATCHED / 6),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), false);
         Files.write(entry(), entry.encode(registry.keyring().registryKeys().get(0), 0));
     }
 

@@ -95,8 +95,8 @@ class SweepTest {
     }
 
     private void publish(String name, Entry.Process owner, long heartbeat, boolean ephemeral) throws IOException {
-        Entry entry = new Entry(name, 1, owner, 1, 1, heartbeat, LEASE, LEASE / 6, Entry.ONLINE, List.of(), List.of(),
-                List.of(), "java", "1", List.of(), ephemeral);
+        Entry entry = new Entry(name, 1, owner, new Entry.Times(1, 1, heartbeat, LEASE, LEASE / 6),
+                new Entry.Published(Entry.ONLINE, List.of(), List.of(), List.of(), List.of()), "java", "1", List.of(), ephemeral);
         Files.write(root.resolve("speed_registry/" + name + ".node"), entry.encode(ring.registryKeys().get(0), 0));
     }
 

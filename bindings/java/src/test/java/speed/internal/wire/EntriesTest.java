@@ -46,6 +46,16 @@ class EntriesTest {
         });
     }
 
+    /** */
+    @TestFactory
+    Stream<DynamicTest> theMostSpecificPatternSaysWhoMayWrite() {
+        return vectors.each("senders", one -> {
+            Entry entry = sample().publishing(
+                    sample().published().granting(texts(one, "allow"), texts(one, "deny")));
+            assertEquals(one.get("granted"), entry.grants(one.text("sender")));
+        });
+    }
+
     private static byte[] file(Contract one) {
         byte[] content = one.has("content") ? one.bytes("content") : new byte[0];
         byte[] file = Arrays.copyOf(content, Math.max(content.length, (int) one.number("bytes")));
@@ -57,10 +67,10 @@ class EntriesTest {
         Entry.Process process = new Entry.Process(stated.number("pid"), stated.number("pid_start"),
                 stated.text("pid_namespace"), stated.text("host"), stated.text("boot_id"));
         return new Entry(stated.text("name"), (int) stated.number("generation"), process,
-                stated.number("startup_timestamp"), stated.number("last_heartbeat"),
-                stated.number("heartbeat_monotonic_ms"), stated.number("lease"), stated.number("heartbeat_interval"),
-                stated.text("status"), texts(stated, "fabrics"), texts(stated, "allow"),
-                texts(stated, "subscriptions"), stated.text("language"), stated.text("version"),
+                new Entry.Times(stated.number("startup_timestamp"), stated.number("last_heartbeat"),
+                        stated.number("heartbeat_monotonic_ms"), stated.number("lease"), stated.number("heartbeat_interval")),
+                new Entry.Published(stated.text("status"), texts(stated, "fabrics"), texts(stated, "allow"),
+                        texts(stated, "deny"), texts(stated, "subscriptions")), stated.text("language"), stated.text("version"),
                 stated.has("features") ? texts(stated, "features") : List.of(),
                 stated.has("ephemeral") && (Boolean) stated.get("ephemeral"));
     }
@@ -72,8 +82,9 @@ class EntriesTest {
     /** what readers would refuse is not published. */
     @Test
     void anEntryBeyondTheLimitIsRefusedByItsWriter() {
-        Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"), 0, 0, 0, 30_000, 5_000,
-                Entry.ONLINE, List.of(), Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), "java", "1", List.of(), false);
+        Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"),
+                new Entry.Times(0, 0, 0, 30_000, 5_000), new Entry.Published(Entry.ONLINE, List.of(),
+                        Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), List.of()), "java", "1", List.of(), false);
         assertThrows(ConfigurationException.class, () -> entry.encode(keys.get(0), 0));
         assertThrows(WireException.class, () -> Entry.decode(new byte[Limits.MAX_ENTRY_BYTES + 1], keys));
     }
@@ -89,8 +100,9 @@ class EntriesTest {
     }
 
     private static Entry sample() {
-        return new Entry("billing", 7, new Entry.Process(1, 1, "ns", "host", "boot"), 1, 2, 3, 30_000, 5_000,
-                Entry.ONLINE, List.of("local"), List.of("etl.*"), List.of("orders.*"), "java", "1", List.of(), false);
+        return new Entry("billing", 7, new Entry.Process(1, 1, "ns", "host", "boot"),
+                new Entry.Times(1, 2, 3, 30_000, 5_000), new Entry.Published(Entry.ONLINE, List.of("local"), List.of("etl.*"),
+                        List.of("etl.7"), List.of("orders.*")), "java", "1", List.of(), false);
     }
 
     /** the key makes an entry authentic, not sound. */
