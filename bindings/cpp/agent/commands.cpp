@@ -93,22 +93,49 @@ Json Seen::next(double wait_seconds) {
 }
 
 const std::map<std::string, Commands::Command> Commands::table{
-    {"allow", &Commands::allow},         {"deny", &Commands::deny},       {"send", &Commands::send},
-    {"receive", &Commands::receive},     {"finish", &Commands::finish},   {"call", &Commands::call},
-    {"start", &Commands::start},         {"withdraw", &Commands::withdraw}, {"outcome", &Commands::outcome},
-    {"try_call", &Commands::call},       {"pipeline", &Commands::pipeline}, {"large", &Commands::large},
-    {"publish", &Commands::publish},     {"publish_batch", &Commands::publish_batch}, {"subscribe", &Commands::subscribe}, {"event", &Commands::event},
-    {"ping", &Commands::ping},           {"services", &Commands::services}, {"info", &Commands::info},
-    {"stats", &Commands::stats},         {"nodes", &Commands::nodes},     {"wait_for", &Commands::wait_for},
-    {"joins", &Commands::joins},         {"leaves", &Commands::leaves},   {"burst", &Commands::burst},
-    {"drain", &Commands::drain},         {"race", &Commands::race},       {"release", &Commands::release},
-    {"decode", &Commands::decode},       {"close", &Commands::close},   {"segment", &Commands::segment},
-    {"protect", &Commands::protect},     {"unprotect", &Commands::unprotect},
-    {"protected_send", &Commands::protected_send}, {"protected_receive", &Commands::protected_receive},
-    {"topic_publish", &Commands::topic_publish}, {"topic_publish_batch", &Commands::topic_publish_batch},
-    {"topic_delete_key", &Commands::topic_delete_key}, {"topic_consume", &Commands::topic_consume},
-    {"topic_receive", &Commands::topic_receive}, {"topic_acknowledge", &Commands::topic_acknowledge},
-    {"topic_reject", &Commands::topic_reject}, {"topic_leave", &Commands::topic_leave},
+    {"allow", &Commands::allow},
+    {"deny", &Commands::deny},
+    {"send", &Commands::send},
+    {"receive", &Commands::receive},
+    {"finish", &Commands::finish},
+    {"call", &Commands::call},
+    {"start", &Commands::start},
+    {"withdraw", &Commands::withdraw},
+    {"outcome", &Commands::outcome},
+    {"try_call", &Commands::call},
+    {"pipeline", &Commands::pipeline},
+    {"large", &Commands::large},
+    {"publish", &Commands::publish},
+    {"publish_batch", &Commands::publish_batch},
+    {"subscribe", &Commands::subscribe},
+    {"event", &Commands::event},
+    {"ping", &Commands::ping},
+    {"services", &Commands::services},
+    {"info", &Commands::info},
+    {"stats", &Commands::stats},
+    {"nodes", &Commands::nodes},
+    {"wait_for", &Commands::wait_for},
+    {"joins", &Commands::joins},
+    {"leaves", &Commands::leaves},
+    {"burst", &Commands::burst},
+    {"drain", &Commands::drain},
+    {"race", &Commands::race},
+    {"release", &Commands::release},
+    {"decode", &Commands::decode},
+    {"close", &Commands::close},
+    {"segment", &Commands::segment},
+    {"protect", &Commands::protect},
+    {"unprotect", &Commands::unprotect},
+    {"protected_send", &Commands::protected_send},
+    {"protected_receive", &Commands::protected_receive},
+    {"topic_publish", &Commands::topic_publish},
+    {"topic_publish_batch", &Commands::topic_publish_batch},
+    {"topic_delete_key", &Commands::topic_delete_key},
+    {"topic_consume", &Commands::topic_consume},
+    {"topic_receive", &Commands::topic_receive},
+    {"topic_acknowledge", &Commands::topic_acknowledge},
+    {"topic_reject", &Commands::topic_reject},
+    {"topic_leave", &Commands::topic_leave},
     {"topic_read", &Commands::topic_read},
 };
 
@@ -244,7 +271,9 @@ Json Commands::subscribe(const Json& command) {
 }
 
 Json Commands::event(const Json& command) { return events_.next(seconds(command, 5.0)); }
-Json Commands::ping(const Json& command) { return node_.ping(text(command, "target"), speed::Seconds(seconds(command, 5.0))).count(); }
+Json Commands::ping(const Json& command) {
+  return node_.ping(text(command, "target"), speed::Seconds(seconds(command, 5.0))).count();
+}
 
 Json Commands::services(const Json& command) {
   return node_.services(text(command, "target"), speed::Seconds(seconds(command, 5.0)));

@@ -35,8 +35,13 @@ const std::string family = "life.*";
 
 struct Setting {
   explicit Setting(const Json& told)
-      : root(told.at("root")), journal(told.at("journal")), prefix(told.at("prefix")), seed(told.at("seed")),
-        seconds(told.at("seconds")), grace(told.at("grace")), threads(told.at("threads")),
+      : root(told.at("root")),
+        journal(told.at("journal")),
+        prefix(told.at("prefix")),
+        seed(told.at("seed")),
+        seconds(told.at("seconds")),
+        grace(told.at("grace")),
+        threads(told.at("threads")),
         names(told.at("names").get<std::vector<std::string>>()),
         others(told.at("others").get<std::vector<std::string>>()) {}
 
@@ -56,7 +61,8 @@ speed::CallOptions within(double seconds) {
 // Facts, a line each. Any thread writes.
 class Journal {
  public:
-  explicit Journal(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
+  explicit Journal(const std::string& path)
+      : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
 
   void tell(std::string line) {
     std::replace(line.begin(), line.end(), '\n', ' ');
@@ -168,7 +174,10 @@ class Household {
 class Person {
  public:
   Person(const Setting& setting, Household& household, Journal& journal, unsigned number)
-      : setting_(setting), household_(household), journal_(journal), random_(setting.seed * 1000 + number),
+      : setting_(setting),
+        household_(household),
+        journal_(journal),
+        random_(setting.seed * 1000 + number),
         prefix_(setting.prefix + "." + std::to_string(number) + ".") {
     add(6, "call", call_seconds, [this] { call(); });
     add(6, "send", call_seconds, [this] { send(); });
@@ -319,7 +328,9 @@ class Person {
     }
   }
 
-  void turn_over() { household_.turn_over(setting_.names[below(setting_.names.size())], below(2) == 0 ? 0.1 : drain_seconds); }
+  void turn_over() {
+    household_.turn_over(setting_.names[below(setting_.names.size())], below(2) == 0 ? 0.1 : drain_seconds);
+  }
 
   const Setting& setting_;
   Household& household_;
@@ -342,7 +353,8 @@ std::vector<std::string> descriptors() {
 }
 
 void live(const Setting& setting, Household& household, Journal& journal) {
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(setting.seconds));
+  const auto until =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(setting.seconds));
   std::vector<std::thread> people;
   for (unsigned number = 0; number < setting.threads; ++number) {
     people.emplace_back([&, number] { Person(setting, household, journal, number).live(until); });

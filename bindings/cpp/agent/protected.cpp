@@ -32,10 +32,11 @@ speed::Schemas schemas_of(const Json& said) {
 }
 
 speed::Classification classification_of(const std::string& name) {
-  static const std::map<std::string, speed::Classification> levels{{"public", speed::Classification::public_},
-                                                                   {"internal", speed::Classification::internal},
-                                                                   {"confidential", speed::Classification::confidential},
-                                                                   {"restricted", speed::Classification::restricted}};
+  static const std::map<std::string, speed::Classification> levels{
+      {"public", speed::Classification::public_},
+      {"internal", speed::Classification::internal},
+      {"confidential", speed::Classification::confidential},
+      {"restricted", speed::Classification::restricted}};
   return levels.at(name);
 }
 
@@ -49,7 +50,8 @@ speed::MessageSecurity security_of(const Json& command) {
   security.encrypt_to = command.at("encrypt_to").get<Names>();
   security.compression = command.at("compression").get<std::string>();
   if (!command.at("sign_with").is_null()) security.sign_with = command["sign_with"].get<std::string>();
-  if (command.contains("audit")) security.audit = std::make_shared<speed::AuditLog>(command["audit"].get<std::string>());
+  if (command.contains("audit"))
+    security.audit = std::make_shared<speed::AuditLog>(command["audit"].get<std::string>());
   if (command.contains("schemas")) security.schemas = schemas_of(command["schemas"]);
   return security;
 }

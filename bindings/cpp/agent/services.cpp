@@ -94,11 +94,9 @@ void serve(speed::Node& node) {
   node.serve("traceparent", [](const Request& request) -> Response {
     return request.traceparent ? Value(*request.traceparent) : Value();
   });
-  node.serve("forbidden", [](const Request&) -> Response { return Value("never"); },
-             {.allow = {{"nobody-1"}}});
-  node.serve("size", [](const Request& request) -> Response {
-    return Value(request.get<speed::Bytes>("data").size());
-  });
+  node.serve("forbidden", [](const Request&) -> Response { return Value("never"); }, {.allow = {{"nobody-1"}}});
+  node.serve("size",
+             [](const Request& request) -> Response { return Value(request.get<speed::Bytes>("data").size()); });
   node.serve("relay", [&node](const Request& request) -> Response {
     return node.call(request.get<std::string>("node_name"), request.get<std::string>("service"),
                      request.get<speed::Map>("arguments"));

@@ -71,7 +71,8 @@ Json Topics::publish_batch(const Json& command) {
   std::vector<speed::Value> payloads;
   for (const Json& payload : command.at("payloads")) payloads.push_back(value_of(payload));
   Json all = Json::array();
-  for (const auto& kept : node_.topic(given(command, "topic")).publish_batch(payloads, options)) all.push_back(shown(kept));
+  for (const auto& kept : node_.topic(given(command, "topic")).publish_batch(payloads, options))
+    all.push_back(shown(kept));
   return all;
 }
 

@@ -76,7 +76,8 @@ class Root {
   {
     speed::Node node("server", options);
     std::atomic<std::int64_t> handled = 0;
-    node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
+    node.serve("echo",
+               [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
     node.serve("handled", [&](const speed::Request&) -> speed::Response { return speed::Value(handled.load()); });
     node.on_message([&](speed::Message&) { ++handled; });
     char byte = 0;

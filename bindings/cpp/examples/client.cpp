@@ -31,9 +31,9 @@ double one_distance(speed::Node& node) {
 }
 
 void compensation(speed::Node& node, double miles) {
-  const auto due = node.call("rules", "compensation",
-                             {{"delay_minutes", 240}, {"distance_miles", miles}, {"cancelled", false}})
-                       .as<speed::Map>();
+  const auto due =
+      node.call("rules", "compensation", {{"delay_minutes", 240}, {"distance_miles", miles}, {"cancelled", false}})
+          .as<speed::Map>();
   std::printf("four hours late: %s, %lld euros\n", due.find("category")->as<std::string>().c_str(),
               static_cast<long long>(due.find("amount")->as<std::int64_t>()));
 }
@@ -53,13 +53,13 @@ void all_distances(speed::Node& node) {
 void model(speed::Node& node) {
   using speed::Array;
   using speed::Map;
-  const auto fitted = node.call("model", "fit", {{"columns", Map{{"x", Array{1, 2, 3, 4}}}},
-                                                 {"target", Array{3, 5, 7, 9}},
-                                                 {"categories", Array{}}})
-                          .as<Map>();
-  const auto predicted = node.call("model", "predict", {{"model", *fitted.find("model")},
-                                                        {"columns", Map{{"x", Array{10}}}}})
-                             .as<speed::Bytes>();
+  const auto fitted =
+      node.call("model", "fit",
+                {{"columns", Map{{"x", Array{1, 2, 3, 4}}}}, {"target", Array{3, 5, 7, 9}}, {"categories", Array{}}})
+          .as<Map>();
+  const auto predicted =
+      node.call("model", "predict", {{"model", *fitted.find("model")}, {"columns", Map{{"x", Array{10}}}}})
+          .as<speed::Bytes>();
   static_assert(std::endian::native == std::endian::little, "as the prediction is");
   double value = 0;
   std::memcpy(&value, predicted.data(), std::min(sizeof value, predicted.size()));

@@ -45,7 +45,8 @@ double distance(double lat1, double lon1, double lat2, double lon2) {
 // One argument of a batch: the rows of a column where they lie, or one number for all rows (C-6). Whole numbers will do.
 class Degrees {
  public:
-  Degrees(const speed::Request& request, std::string_view name, std::size_t rows) : value_(request.get<speed::Value>(name)) {
+  Degrees(const speed::Request& request, std::string_view name, std::size_t rows)
+      : value_(request.get<speed::Value>(name)) {
     column_ = value_.get_if<speed::Column>();
     if (column_ != nullptr && column_->kind() != speed::Column::Kind::int64) {
       rows_ = column_->float64();
@@ -81,7 +82,8 @@ speed::Column distances(const speed::Request& request, std::size_t rows) {
     try {
       miles[row] = distance(lat1[row], lon1[row], lat2[row], lon2[row]);
     } catch (const std::domain_error& error) {
-      throw speed::ExecutionFailedError("row " + std::to_string(row) + ": " + error.what(), {{"row", std::uint64_t{row}}});
+      throw speed::ExecutionFailedError("row " + std::to_string(row) + ": " + error.what(),
+                                        {{"row", std::uint64_t{row}}});
     }
   }
   return speed::Column::of(miles);

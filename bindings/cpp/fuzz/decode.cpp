@@ -89,8 +89,7 @@ void read_envelope(ByteView data) {
   const ByteView plain = data.subspan(headers.size());
   Bytes envelope(headers.begin(), headers.end());
   envelope.resize(headers.size() + plain.size() + wire::limits::tag_bytes);
-  wire::Aead(key, wire::Aead::Direction::seal)
-      .seal(nonce, headers, plain, std::span(envelope).subspan(headers.size()));
+  wire::Aead(key, wire::Aead::Direction::seal).seal(nonce, headers, plain, std::span(envelope).subspan(headers.size()));
   read_lane(envelope);
 }
 

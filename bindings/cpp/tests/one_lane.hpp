@@ -44,9 +44,7 @@ class OneLane {
     return inboxes_.back()->lane("analytics");
   }
 
-  wire::LaneKeys lane_keys() const {
-    return ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing"));
-  }
+  wire::LaneKeys lane_keys() const { return ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing")); }
 
   std::size_t quarantined() const {
     std::size_t found = 0;
@@ -87,7 +85,8 @@ class Sender {
     ++counter;
   }
 
-  Bytes sealed(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message, std::uint16_t flags = 0) {
+  Bytes sealed(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message,
+               std::uint16_t flags = 0) {
     wire::Buffer envelope;
     wire::Nonce nonce{};
     nonce[0] = static_cast<std::byte>(counter);

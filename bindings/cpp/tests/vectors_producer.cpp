@@ -88,7 +88,8 @@ wire::Cursor cursor_of(const Json& fields) {
   cursor.position = position_of(fields, "sender_generation");
   cursor.last_sequence = test::number_of(fields["last_sequence"]);
   for (const Json& one : fields["unfinished"]) {
-    cursor.unfinished.push_back({test::number_of(one["sequence"]), position_of(one, "generation"), one["begun"].get<bool>()});
+    cursor.unfinished.push_back(
+        {test::number_of(one["sequence"]), position_of(one, "generation"), one["begun"].get<bool>()});
   }
   fields["clean"].get_to(cursor.clean);
   fields["sealed"].get_to(cursor.sealed);
@@ -101,10 +102,9 @@ void lane_files(const Lane& lane) {
   }
   for (const Json& item : test::cases("cursors", "fences_valid")) {
     const Json& fields = item["fence"];
-    const wire::Fence fence{
-        fields["new_generation"].get<std::uint32_t>(),
-        {fields["old_generation"].get<std::uint32_t>(), fields["segment"].get<std::uint32_t>()},
-        fields["size"].get<std::uint64_t>()};
+    const wire::Fence fence{fields["new_generation"].get<std::uint32_t>(),
+                            {fields["old_generation"].get<std::uint32_t>(), fields["segment"].get<std::uint32_t>()},
+                            fields["size"].get<std::uint64_t>()};
     say("fence", item, wire::encode_fence(fence, lane.key()));
   }
 }

@@ -187,8 +187,8 @@ nb::tuple Engine::send(nb::handle target, nb::handle payload, bool ack, double t
   return nb::make_tuple(sent.id, sent.waiting);
 }
 
-nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout,
-                               const nb::dict& options, nb::handle progress, bool unordered) {
+nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
+                             nb::handle progress, bool unordered) {
   check();
   const std::string name = name_in(target);
   const PythonSource payload(source);
@@ -196,8 +196,7 @@ nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, dou
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
   settings.unordered = unordered;
-  const Sent sent =
-      without_lock([&] { return node_->send_large(name, payload, settings, report); });
+  const Sent sent = without_lock([&] { return node_->send_large(name, payload, settings, report); });
   return nb::make_tuple(sent.id, sent.waiting);
 }
 

@@ -48,7 +48,7 @@ class Engine {
   nb::tuple send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
                  bool unordered);
   nb::tuple send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
-                         nb::handle progress, bool unordered);
+                       nb::handle progress, bool unordered);
   void cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate);
   void send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options);
   void forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout);
@@ -76,8 +76,12 @@ class Engine {
   bool polling() const { return node_->polling(); }
   bool closed() const { return node_->node().closed(); }
   void check() const { node_->check(); }
-  void close(double drain_seconds) { close([&] { node_->node().close(Seconds(drain_seconds)); }); }
-  void close(double drain_seconds, const PresentWork& work) { close([&] { work.close(node_->node(), Seconds(drain_seconds)); }); }
+  void close(double drain_seconds) {
+    close([&] { node_->node().close(Seconds(drain_seconds)); });
+  }
+  void close(double drain_seconds, const PresentWork& work) {
+    close([&] { work.close(node_->node(), Seconds(drain_seconds)); });
+  }
   Given& given() { return given_; }
 
  private:

@@ -22,7 +22,8 @@ const char* class_name(const Error& error) {
   if (dynamic_cast<const ApplicationError*>(&error) != nullptr) return "ApplicationError";
   const auto* const found = std::ranges::find(error_classes, error.code(), &ErrorClass::code);
   if (found == std::end(error_classes)) return "SpeedError";
-  const bool is_state = dynamic_cast<const NodeStateError*>(&error) != nullptr;  // shares its code with RegistrationError
+  const bool is_state =
+      dynamic_cast<const NodeStateError*>(&error) != nullptr;  // shares its code with RegistrationError
   return is_state && std::string_view(found->name) == "RegistrationError" ? "NodeStateError" : found->name;
 }
 
@@ -67,7 +68,8 @@ nb::object to_exception(const std::exception_ptr& error) {
 }
 
 std::string described(const nb::python_error& error) {
-  const nb::object failure_text = nb::module_::import_("speed.core.services").attr("failure_text");  // which never fails
+  const nb::object failure_text =
+      nb::module_::import_("speed.core.services").attr("failure_text");  // which never fails
   const auto text = nb::cast<std::string>(failure_text(error.value()));
   if (error.matches(class_of("SpeedError"))) return text;
   return nb::cast<std::string>(error.type().attr("__name__")) + ": " + text;

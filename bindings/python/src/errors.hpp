@@ -16,7 +16,9 @@ nb::object to_exception(const std::exception_ptr& error);
 std::string described(const nb::python_error& error);
 
 bool is_wire_error(const nb::python_error& error);
-bool is_away(const nb::python_error& error);  // what a message is judged by cannot be reached for the moment  // the message broke a rule when the handler looked at it
+bool is_away(
+    const nb::python_error&
+        error);  // what a message is judged by cannot be reached for the moment  // the message broke a rule when the handler looked at it
 WireError wire_error(const nb::python_error& error);  // the same, with its reason
 
 void translate_errors();  // once, at import

@@ -72,9 +72,7 @@ Kept::Cell::~Cell() {
 void Kept::let_go() const { Py_CLEAR(cell_->object); }
 
 // What goes may come back here.
-void Given::forget() {
-  const std::vector<Kept> gone = std::exchange(kept_, {});
-}
+void Given::forget() { const std::vector<Kept> gone = std::exchange(kept_, {}); }
 
 void Given::forget_unshared() {
   const auto unshared = std::partition(kept_.begin(), kept_.end(), [](const Kept& one) { return one.is_shared(); });

@@ -27,8 +27,7 @@ Progress progress_of(nb::handle told) {
   return [kept = Kept(told.ptr())](std::size_t written, std::size_t total) {
     const Taken taken;
     checked(guarded([&] {
-      return PyObject_CallFunction(kept.get(), "nn", static_cast<Py_ssize_t>(written),
-                                   static_cast<Py_ssize_t>(total));
+      return PyObject_CallFunction(kept.get(), "nn", static_cast<Py_ssize_t>(written), static_cast<Py_ssize_t>(total));
     }));
   };
 }

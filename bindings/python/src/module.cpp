@@ -21,8 +21,8 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
                  const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
                  double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
                  const Engine::Names& accept_namespaces, std::uint64_t max_lane_bytes, std::size_t max_open_files,
-                 double spin_seconds, const nb::dict& limits, const std::string& on_error, unsigned max_deliveries, bool ephemeral, bool starting,
-                 nb::handle settle) {
+                 double spin_seconds, const nb::dict& limits, const std::string& on_error, unsigned max_deliveries,
+                 bool ephemeral, bool starting, nb::handle settle) {
   NodeOptions options;
   options.root = root;
   options.key = key;
@@ -123,10 +123,7 @@ NB_MODULE(_native, module) {
       .def("wait", &Cancellation::wait, arg("timeout").none() = nb::none())
       .def("call_when_set", &Cancellation::call_when_set);
   // While it is entered, the work that this thread runs holds no place among the running.
-  nb::class_<Place>(module, "Place")
-      .def(nb::init<>())
-      .def("__enter__", &Place::enter)
-      .def("__exit__", &Place::exit);
+  nb::class_<Place>(module, "Place").def(nb::init<>()).def("__enter__", &Place::enter).def("__exit__", &Place::exit);
   nb::class_<Present>(module, "Present")
       .def(nb::init<>())
       .def("block", &Present::block)
@@ -138,8 +135,8 @@ NB_MODULE(_native, module) {
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
            arg("namespace"), arg("accept_namespaces"), arg("max_lane_bytes"), arg("max_open_files"),
-           arg("spin_seconds"), arg("segment_limits"), arg("on_error"), arg("max_deliveries"), arg("ephemeral"), arg("starting"),
-           arg("settle"))
+           arg("spin_seconds"), arg("segment_limits"), arg("on_error"), arg("max_deliveries"), arg("ephemeral"),
+           arg("starting"), arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)

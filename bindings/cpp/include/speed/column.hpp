@@ -50,11 +50,11 @@ class SPEED_EXPORT Column {
   bool is_null(std::size_t row) const noexcept;
 
   // All rows at once, where they lie; what a null row holds has no meaning. WrongKindError for another kind.
-  std::span<const std::int64_t> int64() const;      // also timestamps
+  std::span<const std::int64_t> int64() const;  // also timestamps
   std::span<const double> float64() const;
   // One row, which must be below rows(). WrongKindError for another kind.
   bool boolean(std::size_t row) const;
-  std::string_view text(std::size_t row) const;     // utf8 and binary
+  std::string_view text(std::size_t row) const;  // utf8 and binary
   std::span<const std::byte, 16> decimal(std::size_t row) const;  // two's complement, little-endian
   std::string decimal_text(std::size_t row) const;  // with as many digits behind the point as the scale: `-12.50`
 

@@ -69,10 +69,12 @@ auto part(std::string_view what, const std::string& name, Read read) {
 
 template <class T>
 struct Conversion {
-  static_assert(sizeof(T) == 0,
-                "speed: no Value is taken as this type. Take bool, an integer, a floating-point type, std::string, Bytes, "
-                "ByteView, Array, Map, Column, a time, date or duration of std::chrono, std::optional, std::vector or std::map of "
-                "these; for a decimal, a UUID or an enum std::string");
+  static_assert(
+      sizeof(T) == 0,
+      "speed: no Value is taken as this type. Take bool, an integer, a floating-point type, std::string, Bytes, "
+      "ByteView, Array, Map, Column, a time, date or duration of std::chrono, std::optional, std::vector or std::map "
+      "of "
+      "these; for a decimal, a UUID or an enum std::string");
 };
 
 template <>
@@ -224,8 +226,8 @@ Members members_of(const Value& value) {
   for (const Member& member : *map) {
     const auto* const name = member.key.get_if<std::string>();
     if (name == nullptr) refuse_inexact("a map with a key that is no text");
-    members.emplace(*name, part("member", "'" + *name + "'",
-                                [&] { return member.value.as<typename Members::mapped_type>(); }));
+    members.emplace(
+        *name, part("member", "'" + *name + "'", [&] { return member.value.as<typename Members::mapped_type>(); }));
   }
   return members;
 }
@@ -234,7 +236,9 @@ Members members_of(const Value& value) {
 
 template <class T>
 struct Conversion<std::map<std::string, T>> {
-  static std::map<std::string, T> from(const Value& value) { return detail::members_of<std::map<std::string, T>>(value); }
+  static std::map<std::string, T> from(const Value& value) {
+    return detail::members_of<std::map<std::string, T>>(value);
+  }
 };
 
 template <class T>

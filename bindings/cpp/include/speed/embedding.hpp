@@ -41,7 +41,7 @@ struct Sent {
 // What an embedding node does for the runtime around it; neither may block.
 struct EmbeddingHooks {
   std::function<void()> at_each_tick = [] {};  // about every millisecond while something runs
-  std::function<void()> at_end = [] {};        // once no worker will run anything more
+  std::function<void()> at_end = [] {};  // once no worker will run anything more
 };
 
 class SPEED_EXPORT EmbeddedNode {
@@ -52,7 +52,7 @@ class SPEED_EXPORT EmbeddedNode {
   Node& node() noexcept { return node_; }
   const Node& node() const noexcept { return node_; }
 
-  void check() const;    // NodeClosedError, LeaseLostError, ForkedNodeError
+  void check() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
   bool polling() const;  // it rings no bells: lanes are looked at now and then
   void run(std::function<void()> task);  // on a worker
 

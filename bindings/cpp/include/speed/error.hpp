@@ -65,7 +65,8 @@ class SPEED_EXPORT Error : public std::runtime_error {
 // A call failed; `details` is what the other side added.
 class SPEED_EXPORT CallError : public Error {
  public:
-  explicit CallError(const std::string& message, Map details = {}) : CallError("CALL_FAILED", message, std::move(details)) {}
+  explicit CallError(const std::string& message, Map details = {})
+      : CallError("CALL_FAILED", message, std::move(details)) {}
   const Map& details() const noexcept { return details_; }
 
  protected:
@@ -329,7 +330,8 @@ class SPEED_EXPORT ApplicationError : public CallError {
 // caller of its argument; of another value, a service that lets it go has failed itself.
 class SPEED_EXPORT ConversionError : public InvalidArgumentsError {
  public:
-  explicit ConversionError(const std::string& message, Map details = {}) : InvalidArgumentsError(message, std::move(details)) {}
+  explicit ConversionError(const std::string& message, Map details = {})
+      : InvalidArgumentsError(message, std::move(details)) {}
 };
 
 // A column was read as one of another kind. A service that lets it go tells its caller of its argument if the column is

@@ -33,10 +33,10 @@ class SPEED_EXPORT Message {
   // The bytes of a payload that lies in the node's store, since it is above 16 MiB; null for all others. Readable until
   // the handler returned, or the next `receive`; then reading throws SegmentStoreError. The two above hold all of it.
   const segment::Source* large() const;
-  const std::string& source() const;   // the authenticated sender
+  const std::string& source() const;  // the authenticated sender
   std::uint64_t sequence() const;
   std::int64_t timestamp_ms() const;  // Unix time of the sender
-  ByteView bytes() const;             // the whole message exactly as received
+  ByteView bytes() const;  // the whole message exactly as received
   unsigned deliveries() const;  // how often it was begun, this time included
   bool redelivered() const;  // an earlier process of this name may already have handled it
 
@@ -47,7 +47,7 @@ class SPEED_EXPORT Message {
   std::string content_encoding() const;
   std::string type_url() const;  // of a protobuf payload
   int priority() const;  // 1 to 10; 5 when the sender said nothing
-  std::int64_t ttl_seconds() const;      // 0: for ever
+  std::int64_t ttl_seconds() const;  // 0: for ever
   std::int64_t published_at_ms() const;  // Unix time of the publisher
   std::optional<std::string> correlation_id() const;
   std::optional<std::string> causality_parent() const;
@@ -55,9 +55,9 @@ class SPEED_EXPORT Message {
   std::string publisher_team() const;
   std::optional<std::string> signed_by() const;  // the trusted key whose signature holds
   std::optional<std::string> opened_by() const;  // the key that the payload was encrypted for
-  std::string data_classification() const;       // empty means internal
+  std::string data_classification() const;  // empty means internal
   bool contains_pii() const;  // its publisher says so, or a schema of this node
-  std::optional<std::string> traceparent() const;   // W3C; null when absent or not valid
+  std::optional<std::string> traceparent() const;  // W3C; null when absent or not valid
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;
   std::map<std::string, Bytes> extensions() const;

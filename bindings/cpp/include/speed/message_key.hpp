@@ -39,8 +39,8 @@ class SPEED_EXPORT MessageKey {
   static MessageKey parse(std::string_view json);
   static MessageKey generate(const std::string& id, std::string_view algorithm, const KeyBounds& bounds = {});
 
-  std::string to_json() const;      // with the secret, if this has it
-  MessageKey public_part() const;   // to be given away; KeyRefusedError for a shared key
+  std::string to_json() const;  // with the secret, if this has it
+  MessageKey public_part() const;  // to be given away; KeyRefusedError for a shared key
   const std::string& id() const;
   std::string_view algorithm() const;
   const KeyBounds& bounds() const;
@@ -75,7 +75,7 @@ class SPEED_EXPORT KeyStore {
   // The key of a set to write with: the newest that has begun and may be used there; counts the use.
   // KeyUnavailableError, KeyRefusedError, KeyExhaustedError.
   MessageKey current(const std::string& name, std::string_view name_space, std::string_view topic, std::int64_t now_ms);
-  std::optional<MessageKey> find(std::string_view id) const;    // in any set, to read with
+  std::optional<MessageKey> find(std::string_view id) const;  // in any set, to read with
   std::vector<MessageKey> all(const std::string& name) const;  // KeyUnavailableError
 
  private:

@@ -57,9 +57,9 @@ using Schemas = std::function<std::optional<PayloadSchema>(std::string_view name
 struct SchemaReference {
   std::string name = {};
   std::string version = {};
-  std::string format = {};         // protobuf, json-schema or avro
-  std::string url = {};            // where it can be read
-  std::string hash = {};           // as in PayloadSchema
+  std::string format = {};  // protobuf, json-schema or avro
+  std::string url = {};  // where it can be read
+  std::string hash = {};  // as in PayloadSchema
   std::string compatibility = {};  // backward, forward, full or none
 };
 
@@ -87,7 +87,7 @@ struct Protection {
   std::optional<Classification> classification = {};
   bool contains_pii = false;
   bool direct = false;  // RSA of the payload itself
-  std::string aad = {};   // further bytes that are authenticated, not encrypted
+  std::string aad = {};  // further bytes that are authenticated, not encrypted
   std::optional<SchemaReference> schema = {};  // of a batch: of all of it, which its content type says
 };
 

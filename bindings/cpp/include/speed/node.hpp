@@ -58,7 +58,7 @@ struct CallOptions {
 
 struct SendOptions {
   Seconds timeout{5};  // bounds the wait for room, and for the acknowledgement
-  bool ack = false;              // wait until the receiver has it
+  bool ack = false;  // wait until the receiver has it
   std::string topic = "message";
   std::optional<int> priority = {};
   std::optional<std::int64_t> ttl_seconds = {};
@@ -75,7 +75,7 @@ struct SendOptions {
 
 // What became of an event.
 struct Published {
-  std::vector<std::string> delivered;         // who got it
+  std::vector<std::string> delivered;  // who got it
   std::map<std::string, std::string> failed;  // who should have: the code of why not
 
   std::size_t count() const noexcept { return delivered.size(); }
@@ -201,7 +201,8 @@ class SPEED_EXPORT Node final {
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
   // Many payloads as one message, with one id, one acknowledgement and one handling; Message::payloads gives them. As of
   // `send`, and BatchError.
-  std::string send_batch(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
+  std::string send_batch(const std::string& target, const std::vector<Value>& payloads,
+                         const SendOptions& options = {});
   void on_message(MessageHandler handler);  // on the workers, in order for each sender; ConfigurationError: has one
   // The next message, null after the timeout; finishes the one returned before.
   std::optional<Message> receive(std::optional<Seconds> timeout = std::nullopt);

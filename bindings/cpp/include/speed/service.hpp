@@ -73,7 +73,9 @@ struct SPEED_EXPORT Request {
   T get_or(std::string_view name, T otherwise) const {
     return arguments.find(name) == nullptr ? otherwise : get<T>(name);
   }
-  std::string get_or(std::string_view name, const char* otherwise) const { return get_or(name, std::string(otherwise)); }
+  std::string get_or(std::string_view name, const char* otherwise) const {
+    return get_or(name, std::string(otherwise));
+  }
 
   // InvalidArgumentsError names an argument that is none of these.
   void allow_only(std::initializer_list<Name> names) const {

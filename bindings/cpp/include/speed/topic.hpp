@@ -29,7 +29,7 @@ class TopicReader;
 // Where a new subscription, or a reader, begins.
 class SPEED_EXPORT Start {
  public:
-  static Start latest() { return Start("latest"); }      // with what is published from now on
+  static Start latest() { return Start("latest"); }  // with what is published from now on
   static Start earliest() { return Start("earliest"); }  // with the oldest message that is kept
   static Start offset(std::int64_t offset) { return Start(offset); }
   static Start at(Instant time);  // with the first message that was recorded then, or later
@@ -44,9 +44,9 @@ class SPEED_EXPORT Start {
 
 // Who gets the messages of a subscription.
 enum class SubscriptionType {
-  exclusive,   // its one consumer, all in order
-  failover,    // the consumer that joined first of those that are there, in order
-  shared,      // whoever asks; no order
+  exclusive,  // its one consumer, all in order
+  failover,  // the consumer that joined first of those that are there, in order
+  shared,  // whoever asks; no order
   key_shared,  // whoever asks; each key in order, with one consumer at a time
 };
 
@@ -62,18 +62,18 @@ struct TopicMessage {
 
   std::string topic;
   std::int64_t offset = 0;  // its place; offsets only grow
-  Value payload;            // what was published; nil of a tombstone
+  Value payload;  // what was published; nil of a tombstone
   std::optional<std::string> key;
   std::map<std::string, std::string> properties;  // what its publisher wrote beside it
-  std::string publisher;                          // the authenticated node that published it
-  std::int64_t recorded_at_ms = 0;                // Unix time
+  std::string publisher;  // the authenticated node that published it
+  std::int64_t recorded_at_ms = 0;  // Unix time
   std::uint32_t attempts = 0;  // how often it was delivered to its subscription, this time included; 0 for readers
-  std::string lane;            // of its topic, as the host calls it: a topic that is made anew has another one
-  std::int64_t epoch = 0;      // of its subscription: one that began anew, by a seek, has another one
-  std::string producer;        // what its publisher gave for recognising repetitions, as the next
+  std::string lane;  // of its topic, as the host calls it: a topic that is made anew has another one
+  std::int64_t epoch = 0;  // of its subscription: one that began anew, by a seek, has another one
+  std::string producer;  // what its publisher gave for recognising repetitions, as the next
   std::uint64_t sequence = 0;
-  bool is_tombstone = false;         // its key has no value any more
-  std::optional<Origin> origin;      // of a dead letter
+  bool is_tombstone = false;  // its key has no value any more
+  std::optional<Origin> origin;  // of a dead letter
   std::uint32_t failed_attempts = 0;  // of a dead letter: how often it had been delivered there
 
   // It was delivered before, and may have been handled then.
@@ -83,7 +83,7 @@ struct TopicMessage {
 // Where a published message is kept.
 struct Kept {
   std::int64_t offset = -1;  // of a repetition that of the message that is kept; -1 if the host does not remember it
-  bool duplicate = false;    // it was there before: nothing was kept again
+  bool duplicate = false;  // it was there before: nothing was kept again
   friend bool operator==(const Kept&, const Kept&) = default;
 };
 
@@ -108,16 +108,16 @@ struct PublishBatchOptions {
   std::string producer = {};
   std::string owner = {};
   std::uint64_t sequence = 0;  // of the first one; those behind it count on
-  Seconds timeout{30};         // of each write
+  Seconds timeout{30};  // of each write
 };
 
 struct ConsumerOptions {
   SubscriptionType type = SubscriptionType::exclusive;
   Start start = Start::latest();  // where a new subscription begins
-  std::string name = {};          // of this consumer; one of its own if it is empty
-  std::size_t prefetch = 100;     // how many messages are fetched at once
+  std::string name = {};  // of this consumer; one of its own if it is empty
+  std::size_t prefetch = 100;  // how many messages are fetched at once
   std::uint32_t max_deliveries = 0;  // how often a message is delivered at most; 0: no bound
-  Seconds ack_timeout{0};            // what is not acknowledged in that time comes again; 0: never
+  Seconds ack_timeout{0};  // what is not acknowledged in that time comes again; 0: never
   // Keep what was delivered so often aside, in the topic of this name; if it is empty, in {topic}-{subscription}-DLQ. Without
   // it, such messages are dropped.
   std::optional<std::string> dead_letter = {};
@@ -208,7 +208,9 @@ class SPEED_EXPORT Topic {
 
   // Publishes one message: it is kept when this returns.
   Kept publish(const Value& payload, const PublishOptions& options = {}) const;
-  Kept publish(const Map& payload, const PublishOptions& options = {}) const { return publish(Value(payload), options); }
+  Kept publish(const Map& payload, const PublishOptions& options = {}) const {
+    return publish(Value(payload), options);
+  }
   // Publishes many in their order, up to 1,000 or 4 MiB in one write. On an error those before the write that failed are
   // kept: with a producer, publish all again.
   std::vector<Kept> publish_batch(const std::vector<Value>& payloads, const PublishBatchOptions& options = {}) const;

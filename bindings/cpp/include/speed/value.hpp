@@ -41,7 +41,8 @@ using Instant = std::chrono::sys_time<std::chrono::microseconds>;  // years 1 to
 // CallOptions::views).
 struct LentBytes {
   // No aggregate: std::variant would try whether a Map makes one.
-  explicit LentBytes(ByteView lent, std::shared_ptr<const void> kept_by = nullptr) : bytes(lent), owner(std::move(kept_by)) {}
+  explicit LentBytes(ByteView lent, std::shared_ptr<const void> kept_by = nullptr)
+      : bytes(lent), owner(std::move(kept_by)) {}
   ByteView bytes;
   std::shared_ptr<const void> owner;
   friend bool operator==(const LentBytes& one, const LentBytes& other);
@@ -93,8 +94,8 @@ class SPEED_EXPORT Map {
 //     for (const speed::Value& row : answer["rows"].items()) sum += row["price"].as<double>();
 class SPEED_EXPORT Value {
  public:
-  using Storage = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array, Map,
-                               Instant, Column, LentBytes>;
+  using Storage = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array,
+                               Map, Instant, Column, LentBytes>;
 
   Value() = default;  // nil
   Value(std::nullptr_t) {}
@@ -121,7 +122,9 @@ class SPEED_EXPORT Value {
   Value(std::chrono::year_month_day date) : storage_(detail::text_of(date)) {}
   template <class Duration>
   Value(std::chrono::hh_mm_ss<Duration> time)
-      : storage_(detail::text_of(std::chrono::hh_mm_ss(std::chrono::floor<std::chrono::microseconds>(time.to_duration())))) {}
+      : storage_(
+            detail::text_of(std::chrono::hh_mm_ss(std::chrono::floor<std::chrono::microseconds>(time.to_duration())))) {
+  }
   template <class Duration>
   Value(std::chrono::local_time<Duration> moment)
       : storage_(detail::text_of(std::chrono::floor<std::chrono::microseconds>(moment))) {}

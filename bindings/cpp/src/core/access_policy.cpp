@@ -57,7 +57,8 @@ bool AccessPolicy::allows(std::string_view name) const {
 
 bool AccessPolicy::publishes(std::string_view name) const {
   const std::lock_guard guard(state_->lock);
-  return std::ranges::any_of(state_->rules, [&](const auto& rule) { return rule.second && wire::matches(rule.first, name); });
+  return std::ranges::any_of(state_->rules,
+                             [&](const auto& rule) { return rule.second && wire::matches(rule.first, name); });
 }
 
 std::vector<std::string> AccessPolicy::allowed() const {
@@ -74,7 +75,8 @@ std::vector<std::string> AccessPolicy::denied() const {
   const std::lock_guard guard(state_->lock);
   std::vector<std::string> patterns;
   for (const auto& [pattern, granted] : state_->rules) {
-    const bool is_excepted = std::ranges::any_of(grants, [&, &rule = pattern](const auto& grant) { return covers(grant, rule); });
+    const bool is_excepted =
+        std::ranges::any_of(grants, [&, &rule = pattern](const auto& grant) { return covers(grant, rule); });
     if (!granted && is_excepted) patterns.push_back(pattern);
   }
   return patterns;

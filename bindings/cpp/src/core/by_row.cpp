@@ -233,8 +233,8 @@ Columns Request::columns() const {
     const auto* const column = argument.value.get_if<Column>();
     if (column == nullptr) continue;
     if (!batch.empty() && batch.front().second.rows() != column->rows()) {
-      throw InvalidArgumentsError(service + ": columns of different lengths: " + std::to_string(column->rows()) + " and " +
-                                  std::to_string(batch.front().second.rows()) + " rows");
+      throw InvalidArgumentsError(service + ": columns of different lengths: " + std::to_string(column->rows()) +
+                                  " and " + std::to_string(batch.front().second.rows()) + " rows");
     }
     batch.emplace_back(argument.key.as<std::string>(), *column);
   }

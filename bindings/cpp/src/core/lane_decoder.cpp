@@ -123,8 +123,7 @@ std::size_t LaneDecoder::end_of_damage(const Window& window, std::size_t at) {
   std::size_t place = at + 1;
   for (int tries = 0; tries < max_places; ++tries) {
     const std::size_t from = std::min(place + ids_offset, length);
-    const void* const found =
-        memmem(window.bytes.data() + from, length - from, pattern_.data(), pattern_.size());
+    const void* const found = memmem(window.bytes.data() + from, length - from, pattern_.data(), pattern_.size());
     if (found == nullptr) return window.final ? length : std::max(at, length - std::min(length, header_tail));
     place = static_cast<std::size_t>(static_cast<const std::byte*>(found) - window.bytes.data()) - ids_offset;
     if (peek(window, place).kind != Look::Kind::refused) return place;

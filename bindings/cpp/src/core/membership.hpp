@@ -36,7 +36,7 @@ struct Tenure {
 //   same   any      in the future      watch, stale after an unchanged lease
 //   other  unknown  not comparable     watch, stale after an unchanged lease
 LeaseVerdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::int64_t monotonic_ms,
-              std::optional<bool> process_alive, std::int64_t unchanged_ms);
+                   std::optional<bool> process_alive, std::int64_t unchanged_ms);
 
 // ConfigurationError unless the lease exceeds three heartbeats.
 // `late_ms`: how long after a heartbeat another host may see it; it comes on top.

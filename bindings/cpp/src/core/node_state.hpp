@@ -14,8 +14,8 @@ enum class NodeState : std::uint8_t {
   preparing,  // it has its name and reads nothing yet
   serving,
   leaving,  // it takes nothing more, and finishes what it has
-  closed,   // its methods throw NodeClosedError
-  lost,     // its methods throw LeaseLostError
+  closed,  // its methods throw NodeClosedError
+  lost,  // its methods throw LeaseLostError
 };
 
 enum class NodeEvent : std::uint8_t { start, leave, close, lose };
@@ -26,11 +26,11 @@ constexpr std::optional<NodeState> next_state(NodeState state, NodeEvent event) 
   constexpr std::optional<NodeState> none;
   using Row = std::array<std::optional<NodeState>, 4>;
   //                                  start    leave    close   lose
-  constexpr std::array<Row, 5> table{Row{serving, leaving, none, lost},    // preparing
-                                     Row{none, leaving, none, lost},       // serving
-                                     Row{none, none, closed, lost},        // leaving
-                                     Row{none, none, none, none},          // closed
-                                     Row{none, none, none, none}};         // lost
+  constexpr std::array<Row, 5> table{Row{serving, leaving, none, lost},  // preparing
+                                     Row{none, leaving, none, lost},  // serving
+                                     Row{none, none, closed, lost},  // leaving
+                                     Row{none, none, none, none},  // closed
+                                     Row{none, none, none, none}};  // lost
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }
 

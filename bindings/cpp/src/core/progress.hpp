@@ -15,7 +15,8 @@ class Progress {
   Progress(const wire::Position& start, std::uint64_t last_sequence)
       : tail_(start), tail_sequence_(last_sequence), done_(start), done_sequence_(last_sequence) {}
 
-  static constexpr std::size_t max_in_hand = wire::limits::max_in_hand;  // unfinished envelopes with which a lane stands still (L-19)
+  static constexpr std::size_t max_in_hand =
+      wire::limits::max_in_hand;  // unfinished envelopes with which a lane stands still (L-19)
 
   // Takes over an envelope that the predecessor's cursor lists as unfinished; its end is known once it is read.
   void redispatched(const wire::Unfinished& entry);

@@ -32,8 +32,7 @@ WorkPtr pop(std::vector<Timed>& heap) {
 
 // Whether the deadline of this work still means something.
 bool awaits(const Work& work) {
-  const bool at_work =
-      work.state == State::waiting || work.state == State::running || work.state == State::blocked;
+  const bool at_work = work.state == State::waiting || work.state == State::running || work.state == State::blocked;
   return work.state == State::unclaimed || (work.kind == Kind::request && at_work && !work.is_overdue);
 }
 

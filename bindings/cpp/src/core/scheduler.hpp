@@ -41,11 +41,11 @@ struct Work {
 
   const Kind kind;
   std::string sender = {};
-  std::string key = {};    // of a request: its id
+  std::string key = {};  // of a request: its id
   std::string order = {};  // of a message: what keeps it in order; its sender, if empty
   int priority = 5;
   bool is_event = false;
-  double deadline = 0;     // of a request; seconds, as all times here
+  double deadline = 0;  // of a request; seconds, as all times here
   // --- the Scheduler's ---
   std::uint64_t number = 0;  // in the order of arrival
   State state = State::waiting;
@@ -77,15 +77,16 @@ class Scheduler {
 
   WorkPtr take(double now);  // what a free worker does next; null if there is nothing, or no place for it
   void done(const WorkPtr& work);
-  void again(const WorkPtr& work, double at);  // handling failed: once more then; what comes after it in its order waits
-  bool blocked(const WorkPtr& work);           // its worker waits: others get its place. False if too many wait already
+  void again(const WorkPtr& work,
+             double at);  // handling failed: once more then; what comes after it in its order waits
+  bool blocked(const WorkPtr& work);  // its worker waits: others get its place. False if too many wait already
   void resumed(const WorkPtr& work);
 
   // --- what nothing takes yet ---
 
   // The program said what it takes: what waited for that is handled before what came later. Returns how many.
   std::size_t claim(const std::function<bool(const Work&)>& takes);
-  WorkPtr receive();                  // the next message for the program to fetch, or null
+  WorkPtr receive();  // the next message for the program to fetch, or null
   void put_back(const WorkPtr& work);  // the program did not take it after all
 
   // --- withdrawal, departure, time ---

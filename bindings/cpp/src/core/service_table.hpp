@@ -43,7 +43,7 @@ class ServiceTable {
 
  private:
   struct Row {
-    std::shared_ptr<Service> service;      // null once it was let go
+    std::shared_ptr<Service> service;  // null once it was let go
     std::shared_ptr<AccessPolicy> policy;  // null: whoever may write to the node may call
     bool idempotent = false;
     bool views = false;

@@ -47,7 +47,9 @@ SlotChoice choose_slot(const std::vector<KnownSlot>& known, std::uint64_t needed
   if (best.number == 0) return {};
   std::erase_if(free, [&](const KnownSlot& one) { return one.number == best.number; });
   SlotChoice choice{best.number, best.file_bytes, excess(free, room - std::min(room, best.file_bytes))};
-  const auto goes = [&](const KnownSlot& one) { return std::ranges::find(choice.removed, one.number) != choice.removed.end(); };
+  const auto goes = [&](const KnownSlot& one) {
+    return std::ranges::find(choice.removed, one.number) != choice.removed.end();
+  };
   std::erase_if(free, goes);
   if (best.file_bytes + bytes_of(free) > room) choice.file_bytes = needed;
   return choice;

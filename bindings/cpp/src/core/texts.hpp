@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+// clang-format off
 namespace speed::core::texts {
 
 inline std::string joined(std::initializer_list<std::string_view> parts) {

@@ -132,12 +132,12 @@ void LogLimiter::always(LogLevel level, std::string_view logger, const std::stri
 }
 
 void LogLimiter::limited(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
-                 double seconds) {
+                         double seconds) {
   if (const auto left_out = due(kind, seconds)) counted(level, logger, text, *left_out);
 }
 
 void LogLimiter::limited(LogLevel level, std::string_view logger, std::string_view kind,
-                 const std::function<std::string()>& make) {
+                         const std::function<std::string()>& make) {
   if (const auto left_out = due(kind, quiet_seconds)) counted(level, logger, make(), *left_out);
 }
 
@@ -157,7 +157,8 @@ std::optional<std::uint64_t> LogLimiter::due(std::string_view kind, double secon
   return std::exchange(found->second.left_out, 0);
 }
 
-void LogLimiter::counted(LogLevel level, std::string_view logger, const std::string& text, std::uint64_t left_out) const {
+void LogLimiter::counted(LogLevel level, std::string_view logger, const std::string& text,
+                         std::uint64_t left_out) const {
   always(level, logger, left_out == 0 ? text : text + " (" + std::to_string(left_out) + " more like it before)");
 }
 

@@ -23,9 +23,10 @@ class LogLimiter {
 
   // One line of this kind in `seconds`; it says how many were left out before it.
   void limited(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text,
-              double seconds = quiet_seconds);
+               double seconds = quiet_seconds);
   // Likewise; the text is made only for a line that is written.
-  void limited(LogLevel level, std::string_view logger, std::string_view kind, const std::function<std::string()>& make);
+  void limited(LogLevel level, std::string_view logger, std::string_view kind,
+               const std::function<std::string()>& make);
   void always(LogLevel level, std::string_view logger, const std::string& text) const;
 
  private:

@@ -17,17 +17,27 @@ constexpr double poll_seconds = 0.25;     // how often the registry is, where it
 }  // namespace
 
 NodeInfo info_of(const wire::Entry& entry) {
-  return {entry.name,          static_cast<std::uint32_t>(entry.generation),
-          entry.pid,           entry.host,
-          entry.status,        entry.language,
-          entry.fabrics,       entry.allow,
-          entry.deny,          entry.subscriptions,
+  return {entry.name,
+          static_cast<std::uint32_t>(entry.generation),
+          entry.pid,
+          entry.host,
+          entry.status,
+          entry.language,
+          entry.fabrics,
+          entry.allow,
+          entry.deny,
+          entry.subscriptions,
           entry.pid_start,
-          entry.pid_namespace, entry.boot_id,
-          entry.startup_timestamp,      entry.last_heartbeat,
-          entry.heartbeat_monotonic_ms, entry.lease,
-          entry.heartbeat_interval,     entry.version,
-          entry.features,           entry.ephemeral};
+          entry.pid_namespace,
+          entry.boot_id,
+          entry.startup_timestamp,
+          entry.last_heartbeat,
+          entry.heartbeat_monotonic_ms,
+          entry.lease,
+          entry.heartbeat_interval,
+          entry.version,
+          entry.features,
+          entry.ephemeral};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, double heartbeat_seconds)
@@ -113,7 +123,7 @@ void Registrar::guarded(const char* what, Part part) {
   } catch (const std::exception& error) {
     context_.stats.count(core::counters::registry_failures);
     context_.log.limited(LogLevel::error, "speed.registry", what,
-                        std::string(what) + " cannot be looked at, it is tried again: " + error.what());
+                         std::string(what) + " cannot be looked at, it is tried again: " + error.what());
   }
 }
 
@@ -133,7 +143,7 @@ bool Registrar::renew() {
   if (context_.registration->claims_restored() > restored) {
     context_.stats.count(core::counters::claims_restored);
     context_.log.limited(LogLevel::warning, "speed.registry", "claims_restored",
-                        "the claim of this node was removed, and made again: nobody but the node may remove it");
+                         "the claim of this node was removed, and made again: nobody but the node may remove it");
   }
   return true;
 }

@@ -133,8 +133,8 @@ void Runtime::claim(const NodeOptions& options) {
   std::unique_ptr<fs::Inbox> inbox;
   const auto before_publish = [&](const fs::Won& won) {
     fs::Inbox::prepare(context.root, context.name);
-    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(), won.claimant.ephemeral,
-                                        wire::limits::max_lanes, context.buffers);
+    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring(),
+                                        won.claimant.ephemeral, wire::limits::max_lanes, context.buffers);
     inbox->is_live = [this](const std::string& name, std::uint32_t generation) {
       const fs::EntryPtr entry = context.registry->surely_live(name);
       return entry != nullptr && static_cast<std::uint32_t>(entry->generation) == generation;
@@ -144,11 +144,17 @@ void Runtime::claim(const NodeOptions& options) {
     if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
-  const fs::Registration::Settings settings{context.name, to_ms(options.lease.count()), to_ms(options.heartbeat.count()),
-                                    options.fabrics, context.policy.allowed(), options.language,
-                                    {"segments", "withdraw", "slots"},
-                                    [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
-                                    options.ephemeral, options.starting};
+  const fs::Registration::Settings settings{
+      context.name,
+      to_ms(options.lease.count()),
+      to_ms(options.heartbeat.count()),
+      options.fabrics,
+      context.policy.allowed(),
+      options.language,
+      {"segments", "withdraw", "slots"},
+      [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
+      options.ephemeral,
+      options.starting};
   context.registration = fs::Registration::make(*context.registry, settings, before_publish);
   context.generation = context.registration->generation();
   try {
@@ -208,7 +214,8 @@ void Runtime::begin() {
 
 void Runtime::leave(double drain_seconds) {
   if (!context.life.leave()) {
-    if (context.life.state() == core::NodeState::lost) const std::lock_guard guard(end_lock_);  // everything ends already
+    if (context.life.state() == core::NodeState::lost)
+      const std::lock_guard guard(end_lock_);  // everything ends already
     return;
   }
   try {
@@ -303,7 +310,8 @@ void Runtime::on_lost(Node::LostHandler handler) {
 
 // The name is gone. The program hears of it on a thread of its own, since it may take its time.
 void Runtime::lost(const std::exception_ptr& why) {
-  context.log.always(LogLevel::error, "speed.registry", "the lease is lost: another may have the name, and this node has ended");
+  context.log.always(LogLevel::error, "speed.registry",
+                     "the lease is lost: another may have the name, and this node has ended");
   end(why, false, callback_seconds);
   release();
 }
@@ -369,7 +377,9 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds) {
     look_for_interruption();
     if (fs::monotonic_seconds() < deadline && !context.life.wait_for_end(wait_pause_seconds)) continue;
     const bool serves = entry != nullptr && entry->status == "online";
-    const std::string why = entry == nullptr ? "is not live" : !serves ? "is " + entry->status : "does not allow '" + context.name + "'";
+    const std::string why = entry == nullptr ? "is not live"
+                            : !serves        ? "is " + entry->status
+                                             : "does not allow '" + context.name + "'";
     context.registry->check_there();
     context.registry->check_readable(target);
     std::ostringstream told;
@@ -387,8 +397,8 @@ Sent Runtime::send(const std::string& target, const Value& payload, const SendOp
   return {fields.message_id, waiting};
 }
 
-Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
-                                  const SendOptions& options, const Progress& progress) {
+Sent Runtime::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                         const Progress& progress) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
     if (payload.size() > wire::limits::max_payload_bytes) refuse_large(options);
     Sent sent = send(target, all_of(payload), options);

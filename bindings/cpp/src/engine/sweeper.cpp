@@ -28,7 +28,8 @@ Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral, std::fu
       lease_seconds_(lease_seconds),
       each_lease_(std::move(each_lease)),
       next_lease_(fs::monotonic_seconds() + lease_seconds),
-      next_round_(fs::monotonic_seconds() + uniform(0, ephemeral ? lease_seconds : std::min(first_seconds, lease_seconds))),
+      next_round_(fs::monotonic_seconds() +
+                  uniform(0, ephemeral ? lease_seconds : std::min(first_seconds, lease_seconds))),
       leftovers_(*context.registry, untouched_seconds) {}
 
 void Sweeper::heard(const std::string& name) {
@@ -45,7 +46,7 @@ void Sweeper::turn() {
   } catch (const std::exception& error) {
     context_.stats.count(core::counters::sweeps_failed);
     context_.log.limited(LogLevel::warning, "speed.registry", "sweeps_failed",
-                        std::string("sweeping the root failed: ") + error.what());
+                         std::string("sweeping the root failed: ") + error.what());
   }
 }
 

@@ -43,7 +43,7 @@ ssize_t write_without_signal(int fd, const wire::NodeId& id) noexcept {
 }
 
 bool is_fifo(int fd, uid_t* owner) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) != 0) return false;
   if (owner != nullptr) *owner = status.st_uid;
   return S_ISFIFO(status.st_mode);

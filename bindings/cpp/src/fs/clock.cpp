@@ -21,7 +21,8 @@ std::string link_target(const char* path) {
 ClockOffsets own_clock_offsets() {
   const std::string own = link_target("/proc/self/ns/time");
   if (own.empty() || own == initial_space) return {};
-  if (own != link_target("/proc/self/ns/time_for_children")) return {0, 0, own};  // the file is about those of the children
+  if (own != link_target("/proc/self/ns/time_for_children"))
+    return {0, 0, own};  // the file is about those of the children
   std::ifstream file("/proc/self/timens_offsets");
   std::ostringstream text;
   text << file.rdbuf();

@@ -43,7 +43,7 @@ const char* why_untrusted(const struct stat& status, const Owners& owners) {
 
 bool is_directory(int dir_fd, const dirent& entry) {
   if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
-  struct stat status {};
+  struct stat status{};
   return fstatat(dir_fd, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
@@ -51,7 +51,7 @@ Fd open_any(int dir_fd, const std::string& name, const Owners& owners, bool writ
   Fd fd(openat(dir_fd, name.c_str(), writable ? O_RDWR | sound_flags : read_flags));
   if (fd) return fd;
   const std::system_error error(errno, std::generic_category(), name);
-  struct stat status {};
+  struct stat status{};
   if (is_gone(error) || fstatat(dir_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) throw error;
   if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
   if ((status.st_mode & S_IRUSR) == 0) throw UntrustedFileError("not readable");
@@ -155,7 +155,7 @@ Fd duplicate(const Fd& fd) {
 }
 
 struct stat status_of(int fd) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) != 0) throw_errno("fstat");
   return status;
 }
@@ -252,7 +252,7 @@ void for_each_name(int dir_fd, const std::function<void(const char*)>& take) {
 }
 
 bool is_groups(const std::string& directory) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(directory.c_str(), &status) != 0) throw_errno(directory);
   return core::is_shared(status.st_mode);
 }
@@ -271,7 +271,7 @@ void ensure_directory(const std::string& path) {
   } catch (const std::system_error& error) {
     throw RootError("cannot make the directory " + path + ": " + error.code().message());
   }
-  struct stat status {};
+  struct stat status{};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     throw RootError(path + " is not a directory; remove it");
   }
@@ -307,7 +307,8 @@ std::optional<Lock> Lock::try_once(const std::string& path) {
     if (errno == EWOULDBLOCK || errno == EINTR) return std::nullopt;
     throw_errno(path);
   }
-  if (status_of(fd.get()).st_nlink == 0) return std::nullopt;  // somebody removed it: the lock of a file that nobody finds
+  if (status_of(fd.get()).st_nlink == 0)
+    return std::nullopt;  // somebody removed it: the lock of a file that nobody finds
   return Lock(std::move(fd));
 }
 

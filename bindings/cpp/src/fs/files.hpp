@@ -69,7 +69,7 @@ Fd create_file(int dir_fd, const std::string& name, bool append);  // EEXIST whe
 Fd open_or_make(int dir_fd, const std::string& name, int flags);
 // Gives the group its rights to what was made, unless another member made it.
 void share(int fd, mode_t mode);
-Fd duplicate(const Fd& fd);                                        // none of none
+Fd duplicate(const Fd& fd);  // none of none
 struct stat status_of(int fd);
 bool is_gone(const std::system_error& error);  // whether there is no such file, or none that may be trusted
 std::uint64_t file_bytes(int fd);

@@ -27,7 +27,7 @@ constexpr long smb2 = 0xFE534D42;
 constexpr long lustre = 0x0BD00BD0;
 constexpr long gpfs = 0x47504653;
 constexpr std::array<long, 2> memory{TMPFS_MAGIC, RAMFS_MAGIC};
-constexpr std::array<long, 10> remote{NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC, smb2,        V9FS_MAGIC,
+constexpr std::array<long, 10> remote{NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC, smb2,   V9FS_MAGIC,
                                       CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, lustre, gpfs};
 
 // How long a mount with these options may keep what it knows of files and directories.
@@ -75,7 +75,7 @@ bool has_fifos(const std::string& path) {
 }  // namespace
 
 Filesystem filesystem_of(const std::string& path) {
-  struct statfs status {};
+  struct statfs status{};
   const long kind = statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;
   const bool is_remote = std::ranges::find(remote, kind) != remote.end();
   if (is_remote) return {false, true, false, late_seconds(std::filesystem::canonical(path).string())};

@@ -113,9 +113,7 @@ const Codec& codec_of(std::string_view name) {
 
 int encoding_of(std::string_view name) { return name == "none" ? 0 : codec_of(name).number; }
 
-bool is_read(std::string_view encoding) {
-  return std::ranges::find(codecs, encoding, &Codec::name) != codecs.end();
-}
+bool is_read(std::string_view encoding) { return std::ranges::find(codecs, encoding, &Codec::name) != codecs.end(); }
 
 void compress(std::string_view encoding, ByteView data, wire::Buffer& out) {
   const Codec& codec = codec_of(encoding);

@@ -74,8 +74,8 @@ class Run {
 void seal(CipherName cipher, ByteView key, ByteView iv, ByteView associated, ByteView plain, std::span<std::byte> to) {
   Run run(cipher, key, iv, true);
   const std::span<std::byte> text = to.first(plain.size());
-  const bool sealed = run.over(associated, plain, text) && run.ends(text) &&
-                      run.tag(EVP_CTRL_AEAD_GET_TAG, to.data() + plain.size());
+  const bool sealed =
+      run.over(associated, plain, text) && run.ends(text) && run.tag(EVP_CTRL_AEAD_GET_TAG, to.data() + plain.size());
   if (!sealed) throw std::bad_alloc();  // the only failure left once the key is set
 }
 
@@ -132,11 +132,10 @@ Bytes digest(const EVP_MD* function, ByteView data, std::size_t size) {
   Bytes hash(size);
   EVP_MD_CTX* const context = EVP_MD_CTX_new();
   const bool is_shake = function == EVP_shake256();
-  const bool hashed =
-      context != nullptr && EVP_DigestInit_ex(context, function, nullptr) == 1 &&
-      EVP_DigestUpdate(context, data.data(), data.size()) == 1 &&
-      (is_shake ? EVP_DigestFinalXOF(context, wire::raw(std::span(hash)), size)
-                : EVP_DigestFinal_ex(context, wire::raw(std::span(hash)), nullptr)) == 1;
+  const bool hashed = context != nullptr && EVP_DigestInit_ex(context, function, nullptr) == 1 &&
+                      EVP_DigestUpdate(context, data.data(), data.size()) == 1 &&
+                      (is_shake ? EVP_DigestFinalXOF(context, wire::raw(std::span(hash)), size)
+                                : EVP_DigestFinal_ex(context, wire::raw(std::span(hash)), nullptr)) == 1;
   EVP_MD_CTX_free(context);
   if (!hashed) throw std::bad_alloc();
   return hash;
@@ -261,8 +260,7 @@ KeyContext oaep(const Key& key, int (*begin)(EVP_PKEY_CTX*), ByteView label) {
         EVP_PKEY_CTX_set_rsa_mgf1_md(context.get(), EVP_sha256()) == 1);
   if (label.empty()) return context;
   void* const copy = OPENSSL_memdup(label.data(), label.size());  // the context's from now on
-  check(copy != nullptr &&
-        EVP_PKEY_CTX_set0_rsa_oaep_label(context.get(), copy, static_cast<int>(label.size())) == 1);
+  check(copy != nullptr && EVP_PKEY_CTX_set0_rsa_oaep_label(context.get(), copy, static_cast<int>(label.size())) == 1);
   return context;
 }
 
@@ -325,8 +323,8 @@ std::optional<Secret> RsaKey::decrypt(ByteView sealed, ByteView label) const {
   const KeyContext context = oaep(state_->key, EVP_PKEY_decrypt_init, label);
   Secret room(bits() / 8);
   std::size_t size = room.size();
-  const bool opened = EVP_PKEY_decrypt(context.get(), wire::raw(room.span()), &size, wire::raw(sealed),
-                                       sealed.size()) == 1;
+  const bool opened =
+      EVP_PKEY_decrypt(context.get(), wire::raw(room.span()), &size, wire::raw(sealed), sealed.size()) == 1;
   ERR_clear_error();
   if (!opened) return std::nullopt;
   return Secret(room.view().first(size));

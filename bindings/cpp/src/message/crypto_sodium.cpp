@@ -15,15 +15,13 @@ bool uses_aes(CipherName cipher) {
 }  // namespace
 
 void seal(CipherName cipher, ByteView key, ByteView iv, ByteView associated, ByteView plain, std::span<std::byte> to) {
-  const auto encrypt =
-      uses_aes(cipher) ? crypto_aead_aes256gcm_encrypt : crypto_aead_chacha20poly1305_ietf_encrypt;
+  const auto encrypt = uses_aes(cipher) ? crypto_aead_aes256gcm_encrypt : crypto_aead_chacha20poly1305_ietf_encrypt;
   encrypt(wire::raw(to), nullptr, wire::raw(plain), plain.size(), wire::raw(associated), associated.size(), nullptr,
           wire::raw(iv), wire::raw(key));
 }
 
 bool open(CipherName cipher, ByteView key, ByteView iv, ByteView associated, ByteView sealed, std::span<std::byte> to) {
-  const auto decrypt =
-      uses_aes(cipher) ? crypto_aead_aes256gcm_decrypt : crypto_aead_chacha20poly1305_ietf_decrypt;
+  const auto decrypt = uses_aes(cipher) ? crypto_aead_aes256gcm_decrypt : crypto_aead_chacha20poly1305_ietf_decrypt;
   return decrypt(wire::raw(to), nullptr, nullptr, wire::raw(sealed), sealed.size(), wire::raw(associated),
                  associated.size(), wire::raw(iv), wire::raw(key)) == 0;
 }

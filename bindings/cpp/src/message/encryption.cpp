@@ -154,7 +154,8 @@ wire::EncryptionFields encrypt_directly(ByteView data, const MessageKey& key, co
                                         wire::Buffer& out) {
   const Algorithm& algorithm = *state_of(key).algorithm;
   if (algorithm.family != Family::rsa) {
-    refuse("key '" + key.id() + "' is of " + std::string(algorithm.name) + ": only rsa-oaep encrypts a payload directly");
+    refuse("key '" + key.id() + "' is of " + std::string(algorithm.name) +
+           ": only rsa-oaep encrypts a payload directly");
   }
   const std::size_t most = algorithm.output - oaep_overhead;
   if (data.size() > most) {
@@ -184,7 +185,8 @@ MessageKey decrypt(const wire::MessageView& view, const FindKey& find, FipsMode 
   const Hash context = context_of(algorithm, describe(view), key_ids);
   const wire::Recipient& own = encryption.recipients[place];
   const Secret data_key = unwrap(key, own.encapsulated_key, own.wrapped_key, encryption.iv, context);
-  if (!open(algorithm.cipher, data_key.view(), encryption.iv, context, payload, out.extend(payload.size() - tag_bytes))) {
+  if (!open(algorithm.cipher, data_key.view(), encryption.iv, context, payload,
+            out.extend(payload.size() - tag_bytes))) {
     out.clear();
     refuse("the payload does not open: it or what describes it was altered");
   }

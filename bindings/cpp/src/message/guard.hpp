@@ -75,8 +75,8 @@ class Guard {
     std::optional<MessageKey> sign_with;
   };
 
-  void write_told(std::string_view media_type, wire::Buffer content, wire::MessageFields& fields, const Protection& asked,
-                  wire::Buffer& out, Trail& trail) const;
+  void write_told(std::string_view media_type, wire::Buffer content, wire::MessageFields& fields,
+                  const Protection& asked, wire::Buffer& out, Trail& trail) const;
   void describe_schema(std::string_view media_type, ByteView content, wire::MessageFields& fields) const;
   Keys keys_for(const wire::MessageFields& fields, const Protection& asked) const;
   void encrypt_payload(std::string_view media_type, wire::Buffer& content, wire::MessageFields& fields,

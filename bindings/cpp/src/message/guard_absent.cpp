@@ -4,7 +4,7 @@
 
 namespace speed {
 
-struct SPEED_LOCAL KeyStore::State {};
+struct SPEED_LOCAL KeyStore::State{};
 
 KeyStore::KeyStore(const std::vector<MessageKey>& /*keys*/) {}
 KeyStore::~KeyStore() = default;

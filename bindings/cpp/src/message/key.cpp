@@ -228,7 +228,8 @@ KeyStore::KeyStore(const std::vector<MessageKey>& keys) : state_(std::make_uniqu
 
 void KeyStore::put(const std::string& name, std::vector<MessageKey> keys) {
   if (keys.empty()) throw KeyRefusedError("a set without keys can do nothing: give its first key");
-  std::ranges::stable_sort(keys, std::ranges::greater(), [](const MessageKey& key) { return key.bounds().not_before_ms; });
+  std::ranges::stable_sort(keys, std::ranges::greater(),
+                           [](const MessageKey& key) { return key.bounds().not_before_ms; });
   const std::lock_guard guard(state_->lock);
   state_->sets.insert_or_assign(name, std::move(keys));
 }

@@ -50,7 +50,8 @@ Secret bytes_of(const std::string& id, const Json& record, const char* field) {
 void read_texts(const std::string& id, const Json& record, const char* field, std::vector<std::string>& to) {
   const auto found = record.find(field);
   if (found == record.end()) return;
-  const bool is_list = found->is_array() && std::ranges::all_of(*found, [](const Json& one) { return one.is_string(); });
+  const bool is_list =
+      found->is_array() && std::ranges::all_of(*found, [](const Json& one) { return one.is_string(); });
   if (!is_list) refuse(id, field, "not a list of texts");
   found->get_to(to);
 }

@@ -19,7 +19,8 @@ std::string shown(std::string_view text) { return "'" + std::string(text.substr(
 Bytes ed25519(const MessageKey::State& key, ByteView covered) {
   wire::Block<crypto_sign_PUBLICKEYBYTES> ours;
   Secret expanded(crypto_sign_SECRETKEYBYTES);
-  crypto_sign_seed_keypair(wire::raw(std::span<std::byte>(ours)), wire::raw(expanded.span()), wire::raw(key.secret.view()));
+  crypto_sign_seed_keypair(wire::raw(std::span<std::byte>(ours)), wire::raw(expanded.span()),
+                           wire::raw(key.secret.view()));
   Bytes signature(crypto_sign_BYTES);
   crypto_sign_detached(wire::raw(std::span(signature)), nullptr, wire::raw(covered), covered.size(),
                        wire::raw(expanded.view()));
@@ -97,7 +98,8 @@ std::optional<MessageKey> verify(const wire::MessageView& view, const TrustedKey
   const MessageKey& key = trusted_key(view, trusted);
   algorithm_of(key.algorithm(), mode);
   if (!holds(key, security.signature, wire::signing_input(view.bytes()))) {
-    throw SignatureError("the signature of " + shown(view.message_id()) + " does not hold under key '" + key.id() + "'");
+    throw SignatureError("the signature of " + shown(view.message_id()) + " does not hold under key '" + key.id() +
+                         "'");
   }
   return key;
 }

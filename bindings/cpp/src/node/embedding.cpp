@@ -59,8 +59,8 @@ Value EmbeddedNode::call(const std::string& target, const std::string& service, 
                          const CallOptions& options) {
   Runtime& node = node_.open();
   Waiter waiter;
-  const std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
-                                          waiter.completion());
+  const std::string id = node.calls.start(
+      {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, waiter.completion());
   try {
     return waiter.result(node.workers, true);
   } catch (const Interrupted&) {
@@ -78,8 +78,8 @@ std::string EmbeddedNode::start(const std::string& target, const std::string& se
   auto completion = [answered = std::move(answered)](core::Outcome outcome) {
     answered(Answer(std::make_shared<Answer::State>(std::move(outcome))));
   };
-  std::string id = node.calls.start({target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
-                                    std::move(completion));
+  std::string id = node.calls.start(
+      {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, std::move(completion));
   node.workers.ensure_reader();
   return id;
 }
@@ -129,7 +129,9 @@ void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> 
   waiter.result(node.workers);
 }
 
-std::optional<Message> EmbeddedNode::fetch(Seconds timeout) { return node_.open().delivery.fetch(in_seconds("timeout", timeout)); }
+std::optional<Message> EmbeddedNode::fetch(Seconds timeout) {
+  return node_.open().delivery.fetch(in_seconds("timeout", timeout));
+}
 void EmbeddedNode::put_back(const Message& message) { node_.runtime_->delivery.put_back(message); }
 void EmbeddedNode::wake_receivers() { node_.runtime_->delivery.wake_receivers(); }
 
@@ -137,7 +139,9 @@ ByteView held_bytes(const Message& message) { return engine::MessageAccess::arri
 std::size_t encoded_size(const Message& message) { return engine::MessageAccess::arrival(message)->large->size(); }
 bool is_finished(const Message& message) { return engine::MessageAccess::arrival(message)->finished; }
 bool is_large(const Message& message) { return engine::MessageAccess::arrival(message)->large != nullptr; }
-bool says_only_publisher(const Message& message) { return engine::MessageAccess::arrival(message)->view.security().says_only_publisher(); }
+bool says_only_publisher(const Message& message) {
+  return engine::MessageAccess::arrival(message)->view.security().says_only_publisher();
+}
 
 // --- work that another thread goes on with ---
 

@@ -73,7 +73,8 @@ wire::Batch batch_of(const std::vector<Value>& payloads) {
   return batch;
 }
 
-wire::Buffer message_of(Runtime& node, wire::Batch batch, const wire::MessageFields& fields, const SendOptions& options) {
+wire::Buffer message_of(Runtime& node, wire::Batch batch, const wire::MessageFields& fields,
+                        const SendOptions& options) {
   wire::Buffer message;
   node.encode(wire::batch_type, std::move(batch).take(), fields, options.protection, message);
   return message;
@@ -157,8 +158,7 @@ void Node::ready() {
 
 // --- services ---
 
-void Node::serve(const std::string& name, std::shared_ptr<Service> service,
-                 const ServiceOptions& options) {
+void Node::serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options) {
   Runtime& node = open();
   std::optional<std::vector<std::string>> allow;
   if (options.allow) allow = local_grants(*options.allow);
@@ -166,8 +166,7 @@ void Node::serve(const std::string& name, std::shared_ptr<Service> service,
   node.workers.serve();
 }
 
-void Node::serve(const std::string& name, ServiceFunction function,
-                 const ServiceOptions& options) {
+void Node::serve(const std::string& name, ServiceFunction function, const ServiceOptions& options) {
   std::shared_ptr<Service> service;  // null for no function, as for no object
   if (function) service = std::make_shared<FunctionService>(std::move(function));
   serve(name, std::move(service), options);
@@ -213,7 +212,8 @@ void Node::submit(const std::string& target, const std::string& service, const M
       try {
         handler(promise.get_future());
       } catch (...) {
-        node.context.callback_failed("the handler of a call of '" + called.service + "' at '" + called.peer->name() + "'");
+        node.context.callback_failed("the handler of a call of '" + called.service + "' at '" + called.peer->name() +
+                                     "'");
       }
     });
   };
@@ -227,7 +227,8 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
   return peer_of(open(), target)->send(payload, options);
 }
 
-std::string Node::send_batch(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
+std::string Node::send_batch(const std::string& target, const std::vector<Value>& payloads,
+                             const SendOptions& options) {
   Runtime& node = open();
   const wire::MessageFields fields = node.fields_of(options);
   const wire::Buffer message = message_of(node, batch_of(payloads), fields, options);

@@ -153,8 +153,7 @@ struct Kernel {
     for (std::size_t at = 0; at < width; at += shard_unit) {
       const __m256i low = load(factor + at);
       const __m256i high = load(factor + at + half_unit);
-      add_to(target + at,
-             _mm256_xor_si256(look_up(tables[0], tables[1], low), look_up(tables[2], tables[3], high)));
+      add_to(target + at, _mm256_xor_si256(look_up(tables[0], tables[1], low), look_up(tables[2], tables[3], high)));
       add_to(target + at + half_unit,
              _mm256_xor_si256(look_up(tables[4], tables[5], low), look_up(tables[6], tables[7], high)));
     }
@@ -167,7 +166,10 @@ struct Kernel {
 };
 
 Product::Product(const Field& field, unsigned logarithm)
-    : kind_(logarithm == field.order() ? Kind::zero : field.bits() == 8 ? Kind::byte : Kind::wide), rows_{} {
+    : kind_(logarithm == field.order() ? Kind::zero
+            : field.bits() == 8        ? Kind::byte
+                                       : Kind::wide),
+      rows_{} {
   if (kind_ == Kind::zero) return;
   for (unsigned from = 0; from < field.bits() / 4; ++from) {
     for (unsigned half = 0; half < 16; ++half) {

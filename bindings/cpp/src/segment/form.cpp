@@ -11,7 +11,16 @@ using wire::text_tag;
 
 namespace {
 
-enum Field : std::uint32_t { hash = 1, data_index, data_count, payload, parity_index, parity_count, is_parity, unordered };
+enum Field : std::uint32_t {
+  hash = 1,
+  data_index,
+  data_count,
+  payload,
+  parity_index,
+  parity_count,
+  is_parity,
+  unordered
+};
 
 // The fields as they were written, not yet checked.
 struct Fields {

@@ -46,7 +46,7 @@ class Reassembly {
   const Reconstruction* find(const Key& key) const;  // null when nothing is known, or all is done
   bool is_complete(const Key& key) const { return done_.contains(key); }
   std::vector<Key> complete(const Key& key, double now);  // returns the completions that were forgotten for it
-  void discard(const Key& key);                           // so that it may be sent anew
+  void discard(const Key& key);  // so that it may be sent anew
   Expired expire(double now);
 
   // What a store kept, each in the order of its time; ready payloads wait for a segment that comes again.

@@ -59,16 +59,16 @@ class ParityGroup {
 
 Hash hash_of(const Source& payload) {
   Keccak state;
-  hash_steps(state, 0, payload.size(), [&](std::size_t begin, std::size_t end, Bytes& room) {
-    return payload.read(begin, end, room);
-  });
+  hash_steps(state, 0, payload.size(),
+             [&](std::size_t begin, std::size_t end, Bytes& room) { return payload.read(begin, end, room); });
   return state.digest();
 }
 
 }  // namespace
 
 Splitter::Splitter(std::size_t segment_size, double parity_rate)
-    : segment_size_(parity_rate > 0 ? segment_size / shard_unit * shard_unit : segment_size), parity_rate_(parity_rate) {
+    : segment_size_(parity_rate > 0 ? segment_size / shard_unit * shard_unit : segment_size),
+      parity_rate_(parity_rate) {
   if (!(parity_rate >= 0 && parity_rate <= 1)) {
     std::ostringstream told;
     told << "parity_rate " << parity_rate << " cannot be used: choose one from 0 to 1";
@@ -107,9 +107,8 @@ std::size_t Splitter::parity_count(std::size_t data_count) const {
 void Splitter::split(const Source& payload, const Visitor& each) const { cut(payload, shape(payload.size()), each); }
 
 void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each, const std::optional<Hash>& known) {
-  Segment segment{.hash = known ? *known : hash_of(payload),
-                  .data_count = shape.data_count,
-                  .parity_count = shape.parity_count};
+  Segment segment{
+      .hash = known ? *known : hash_of(payload), .data_count = shape.data_count, .parity_count = shape.parity_count};
   Bytes room;
   for (segment.index = 0; segment.index < shape.data_count; ++segment.index) {
     const std::size_t begin = segment.index * shape.segment_size;

@@ -158,7 +158,7 @@ Consumer Topic::consumer(const std::string& subscription, const ConsumerOptions&
   if (!options.durable) terms.set("durable", false);
   std::string name = options.name.empty() ? own_name() : options.name;
   return Consumer(std::make_shared<engine::TopicConsumer>(host_, subscription, std::move(name), std::move(terms),
-                                                           options.prefetch, in_seconds("timeout", options.timeout)));
+                                                          options.prefetch, in_seconds("timeout", options.timeout)));
 }
 
 Reader Topic::reader(const Start& start, const ReaderOptions& options) const {
@@ -190,7 +190,9 @@ Consumer& Consumer::operator=(Consumer&& other) noexcept {
 const std::string& Consumer::name() const { return state_->name(); }
 const std::string& Consumer::subscription() const { return state_->subscription(); }
 
-std::optional<TopicMessage> Consumer::receive(std::optional<Seconds> timeout) { return state_->receive(bound(timeout)); }
+std::optional<TopicMessage> Consumer::receive(std::optional<Seconds> timeout) {
+  return state_->receive(bound(timeout));
+}
 
 std::uint64_t Consumer::acknowledge(const TopicMessage& message) { return state_->acknowledge({message}); }
 std::uint64_t Consumer::acknowledge(const std::vector<TopicMessage>& messages) { return state_->acknowledge(messages); }

@@ -24,7 +24,8 @@ void check_topic(const std::vector<TopicMessage>& messages, const std::string& t
   if (messages.empty()) throw ConfigurationError("acknowledge messages, at least one");
   for (const TopicMessage& one : messages) {
     if (one.topic != topic) {
-      throw InvalidArgumentsError("this is a message of another topic, '" + one.topic + "': '" + topic + "' is consumed here");
+      throw InvalidArgumentsError("this is a message of another topic, '" + one.topic + "': '" + topic +
+                                  "' is consumed here");
     }
   }
 }
@@ -44,8 +45,8 @@ bool is_away(Ask ask) {
 
 }  // namespace
 
-TopicConsumer::TopicConsumer(std::shared_ptr<const TopicHost> host, std::string subscription, std::string name, Map terms,
-                             std::size_t prefetch, double wait_seconds)
+TopicConsumer::TopicConsumer(std::shared_ptr<const TopicHost> host, std::string subscription, std::string name,
+                             Map terms, std::size_t prefetch, double wait_seconds)
     : host_(std::move(host)),
       subscription_(std::move(subscription)),
       name_(std::move(name)),

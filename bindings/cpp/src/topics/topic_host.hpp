@@ -8,7 +8,8 @@
 
 namespace speed::engine {
 
-inline constexpr double topic_wait_seconds = wire::limits::topic_wait_seconds;  // what the host is asked to wait, at most
+inline constexpr double topic_wait_seconds =
+    wire::limits::topic_wait_seconds;  // what the host is asked to wait, at most
 inline constexpr double topic_grace_seconds = 5;    // how much longer a call may take than the host waits
 inline constexpr double topic_pause_seconds = 0.05;  // before a host that is away, or too busy to wait, is asked again
 inline constexpr double topic_fresh_seconds = 0.02;  // so long a program gets what its host said it may have

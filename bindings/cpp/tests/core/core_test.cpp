@@ -99,7 +99,9 @@ TEST(Lease, an_observer_says_what_the_contract_says_r_8_r_9_r_10) {
     std::optional<bool> lives;
     if (item.at("process") != "unseen") lives = item.at("process") == "lives";
     const LeaseVerdict verdict = judge(tenure, item.at("observer"), item.at("now"), lives, item.at("unchanged"));
-    const char* const said = verdict == LeaseVerdict::live ? "live" : verdict == LeaseVerdict::stale ? "stale" : "watch";
+    const char* const said = verdict == LeaseVerdict::live    ? "live"
+                             : verdict == LeaseVerdict::stale ? "stale"
+                                                              : "watch";
     EXPECT_EQ(item.at("verdict"), said) << test::what(item);
   }
 }
@@ -126,7 +128,9 @@ TEST(Lease, a_node_starts_with_the_settings_that_the_contract_allows_r_7_r_21) {
 }
 
 TEST(Sequences, duplicates_gaps_and_old_generations_are_told_apart_l_12) {
-  const auto at = [](std::uint32_t generation, std::uint64_t counter) { return wire::make_sequence(generation, counter); };
+  const auto at = [](std::uint32_t generation, std::uint64_t counter) {
+    return wire::make_sequence(generation, counter);
+  };
   LinkReceiver link;
   EXPECT_EQ(link.judge(at(2, 1)), SequenceVerdict::next);
   EXPECT_EQ(link.judge(at(2, 1)), SequenceVerdict::duplicate);
@@ -389,9 +393,6 @@ TEST(BehindTest, only_so_much_waits_of_one_sender_g_14) {
   EXPECT_FALSE(behind.wait("analytics", [] {}));
   EXPECT_EQ(behind.end("analytics", ticket).size(), wire::limits::max_behind);
 }
-
-
-
 
 TEST(NodeLife, a_node_that_lost_its_lease_is_never_closed_in_order_and_a_closed_one_loses_none) {
   EXPECT_EQ(core::next_state(NodeState::leaving, NodeEvent::close), NodeState::closed);

@@ -81,7 +81,8 @@ Response answer_of(const Request& request, const Json& does) {
 Response answered(const Json& item) {
   const Json& answers = item["answers"];
   const std::map<std::string, Kind> kinds{{"float64", Kind::float64}, {"decimal", Kind::decimal}};
-  const auto kind = item["declares"].is_null() ? std::nullopt : std::optional(kinds.at(item["declares"].get<std::string>()));
+  const auto kind =
+      item["declares"].is_null() ? std::nullopt : std::optional(kinds.at(item["declares"].get<std::string>()));
   const ServiceFunction service = by_row(
       [&](const Request& request) { return answer_of(request, answers[request.get<std::size_t>("row")]); }, kind);
   Request request;

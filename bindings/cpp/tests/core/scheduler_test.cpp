@@ -104,7 +104,8 @@ class Replay {
 
   Json forget(const Json& step) {
     Json told{{"waiting", Json::array()}, {"running", Json::array()}};
-    for (const WorkPtr& one : scheduler_.forget(step.at("sender").get<std::string>(), [](const Work&) { return true; })) {
+    for (const WorkPtr& one :
+         scheduler_.forget(step.at("sender").get<std::string>(), [](const Work&) { return true; })) {
       told[one->state == State::ended ? "waiting" : "running"].push_back(name_of(*one));
     }
     return told;

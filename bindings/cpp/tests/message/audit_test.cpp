@@ -54,10 +54,11 @@ TEST(Audit, what_is_encrypted_and_signed_is_two_lines_that_name_their_keys_m_31)
   asked.classification = Classification::restricted;
   audited.written(asked);
   EXPECT_EQ(audited.told(), (Told{"encrypt ok", "sign ok"}));
-  EXPECT_EQ(audited.line(0),
-            R"({"operation":"encrypt","outcome":"ok","algorithm":"x25519-chacha20-poly1305","key_id":"reader-1,reader-2",)"
-            R"("message_id":"id-1","source":"billing","topic":"orders.created","namespace":"default",)"
-            R"("classification":"restricted"})");
+  EXPECT_EQ(
+      audited.line(0),
+      R"({"operation":"encrypt","outcome":"ok","algorithm":"x25519-chacha20-poly1305","key_id":"reader-1,reader-2",)"
+      R"("message_id":"id-1","source":"billing","topic":"orders.created","namespace":"default",)"
+      R"("classification":"restricted"})");
   EXPECT_EQ(audited.lines()[1]["key_id"], "signer-1");
 }
 
@@ -110,9 +111,11 @@ TEST(Audit, what_is_verified_and_opened_is_two_lines_that_name_both_nodes_m_31) 
   EXPECT_EQ(audited.told(), (Told{"verify ok", "decrypt ok"}));
   const std::string where = R"("message_id":"id-1","source":"till","reader":"archive","topic":"orders.created",)"
                             R"("namespace":"default","publisher":"billing"})";
-  EXPECT_EQ(audited.line(0), R"({"operation":"verify","outcome":"ok","algorithm":"ed25519","key_id":"signer-1",)" + where);
+  EXPECT_EQ(audited.line(0),
+            R"({"operation":"verify","outcome":"ok","algorithm":"ed25519","key_id":"signer-1",)" + where);
   EXPECT_EQ(audited.line(1), R"({"operation":"decrypt","outcome":"ok","algorithm":"x25519-chacha20-poly1305",)"
-                             R"("key_id":"reader-1",)" + where);
+                             R"("key_id":"reader-1",)" +
+                                 where);
 }
 
 TEST(Audit, a_signature_that_nobody_looks_at_is_not_told_m_31) {
@@ -226,7 +229,12 @@ TEST(Audit, neither_keys_nor_payloads_are_told_m_26_m_31) {
 TEST(Audit, schema_and_trace_of_a_message_are_told_m_31) {
   const Audited audited;
   wire::MessageFields fields = Audited::fields();
-  fields.schema = {.url = {}, .version = "v1", .format = {}, .hash = {}, .name = "order", .compatibility_mode = {},
+  fields.schema = {.url = {},
+                   .version = "v1",
+                   .format = {},
+                   .hash = {},
+                   .name = "order",
+                   .compatibility_mode = {},
                    .deprecated_fields_used = {}};
   fields.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   audited.opened(audited.quietly(with_personal_data(), fields));

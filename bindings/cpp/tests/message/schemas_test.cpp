@@ -165,8 +165,9 @@ TEST(Schemas, a_refusal_is_told_to_the_audit_m_31) {
 
 TEST(Schemas, whatever_a_check_throws_is_a_misfit_whose_text_is_not_told_m_26_m_29) {
   Audited reader;
-  const std::vector<PayloadSchema> checks{failing(std::runtime_error("4111-1111")), failing(std::system_error(EIO, std::generic_category())),
-                                          failing(7), PayloadSchema{std::string(schema_hash), false, {}}};
+  const std::vector<PayloadSchema> checks{failing(std::runtime_error("4111-1111")),
+                                          failing(std::system_error(EIO, std::generic_category())), failing(7),
+                                          PayloadSchema{std::string(schema_hash), false, {}}};
   for (const PayloadSchema& schema : checks) {
     reader.security.schemas = having(schema);
     EXPECT_EQ(misfit([&] { reader.opened(Audited().quietly({}, order_v1())); }), "the payload could not be checked");

@@ -78,7 +78,9 @@ TEST(Signatures, a_public_key_that_proves_nothing_is_refused_m_26) {
   }
 }
 
-Json wycheproof(const std::string& name) { return test::spec_file("../tests/unit/message/wycheproof/" + name + ".json"); }
+Json wycheproof(const std::string& name) {
+  return test::spec_file("../tests/unit/message/wycheproof/" + name + ".json");
+}
 
 TEST(Signatures, ed25519_is_judged_as_published_m_17) {
   const Json published = wycheproof("ed25519");
@@ -146,7 +148,7 @@ TEST(Keys, that_traverse_paths_are_refused_m_26) {
 TEST(Keys, that_are_malformed_are_refused_by_name_m_26) {
   Json record = Json::parse(MessageKey::generate("k", "ed25519").to_json());
   const std::pair<const char*, Json> changes[] = {
-      {"more", 1},        {"secret", "%%"},         {"secret", 5},           {"secret", "AAAA"}, {"topics", "orders"},
+      {"more", 1},        {"secret", "%%"},         {"secret", 5},          {"secret", "AAAA"}, {"topics", "orders"},
       {"topics", {1, 2}}, {"not_before_ms", "now"}, {"not_after_ms", true}, {"id", 7},          {"public", ""}};
   for (const auto& [field, value] : changes) {
     Json changed = record;

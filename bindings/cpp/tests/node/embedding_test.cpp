@@ -63,7 +63,8 @@ TEST_F(EmbeddingTest, a_program_gets_large_bytes_of_results_where_they_arrived_i
   const Bytes data(3 << 20, std::byte{7});
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  server.serve("echo", [](const Request& request) -> Response { return *request.arguments.find("data"); }, {.views = true});
+  server.serve("echo", [](const Request& request) -> Response { return *request.arguments.find("data"); },
+               {.views = true});
   server.serve("size", [](const Request& request) -> Response { return request.get<ByteView>("data").size(); });
   const CallOptions views{.views = true};
   const Value called = client.call("server", "echo", {{"data", data}}, views);
@@ -133,7 +134,8 @@ TEST_F(EmbeddingTest, a_wait_for_room_is_interrupted_and_the_lane_goes_on) {
   {
     const Interruptible waits(always);
     EXPECT_THROW(send(Seconds(test::hang_seconds)), Interrupted);
-    EXPECT_THROW(sender.node().send_all("reader", {payload, payload}, {.timeout = Seconds(test::hang_seconds)}), Interrupted);
+    EXPECT_THROW(sender.node().send_all("reader", {payload, payload}, {.timeout = Seconds(test::hang_seconds)}),
+                 Interrupted);
   }
   const auto goes = [&] {
     while (reader.receive(Seconds(0))) {  // what was read so far
@@ -246,7 +248,9 @@ TEST_F(EmbeddingTest, a_callback_that_fails_is_in_the_log_of_its_node) {
   client.submit("server", "echo", {{"data", 1}}, [](std::future<Value>) { throw std::runtime_error("boom"); });
   EXPECT_TRUE(eventually([&] {
     const std::lock_guard guard(lock);
-    return std::ranges::any_of(lines, [](const std::string& line) { return line.ends_with("'echo' at 'server' threw: std::runtime_error: boom"); });
+    return std::ranges::any_of(lines, [](const std::string& line) {
+      return line.ends_with("'echo' at 'server' threw: std::runtime_error: boom");
+    });
   }));
   set_log({});
 }

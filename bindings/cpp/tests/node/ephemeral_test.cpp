@@ -42,7 +42,8 @@ TEST_F(EphemeralTest, nothing_is_left_of_short_lived_senders_that_all_were_answe
     EXPECT_EQ(job.call("hub", "echo", {{"data", n}}), Value(n));
   }
   EXPECT_TRUE(eventually([&] { return left() == 0; })) << left();
-  EXPECT_TRUE(eventually([&] { return hub.stats().find("lanes")->as<std::int64_t>() == 0; }));  // as the next scan lists them
+  EXPECT_TRUE(
+      eventually([&] { return hub.stats().find("lanes")->as<std::int64_t>() == 0; }));  // as the next scan lists them
 }
 
 TEST_F(EphemeralTest, one_that_sent_nothing_is_forgotten_when_it_closes_r_25) {

@@ -59,8 +59,7 @@ TEST_F(NodeTest, a_claim_seen_before_its_content_holds_the_name_of_a_dead_node_r
   std::ofstream(claim).flush();
   const fs::Fd looks(inotify_init1(IN_CLOEXEC));
   ASSERT_GE(inotify_add_watch(looks.get(), claim.c_str(), IN_CLOSE_NOWRITE), 0);
-  std::future<void> second =
-      std::async(std::launch::async, [&] { const Node worker("worker", root_.options()); });
+  std::future<void> second = std::async(std::launch::async, [&] { const Node worker("worker", root_.options()); });
   pollfd look{looks.get(), POLLIN, 0};
   ASSERT_EQ(poll(&look, 1, 20'000), 1) << "it never looked at the claim";
   std::filesystem::copy_file(wire::claim_path(root_.path, "living", 1), claim,
@@ -116,9 +115,8 @@ TEST_F(NodeTest, without_bells_lanes_are_polled_l_22) {
 TEST_F(NodeTest, a_foreign_file_in_the_inbox_goes_to_quarantine_l_21) {
   Node node("node", root_.options());
   ASSERT_EQ(symlink("/etc/passwd", (wire::inbox_dir(root_.path, "node") + "/link").c_str()), 0);
-  EXPECT_TRUE(eventually([&] {
-    return std::filesystem::exists(wire::quarantine_dir(root_.path, "node") + "/00000001.reason");
-  }));
+  EXPECT_TRUE(eventually(
+      [&] { return std::filesystem::exists(wire::quarantine_dir(root_.path, "node") + "/00000001.reason"); }));
 }
 
 TEST_F(NodeTest, the_copy_of_a_forked_child_throws_and_harms_nothing) {

@@ -51,7 +51,8 @@ TEST_F(RuntimeTest, a_call_that_races_the_end_of_its_node_is_refused_and_not_wri
   EXPECT_THROW(client->calls.start({"server", "any", arguments, 300, {}}, nothing), NodeClosedError);
   EXPECT_THROW(client->calls.ask("server", wire::EnvelopeType::heartbeat, {}, 300, nothing), NodeClosedError);
   EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
-  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300, false, nothing), NodeClosedError);
+  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300, false, nothing),
+               NodeClosedError);
   EXPECT_THROW(client->calls.track_ack("server", 1, until, nothing), NodeClosedError);
   EXPECT_EQ(client->calls.pending(), 0U);
   EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
@@ -91,7 +92,7 @@ class Pool {
 
   Workers workers;
   std::atomic<std::size_t> answers = 0;  // that find no room at once
-  std::atomic<int> patient = 0;          // flushes
+  std::atomic<int> patient = 0;  // flushes
   std::atomic<int> impatient = 0;
 
  private:
@@ -135,7 +136,8 @@ TEST_F(RuntimeTest, a_sender_waits_no_longer_than_its_own_deadline_behind_anothe
   const auto receiver = deaf("receiver", {"sender"});
   Node sender("sender", narrow());
   sender.send("receiver", Bytes(9000));
-  std::thread patient([&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
+  std::thread patient(
+      [&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
   const double began = fs::monotonic_seconds();
   for (int n = 0; n < 20; ++n) {
     usleep(1000);  // or the other might never get the lock that it waits with
@@ -170,7 +172,8 @@ TEST_F(RuntimeTest, the_reader_waits_for_no_sender_when_a_node_comes_back_l_6) {
   Node other("other", root_.options());
   const auto receiver = deaf("receiver", {"sender"});
   sender.send("receiver", Bytes(9000));
-  std::thread patient([&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
+  std::thread patient(
+      [&] { EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(60)}), InboxFullError); });
   EXPECT_THROW(sender.send("receiver", Bytes(9000), {.timeout = Seconds(0.05)}), Error);
   receiver->context.registration->remove();
   const auto successor = deaf("receiver", {"sender"});
@@ -207,7 +210,8 @@ TEST_F(RuntimeTest, what_a_node_answered_before_it_left_is_read_before_its_calle
   AgentProcess agent(root_, "agent");
   nlohmann::json told;
   std::thread calling([&] {
-    told = agent({{"id", 1}, {"op", "pipeline"}, {"target", "server"}, {"service", "large"}, {"count", calls}, {"timeout", 60}});
+    told = agent(
+        {{"id", 1}, {"op", "pipeline"}, {"target", "server"}, {"service", "large"}, {"count", calls}, {"timeout", 60}});
   });
   arrived.wait();
   agent.pause();

@@ -84,7 +84,8 @@ class ScriptedHost {
     const std::lock_guard guard(lock_);
     const Json next = expected_.empty() ? Json() : expected_.front();
     if (!expected_.empty()) expected_.pop_front();
-    if (next.is_null() || next["service"] != request.service || value_of(next["arguments"]) != Value(request.arguments)) {
+    if (next.is_null() || next["service"] != request.service ||
+        value_of(next["arguments"]) != Value(request.arguments)) {
       surprises_ += request.service + " instead of " + next.dump() + "\n";
       return Response::error("SURPRISED", "this was not to be asked");
     }
@@ -156,10 +157,12 @@ class Program {
     if (does == "publish") return shown(topic_.publish(value_of(given["payload"]), publishing(given)));
     if (does == "publish_batch") return batch(given);
     if (does == "delete_key") return shown(topic_.delete_key(given["key"].get<std::string>()));
-    if (does == "consumer") return consumer_.emplace(topic_.consumer(given["subscription"].get<std::string>(), terms(given))), nullptr;
+    if (does == "consumer")
+      return consumer_.emplace(topic_.consumer(given["subscription"].get<std::string>(), terms(given))), nullptr;
     if (does == "receive") return noted(consumer_->receive(Seconds(given["timeout"].get<double>())), gives);
     if (does == "acknowledge") return consumer_->acknowledge(received(given));
-    if (does == "acknowledge_until") return consumer_->acknowledge_until(received_[given["message"].get<std::size_t>()]);
+    if (does == "acknowledge_until")
+      return consumer_->acknowledge_until(received_[given["message"].get<std::size_t>()]);
     if (does == "reject") return consumer_->reject(received(given), delay(given));
     if (does == "close") return consumer_->close(), nullptr;
     if (does == "reader") return reader_.emplace(reader(given)), nullptr;
@@ -173,7 +176,8 @@ class Program {
     PublishOptions options;
     if (given.contains("key")) options.key = given["key"].get<std::string>();
     options.properties = texts(given.value("properties", Json()));
-    if (given.contains("due_ms")) options.deliver_at = Instant(std::chrono::milliseconds(given["due_ms"].get<std::int64_t>()));
+    if (given.contains("due_ms"))
+      options.deliver_at = Instant(std::chrono::milliseconds(given["due_ms"].get<std::int64_t>()));
     options.producer = given.value("producer", "");
     options.sequence = given.value("sequence", std::uint64_t{0});
     return options;
@@ -187,7 +191,8 @@ class Program {
     options.producer = given.value("producer", "");
     options.sequence = given.value("sequence", std::uint64_t{0});
     Json all = Json::array();
-    for (const auto& kept : topic_.publish_batch(value_of(given["payloads"]).as<Array>(), options)) all.push_back(shown(kept));
+    for (const auto& kept : topic_.publish_batch(value_of(given["payloads"]).as<Array>(), options))
+      all.push_back(shown(kept));
     return all;
   }
 
@@ -364,7 +369,8 @@ TEST_F(TopicClient, a_consumer_that_is_closed_while_it_joins_again_has_left_in_t
 // A subscription with four messages; who seeks gives it another epoch.
 struct FourMessages {
   explicit FourMessages(Node& node) {
-    node.serve("topics.subscribe", [](const Request&) -> Response { return {{"lane", "x"}, {"epoch", 1}, {"cursor", 0}}; });
+    node.serve("topics.subscribe",
+               [](const Request&) -> Response { return {{"lane", "x"}, {"epoch", 1}, {"cursor", 0}}; });
     node.serve("topics.leave", [](const Request&) { return Response(Value(Map())); });
     node.serve("topics.receive", [this](const Request&) -> Response { return answer(); });
     node.serve("topics.begin", [this](const Request& request) -> Response {

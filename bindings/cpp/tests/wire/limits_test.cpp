@@ -24,9 +24,10 @@ std::set<std::string> listed(const char* list) {
 }
 
 TEST(Codes, every_spc_code_has_one_exception_class_s_8) {
-  EXPECT_EQ((codes_of<ServiceNotFoundError, AccessDeniedError, InvalidArgumentsError, ExecutionFailedError,
-                      CallTimeoutError, InternalError, SegmentsLostError, CallWithdrawnError, NodeLeavingError, NodeReplacedError>()),
-            listed("spc"));
+  EXPECT_EQ(
+      (codes_of<ServiceNotFoundError, AccessDeniedError, InvalidArgumentsError, ExecutionFailedError, CallTimeoutError,
+                InternalError, SegmentsLostError, CallWithdrawnError, NodeLeavingError, NodeReplacedError>()),
+      listed("spc"));
 }
 
 TEST(Codes, every_refusal_of_an_envelope_is_a_wire_code_w_5) {

@@ -26,8 +26,7 @@ class Withdrawing {
   std::optional<Callback> callback_;
 };
 
-void begin_call(Runtime& node, const Calls::Call& call, const std::stop_token& stop,
-                core::Completion completion) {
+void begin_call(Runtime& node, const Calls::Call& call, const std::stop_token& stop, core::Completion completion) {
   if (stop.stop_requested()) {
     CallWithdrawnError error("it was withdrawn before it was written", {{"phase", "queued"}});
     error.set_execution(Execution::not_begun);
@@ -38,10 +37,11 @@ void begin_call(Runtime& node, const Calls::Call& call, const std::stop_token& s
     return;
   }
   const auto withdrawing = std::make_shared<Withdrawing>();
-  const std::string id = node.calls.start(call, [withdrawing, completion = std::move(completion)](core::Outcome outcome) {
-    withdrawing->end();
-    completion(std::move(outcome));
-  });
+  const std::string id =
+      node.calls.start(call, [withdrawing, completion = std::move(completion)](core::Outcome outcome) {
+        withdrawing->end();
+        completion(std::move(outcome));
+      });
   withdrawing->begin(stop, [&node, target = call.target, id] {
     node.calls.withdraw(target, id);
     node.workers.ensure_reader();
@@ -50,8 +50,7 @@ void begin_call(Runtime& node, const Calls::Call& call, const std::stop_token& s
 
 }  // namespace
 
-void start_call(Runtime& node, const Calls::Call& call, const std::stop_token& stop,
-                core::Completion completion) {
+void start_call(Runtime& node, const Calls::Call& call, const std::stop_token& stop, core::Completion completion) {
   try {
     begin_call(node, call, stop, std::move(completion));
   } catch (Error& error) {
@@ -63,8 +62,8 @@ void start_call(Runtime& node, const Calls::Call& call, const std::stop_token& s
 Value call(Runtime& node, const std::string& target, const std::string& service, const Map& arguments,
            const CallOptions& options) {
   Waiter waiter;
-  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent}, options.stop,
-             waiter.completion());
+  start_call(node, {target, service, arguments, in_seconds("timeout", options.timeout), options.traceparent},
+             options.stop, waiter.completion());
   try {
     return waiter.result(node.workers, options.views);
   } catch (Error& error) {
@@ -80,7 +79,8 @@ Value ask(Runtime& node, const std::string& target, wire::EnvelopeType type, Map
 }
 
 Map discover(Runtime& node, const std::string& target, const char* operation, Seconds timeout) {
-  return wire::checked_answer(operation, ask(node, target, wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
+  return wire::checked_answer(operation,
+                              ask(node, target, wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
 }
 
 }  // namespace speed::engine

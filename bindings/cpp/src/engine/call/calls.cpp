@@ -49,8 +49,7 @@ Execution by_phase(const Map& details) {
 // What the deadline of a call, question or acknowledgement means for its caller.
 std::exception_ptr overdue(const core::PendingCall& call) {
   if (call.kind == core::PendingCall::Kind::acknowledgement) {
-    return std::make_exception_ptr(
-        NotAcknowledgedError(texts::not_acknowledged(call.target)));
+    return std::make_exception_ptr(NotAcknowledgedError(texts::not_acknowledged(call.target)));
   }
   if (call.kind == core::PendingCall::Kind::question) {
     return std::make_exception_ptr(
@@ -62,7 +61,8 @@ std::exception_ptr overdue(const core::PendingCall& call) {
     error.set_execution(call.request->may_have_run ? Execution::may_have_run : Execution::not_begun);
     return std::make_exception_ptr(error);
   }
-  return failure_of<CallTimeoutError>(texts::call_unanswered(call.target), {{"phase", "unanswered"}}, Execution::may_have_run);
+  return failure_of<CallTimeoutError>(texts::call_unanswered(call.target), {{"phase", "unanswered"}},
+                                      Execution::may_have_run);
 }
 
 }  // namespace
@@ -141,7 +141,8 @@ core::Outcome read(core::Outcome outcome, bool in_place) {
   const auto* const unread = std::get_if<core::Unread>(&outcome);
   if (unread == nullptr) return outcome;
   try {
-    wire::WireResponse response = wire::decode_response(unread->payload.bytes, in_place ? unread->payload.owner : nullptr);
+    wire::WireResponse response =
+        wire::decode_response(unread->payload.bytes, in_place ? unread->payload.owner : nullptr);
     if (response.ok) return std::move(response.result);
     return call_error(response.error_code, unread->source + ": " + response.error_message, response.details);
   } catch (const std::exception& error) {
@@ -183,18 +184,19 @@ std::string Calls::write(const Call& call, core::Completion completion) {
   std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
-  wire::encode_request({.request_id = id,
-                        .service = call.service,
-                        .caller = context_.name,
-                        .generation = static_cast<std::uint32_t>(entry->generation),
-                        .deadline = {fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
-                                     fs::boot_ms() + timeout_ms},
-                        .traceparent = call.traceparent ? call.traceparent : current_traceparent},
-                       call.arguments, payload);
+  wire::encode_request(
+      {.request_id = id,
+       .service = call.service,
+       .caller = context_.name,
+       .generation = static_cast<std::uint32_t>(entry->generation),
+       .deadline = {fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id, fs::boot_ms() + timeout_ms},
+       .traceparent = call.traceparent ? call.traceparent : current_traceparent},
+      call.arguments, payload);
   links_.check_size(call.target, payload.size());
   const auto request = std::make_shared<core::SentRequest>();
   request->until = fs::monotonic_seconds() + call.timeout_seconds;
-  track(id, {call.target, request->until + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion), request});
+  track(id, {call.target, request->until + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion),
+             request});
   try {
     if (link == nullptr) {
       wait_for_start(call, id, *request, std::move(payload));
@@ -209,7 +211,8 @@ std::string Calls::write(const Call& call, core::Completion completion) {
   return id;
 }
 
-void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent) {
+void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload,
+                 bool urgent) {
   Outgoing outgoing{wire::EnvelopeType::spc_request, 0, {&payload, 1}, request.until, urgent};
   const auto splitter = link->splitter();
   if (splitter == nullptr && payload.size() <= wire::limits::max_payload_bytes) {
@@ -226,7 +229,8 @@ void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& 
 }
 
 // Its answer may have come already.
-void Calls::written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload) {
+void Calls::written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server,
+                    wire::Buffer payload) {
   const bool is_kept = keep(request, payload);
   const std::lock_guard guard(lock_);
   request.generation = static_cast<std::uint32_t>(server->generation);
@@ -289,8 +293,7 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
 }
 
 void Calls::track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
-  track(key_of(target, sequence),
-        {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
+  track(key_of(target, sequence), {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
 }
 
 void Calls::forget(const std::string& target, std::uint64_t sequence) { forget(key_of(target, sequence)); }
@@ -399,7 +402,8 @@ void Calls::tell_withdrawn() {
     const fs::EntryPtr entry = context_.registry->live(target);
     if (entry == nullptr || !wire::has_feature(*entry, "withdraw")) continue;
     for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
-      tell_withdrawn(target, std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first)));
+      tell_withdrawn(target,
+                     std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first)));
     }
   }
 }
@@ -430,9 +434,10 @@ void Calls::refused(const std::string& source, const Map& body) {
   if (key.empty() && sequence != nullptr && !sequence->is_nil()) key = key_of(source, sequence->as<std::uint64_t>());
   const std::string code = wire::text_of(body, "errorCode");
   const std::string text = wire::text_of(body, "errorMessage");
-  if (complete(key, source, call_error(code, source + ": " + text, {}), counted_as(code)) || !is_unrecorded(code)) return;
+  if (complete(key, source, call_error(code, source + ": " + text, {}), counted_as(code)) || !is_unrecorded(code))
+    return;
   context_.log.limited(LogLevel::warning, "speed.messages", code,
-                      "'" + source + "' does not record events: " + code + ": " + wire::harmless(text));
+                       "'" + source + "' does not record events: " + code + ": " + wire::harmless(text));
 }
 
 void Calls::expire(double now) {

@@ -86,10 +86,10 @@ class Calls {
   bool waits_for(const std::string& source) const;  // an answer of this node is awaited
 
   // --- what the reader brings; what nobody waits for is counted ---
-  void answered(const std::string& source, const fs::Received& received);                // SPC_RESPONSE
+  void answered(const std::string& source, const fs::Received& received);  // SPC_RESPONSE
   void replied(const std::string& source, const std::string& request_id, Value result);  // HEARTBEAT, DISCOVERY
-  void acknowledged(const std::string& source, const wire::Ack& ack);                    // ACK
-  void refused(const std::string& source, const Map& body);                              // ERROR
+  void acknowledged(const std::string& source, const wire::Ack& ack);  // ACK
+  void refused(const std::string& source, const Map& body);  // ERROR
   void expire(double now);  // and tells who is to be told of withdrawn calls
   std::uint64_t entered() const;  // how many calls were entered so far
 
@@ -147,7 +147,8 @@ class Calls {
   mutable std::mutex lock_;
   core::PendingCalls table_;
   std::map<std::string, std::vector<std::string>> withdrawn_;  // by target: ids that it is to be told
-  std::atomic<double> look_at_ = never;  // when those are looked at that wait for a successor, or for what decides; monotonic seconds
+  std::atomic<double> look_at_ =
+      never;  // when those are looked at that wait for a successor, or for what decides; monotonic seconds
   std::exception_ptr ended_;  // why nothing is entered any more
   std::atomic<std::uint64_t> number_ = 0;
 

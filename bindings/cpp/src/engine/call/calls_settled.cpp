@@ -16,16 +16,17 @@ namespace {
 
 using RequestState = core::SentRequest::State;
 
-constexpr double successor_look_seconds = 0.01;               // between two looks at a node that is awaited
-constexpr std::size_t inline_request_bytes = 64 << 10;      // written by whoever reads
-constexpr std::size_t spare_request_bytes = 64 << 10;       // of a buffer that is kept
+constexpr double successor_look_seconds = 0.01;  // between two looks at a node that is awaited
+constexpr std::size_t inline_request_bytes = 64 << 10;  // written by whoever reads
+constexpr std::size_t spare_request_bytes = 64 << 10;  // of a buffer that is kept
 
 std::uint32_t generation_of(const fs::EntryPtr& entry) {
   return entry == nullptr ? 0 : static_cast<std::uint32_t>(entry->generation);
 }
 
 std::exception_ptr withdrawn_call(bool may_have_run) {
-  CallWithdrawnError error("it was withdrawn before it was written again", {{"phase", may_have_run ? "running" : "queued"}});
+  CallWithdrawnError error("it was withdrawn before it was written again",
+                           {{"phase", may_have_run ? "running" : "queued"}});
   error.set_execution(may_have_run ? Execution::may_have_run : Execution::not_begun);
   return std::make_exception_ptr(error);
 }
@@ -255,9 +256,11 @@ void Calls::send_again(const Open& open, const fs::EntryPtr& server) {
     open.request->needed = 1;
     open.request->server_left = false;
   }
-  for (const std::uint64_t sequence : segments) forget(open.target, sequence);  // what is said of them means nothing now
+  for (const std::uint64_t sequence : segments)
+    forget(open.target, sequence);  // what is said of them means nothing now
   const LinkPtr link = links_.open(open.target, generation_of(server));
-  const bool is_quick = open.request->payload.size() <= inline_request_bytes && link->splitter() == nullptr && !context_.durable;
+  const bool is_quick =
+      open.request->payload.size() <= inline_request_bytes && link->splitter() == nullptr && !context_.durable;
   if (is_quick) return write_again(open, server, true);
   effects_.run([this, open, server] { write_again(open, server, false); });
 }

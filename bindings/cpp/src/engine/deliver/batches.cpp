@@ -131,7 +131,8 @@ std::optional<std::string> Batches::failure(const std::vector<Arrival>& batch) {
       return std::nullopt;
     } catch (const Unavailable& error) {
       context_.stats.count(core::counters::batches_failed);
-      context_.log.limited(LogLevel::warning, "speed.messages", "batches_failed", std::string("a batch waits: ") + error.what());
+      context_.log.limited(LogLevel::warning, "speed.messages", "batches_failed",
+                           std::string("a batch waits: ") + error.what());
       pause(attempt);
     } catch (const std::exception& error) {
       context_.stats.count(core::counters::batches_failed);

@@ -35,7 +35,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
         give_up_(std::move(give_up)) {}
 
   bool wants(std::string_view topic) const;  // events of it
-  void add(Arrival arrival);         // in order for each sender
+  void add(Arrival arrival);  // in order for each sender
 
  private:
   void submit();

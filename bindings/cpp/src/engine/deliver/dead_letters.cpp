@@ -58,7 +58,7 @@ bool DeadLetters::add(const Message::State& message, std::string_view code, cons
   }
   context_.stats.count(core::counters::dead_letters_without_room);
   context_.log.limited(LogLevel::error, "speed.messages", "dead_letters_without_room",
-                      "a message of '" + letter.source + "' cannot be kept as a dead letter: " + why);
+                       "a message of '" + letter.source + "' cannot be kept as a dead letter: " + why);
   return false;
 }
 
@@ -104,7 +104,7 @@ void DeadLetters::hand_on(std::uint64_t number) {
     context_.stats.count(core::counters::dead_letters_tried_again);
   } catch (const std::exception& error) {
     context_.log.limited(LogLevel::warning, "speed.messages", "dead_letters_damaged",
-                        "dead letter " + std::to_string(number) + " cannot be handed on: " + error.what());
+                         "dead letter " + std::to_string(number) + " cannot be handed on: " + error.what());
     ended(number, false);
   }
 }

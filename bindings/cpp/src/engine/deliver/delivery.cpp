@@ -88,7 +88,8 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
     const auto give_up = [this](Message::State& message, const std::string& why) {
       return is_given_up(message, "EXECUTION_FAILED", why);
     };
-    batches_ = std::make_shared<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler), give_up);
+    batches_ =
+        std::make_shared<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler), give_up);
     before_batches_ = claim();
   }
   workers_.notice();
@@ -112,9 +113,7 @@ std::size_t Delivery::claim() {
   });
 }
 
-void Delivery::stop_waiting() {
-  const std::lock_guard guard(lock_);
-}
+void Delivery::stop_waiting() { const std::lock_guard guard(lock_); }
 
 // What runs keeps its own handlers until it ends. Destructors, which may be the program's, run outside of the lock.
 void Delivery::release() {
@@ -196,8 +195,8 @@ void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
     Message::State& message = *std::static_pointer_cast<Delivered>(event)->arrival;
     context_.stats.count(core::counters::events_unsubscribed);
     context_.log.limited(LogLevel::warning, "speed.messages", "events_unsubscribed",
-                        "an event '" + std::string(message.view.topic()) + "' of '" + message.source() +
-                            "' waited for a subscription in vain");
+                         "an event '" + std::string(message.view.topic()) + "' of '" + message.source() +
+                             "' waited for a subscription in vain");
     acknowledge(message);
     message.done();
   }
@@ -424,7 +423,7 @@ bool Delivery::is_given_up(Message::State& message, std::string_view code, const
   if (context_.on_error == OnError::drop) {
     context_.stats.count(core::counters::messages_dropped);
     context_.log.limited(LogLevel::warning, "speed.messages", "messages_dropped",
-                        "a message of '" + message.source() + "' was dropped: " + text);
+                         "a message of '" + message.source() + "' was dropped: " + text);
   } else if (!message.lane->is_dead_letter() && !dead_->add(message, code, text)) {
     return false;
   } else {

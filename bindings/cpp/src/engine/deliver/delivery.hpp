@@ -34,7 +34,7 @@ class Delivery {
   void put_back(const Message& message);
   void wake_receivers();
   void finish(const JobPtr& job);  // its handler closes the node: it counts as handled, and does not close the next one
-  void release();          // of all handlers, since nothing is handled any more
+  void release();  // of all handlers, since nothing is handled any more
   void finish_in_hand();  // on close: what `receive` returned last counts as handled
 
   void arrive(Arrival arrival);  // what the reader brings
@@ -82,7 +82,7 @@ class Delivery {
   std::shared_ptr<const Node::MessageHandler> handler_;  // set once, as the next
   std::vector<std::shared_ptr<const Subscription>> subscriptions_;
   std::shared_ptr<Batches> batches_;
-  std::size_t before_batches_ = 0;    // that the Scheduler still has: what comes later waits behind them
+  std::size_t before_batches_ = 0;  // that the Scheduler still has: what comes later waits behind them
   std::map<std::thread::id, Message> in_hand_;
 };
 

@@ -59,9 +59,7 @@ std::optional<std::string> Message::opened_by() const { return state_->opened.op
 
 std::string Message::publisher_team() const { return std::string(state_->view.security().publisher_team); }
 
-std::string Message::data_classification() const {
-  return std::string(state_->view.security().data_classification);
-}
+std::string Message::data_classification() const { return std::string(state_->view.security().data_classification); }
 
 bool Message::contains_pii() const {
   return state_->opened.marks_personal_data || state_->view.security().contains_pii;

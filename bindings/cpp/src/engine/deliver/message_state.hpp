@@ -38,7 +38,8 @@ struct SPEED_LOCAL Message::State {
   const bool redelivered;
   message::Opened opened = {};  // set before it is handed out
   unsigned deliveries = 1;  // how often it was begun, this time included
-  std::atomic<bool> wants_answer;  // its sender asked for an acknowledgement and has none yet; whoever clears it answers
+  std::atomic<bool>
+      wants_answer;  // its sender asked for an acknowledgement and has none yet; whoever clears it answers
   std::atomic<bool> finished = false;
 
   const std::string& source() const { return lane->source(); }

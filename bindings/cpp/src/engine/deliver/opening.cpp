@@ -17,7 +17,8 @@ constexpr double quiet_seconds = 60;  // between two lines about messages that n
 message::Opened open_large(const message::Guard& guard, const Message::State& message) {
   if (!guard.looks_at(message.view)) return guard.open(message.view, fs::unix_ms(), message.source());
   if (message.large->size() > wire::limits::max_payload_bytes) {
-    const NotAvailableError error("what no envelope holds is neither signed, encrypted nor described: send it in parts");
+    const NotAvailableError error(
+        "what no envelope holds is neither signed, encrypted nor described: send it in parts");
     guard.tell_refused(message.view, message.source(), error);
     throw error;
   }
@@ -28,14 +29,16 @@ message::Opened open_large(const message::Guard& guard, const Message::State& me
 bool refuse(Context& context, const Replies& replies, Message::State& message, std::string_view code,
             const std::string& text) {
   context.stats.count(core::counters::messages_refused);
-  context.log.limited(LogLevel::warning, "speed.messages", code, "a message of '" + message.source() + "' is refused: " + text);
+  context.log.limited(LogLevel::warning, "speed.messages", code,
+                      "a message of '" + message.source() + "' is refused: " + text);
   if (message.wants_answer.exchange(false)) replies.refuse(message, code, text);
   message.done();
   return false;
 }
 
 [[noreturn]] void wait(Context& context, const Message::State& message, const char* why) {
-  context.log.limited(LogLevel::warning, "speed.messages", "trust", "a message of '" + message.source() + "' waits: " + why);
+  context.log.limited(LogLevel::warning, "speed.messages", "trust",
+                      "a message of '" + message.source() + "' waits: " + why);
   throw Unavailable(why);
 }
 
@@ -45,7 +48,7 @@ bool expired(Context& context, const Replies& replies, Message::State& message) 
   if (!message.view.is_expired(fs::unix_ms())) return false;
   context.stats.count(core::counters::messages_expired);
   context.log.limited(LogLevel::warning, "speed.messages", "messages_expired",
-                     "a message of '" + message.source() + "' expired before it was handled", quiet_seconds);
+                      "a message of '" + message.source() + "' expired before it was handled", quiet_seconds);
   if (message.wants_answer.exchange(false)) {
     replies.refuse(message, "EXECUTION_FAILED", "the message expired before it was handled");
   }
@@ -62,7 +65,7 @@ bool is_of_others(Context& context, const Replies& replies, Message::State& mess
   const std::string why = "namespace: '" + wire::harmless(name_space) + "' is not taken by '" + context.name + "'";
   context.stats.count(core::counters::messages_refused);
   context.log.limited(LogLevel::warning, "speed.messages", "namespace",
-                     "a message of '" + message.source() + "' is refused: " + why, quiet_seconds);
+                      "a message of '" + message.source() + "' is refused: " + why, quiet_seconds);
   if (message.wants_answer.exchange(false)) replies.refuse(message, "INVALID_ARGUMENTS", "OTHER_NAMESPACE: " + why);
   message.done();
   return true;

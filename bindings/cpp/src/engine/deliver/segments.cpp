@@ -10,7 +10,6 @@
 
 #include <algorithm>
 
-
 namespace speed::engine {
 
 class AssembledLane : public Lane {
@@ -143,14 +142,17 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
   if (known.data_count * known.segment_size <= inline_bytes) return whole_of;
   if (key.kind == static_cast<std::uint8_t>(EnvelopeType::spc_request)) {
     const core::RequestBarrier::Ticket ticket = barrier_.begin(key.sender);
-    return [this, ticket, key, arrived] { workers_.submit([this, ticket, key, arrived] { finish_request(ticket, key, arrived); }); };
+    return [this, ticket, key, arrived] {
+      workers_.submit([this, ticket, key, arrived] { finish_request(ticket, key, arrived); });
+    };
   }
   if (!is_message(key)) return [this, whole_of] { workers_.submit(whole_of); };
   return [this, key, arrived, unordered = one.is_unordered] {
     const LanePtr lane = assembled_lane(key, arrived);
     wire::Header header = arrived.header;
     header.flags = static_cast<std::uint16_t>(header.flags & ~wire::flag_segment);
-    callbacks_.enqueue(lane, header, unordered, [this, key, arrived, lane] { return put_together(key, arrived, lane); });
+    callbacks_.enqueue(lane, header, unordered,
+                       [this, key, arrived, lane] { return put_together(key, arrived, lane); });
   };
 }
 
@@ -174,7 +176,8 @@ void Segments::repeated(const Key& key, const Arrived& arrived) {
 // --- a payload with enough segments ---
 
 void Segments::whole(const Key& key, const Segment& one, const Arrived& arrived) {
-  if (segment::keccak256(one.payload) == key.hash) return hand_on(key, arrived, received(arrived, one.payload, nullptr));
+  if (segment::keccak256(one.payload) == key.hash)
+    return hand_on(key, arrived, received(arrived, one.payload, nullptr));
   failed(key, arrived, WireError("SEGMENT_HASH", "the payload is not what its hash says"));
 }
 
@@ -238,8 +241,9 @@ Arrival Segments::put_together(const Key& key, const Arrived& arrived, const Lan
   context_.stats.count(core::counters::payloads_from_segments);
   Arrival made;
   guarded(arrived, lane, [&](const LanePtr&) {
-    made = callbacks_.make(lane, received(arrived, whole->payload == nullptr ? ByteView() : ByteView(*whole->payload), whole->payload),
-                      whole->large);
+    made = callbacks_.make(
+        lane, received(arrived, whole->payload == nullptr ? ByteView() : ByteView(*whole->payload), whole->payload),
+        whole->large);
   });
   return made;
 }
@@ -259,8 +263,7 @@ fs::Received Segments::received(const Arrived& arrived, ByteView payload, std::s
 
 void Segments::hand_on(const Key& key, const Arrived& arrived, const fs::Received& whole) {
   context_.stats.count(core::counters::payloads_from_segments);
-  guarded(arrived, assembled_lane(key, arrived),
-          [&](const LanePtr& lane) { callbacks_.deliver(lane, whole); });
+  guarded(arrived, assembled_lane(key, arrived), [&](const LanePtr& lane) { callbacks_.deliver(lane, whole); });
   if (arrived.header.type == EnvelopeType::spc_response) completed(key);
 }
 
@@ -325,7 +328,7 @@ void Segments::discard(const Key& key) {
 void Segments::lost(const Key& key, const std::string& why) {
   context_.stats.count(core::counters::payloads_lost);
   context_.log.limited(LogLevel::warning, "speed.messages", "payloads_lost",
-                      "a payload of '" + key.sender + "' is lost: " + why);
+                       "a payload of '" + key.sender + "' is lost: " + why);
   const auto latest = latest_.find(key);
   if (latest == latest_.end()) return;
   const std::uint64_t sequence = latest->second;

@@ -19,7 +19,9 @@ class Segments : public std::enable_shared_from_this<Segments> {
   struct Callbacks {
     std::function<void(const LanePtr& lane, const fs::Received& received)> deliver;
     // A message that is put together when it is its turn: by `put_together`, which hands it to `make`.
-    std::function<void(const LanePtr& lane, const wire::Header& header, bool unordered, std::function<Arrival()> put_together)> enqueue;
+    std::function<void(const LanePtr& lane, const wire::Header& header, bool unordered,
+                       std::function<Arrival()> put_together)>
+        enqueue;
     std::function<Arrival(const LanePtr& lane, const fs::Received& received, const LargePtr& large)> make;
     std::function<void(const std::string& source, std::uint64_t sequence)> acknowledge;
     std::function<void(const std::string& source, std::uint64_t sequence, const std::string& why)> report_lost;

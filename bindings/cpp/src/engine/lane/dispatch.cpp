@@ -22,19 +22,18 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
       left_(std::move(left)),
       segments_(std::make_shared<Segments>(
           parts.context, parts.workers, parts.calls,
-          Segments::Callbacks{[this](const auto& lane, const auto& received) { handle(lane, received); },
-                         [this](const auto& lane, const auto& header, bool unordered, auto put_together) {
-                           to_.delivery.arrive(lane, header, unordered, std::move(put_together));
-                         },
-                         [this](const auto& lane, const auto& received, const auto& large) {
-                           return made(lane, received, large);
-                         },
-                         [this](const auto& source, std::uint64_t sequence) {
-                           reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence));
-                         },
-                         [this](const auto& source, std::uint64_t sequence, const auto& why) {
-                           refuse(source, sequence, "SEGMENTS_LOST", why);
-                         }})) {
+          Segments::Callbacks{
+              [this](const auto& lane, const auto& received) { handle(lane, received); },
+              [this](const auto& lane, const auto& header, bool unordered, auto put_together) {
+                to_.delivery.arrive(lane, header, unordered, std::move(put_together));
+              },
+              [this](const auto& lane, const auto& received, const auto& large) { return made(lane, received, large); },
+              [this](const auto& source, std::uint64_t sequence) {
+                reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence));
+              },
+              [this](const auto& source, std::uint64_t sequence, const auto& why) {
+                refuse(source, sequence, "SEGMENTS_LOST", why);
+              }})) {
   const auto acknowledge = [this](const std::string& source, std::uint64_t sequence, bool waiting) {
     reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence, waiting));
   };
@@ -50,14 +49,14 @@ bool Dispatch::may_read(const std::string& source) const {
 }
 
 const std::array<Dispatch::Handler, 9> Dispatch::handlers{nullptr,
-                                                         &Dispatch::message,
-                                                         &Dispatch::request,
-                                                         &Dispatch::response,
-                                                         &Dispatch::message,
-                                                         &Dispatch::discovery,
-                                                         &Dispatch::heartbeat,
-                                                         &Dispatch::error,
-                                                         &Dispatch::ack};
+                                                          &Dispatch::message,
+                                                          &Dispatch::request,
+                                                          &Dispatch::response,
+                                                          &Dispatch::message,
+                                                          &Dispatch::discovery,
+                                                          &Dispatch::heartbeat,
+                                                          &Dispatch::error,
+                                                          &Dispatch::ack};
 
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
   if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
@@ -77,7 +76,7 @@ void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
 void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.stats.count(core::counters::unauthorised);
   to_.context.log.limited(LogLevel::warning, "speed.protocol", "unauthorised",
-                         "an envelope of '" + lane->source() + "' is refused: it has no grant");
+                          "an envelope of '" + lane->source() + "' is refused: it has no grant");
   if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);
   to_.serving.refuse(lane, received);
 }
@@ -89,10 +88,9 @@ void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
 
 // A message that was put together; a large one lies in the store. Null if it came too late.
 Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const LargePtr& large) {
-  auto arrival = large == nullptr
-                     ? std::make_shared<Message::State>(received, lane)
-                     : std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
-                                                        received.redelivered);
+  auto arrival = large == nullptr ? std::make_shared<Message::State>(received, lane)
+                                  : std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
+                                                                     received.redelivered);
   return is_alive(*arrival) ? arrival : nullptr;
 }
 
@@ -163,18 +161,21 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   const std::string& source = lane->source();
   const std::uint64_t sequence = received.header.sequence;
   if (operation == "WITHDRAW") {
-    segments_->after_requests(source, [this, source, ids = wire::request_ids(body)] { to_.serving.withdraw(source, ids); });
+    segments_->after_requests(source,
+                              [this, source, ids = wire::request_ids(body)] { to_.serving.withdraw(source, ids); });
   } else {
     answer(source, sequence, body, to_.introspection.answer(operation, source));
   }
 }
 
-void Dispatch::answer(const std::string& source, std::uint64_t sequence, const Map& question, const std::optional<Map>& result) {
+void Dispatch::answer(const std::string& source, std::uint64_t sequence, const Map& question,
+                      const std::optional<Map>& result) {
   const Value* const found = question.find("requestId");
   const Value id = found == nullptr ? Value() : *found;
   if (!result) {
     reply(source, sequence, EnvelopeType::error,
-          wire::pack(Map{{"errorCode", "INVALID_ARGUMENTS"}, {"errorMessage", "unknown DISCOVERY operation"}, {"requestId", id}}));
+          wire::pack(Map{
+              {"errorCode", "INVALID_ARGUMENTS"}, {"errorMessage", "unknown DISCOVERY operation"}, {"requestId", id}}));
     return;
   }
   reply(source, sequence, EnvelopeType::discovery,
@@ -189,8 +190,7 @@ void Dispatch::departed(const std::string& name, std::uint64_t entered) {
 
 void Dispatch::expire(double now) {
   to_.calls.expire(now);
-  const core::Overdue found =
-      to_.workers.scheduling([&](core::Scheduler& scheduler) { return scheduler.expire(now); });
+  const core::Overdue found = to_.workers.scheduling([&](core::Scheduler& scheduler) { return scheduler.expire(now); });
   to_.serving.overdue(found);
   to_.delivery.unclaimed(found.unclaimed);
   segments_->expire(now);

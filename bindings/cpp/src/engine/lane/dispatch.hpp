@@ -43,7 +43,9 @@ class Dispatch {
   // The lane of a node was read to its end: if it is gone, ends its requests; settles the calls to an earlier life of it
   // of those that were entered before.
   void departed(const std::string& name, std::uint64_t entered);
-  bool has_older_calls(const std::string& name, std::uint32_t generation) const { return to_.calls.has_older(name, generation); }
+  bool has_older_calls(const std::string& name, std::uint32_t generation) const {
+    return to_.calls.has_older(name, generation);
+  }
   std::uint64_t calls_entered() const { return to_.calls.entered(); }
   void expire(double now);
   double next_deadline() const;  // monotonic seconds of the next thing that `expire` has to do

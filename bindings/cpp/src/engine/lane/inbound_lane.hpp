@@ -57,11 +57,11 @@ class InboundLane : public Lane {
   unsigned deliveries(std::uint64_t sequence) const override;
   void begin_again(std::uint64_t sequence, unsigned count) override;
   void drop(std::uint64_t sequence) override;
-  bool has_more() const;   // the last read left something, or was not made because too much is unfinished
-  bool is_read() const;    // nothing of it is unread or unfinished
+  bool has_more() const;  // the last read left something, or was not made because too much is unfinished
+  bool is_read() const;  // nothing of it is unread or unfinished
   std::size_t unfinished() const;
-  bool grew() const;       // bytes lie behind what was read; cheap enough to ask often
-  void rest();             // holds no file open until it is read again
+  bool grew() const;  // bytes lie behind what was read; cheap enough to ask often
+  void rest();  // holds no file open until it is read again
   void close(bool clean);  // with `clean` its position is committed
 
   // When its directory was changed last, if its sender was gone before a scan read it; -1: just now. For the holder of

@@ -79,10 +79,10 @@ class InboundLanes {
   ById<std::int64_t> passed_;  // lanes of senders that are gone, read to the end: when they were changed last
   core::LeastRecentlyUsed<wire::NodeId, wire::NodeIdHash> awake_;
   std::deque<wire::NodeId> turns_;  // who is looked at next; whoever comes new goes first
-  Ids failed_;                      // could not be opened or read: the next scan tries again
-  Ids sought_;                      // rang, and are not known yet
-  Ids doubted_;                     // whose senders this scan looks at: they may be gone
-  Ids held_;                        // lay there when the node started
+  Ids failed_;  // could not be opened or read: the next scan tries again
+  Ids sought_;  // rang, and are not known yet
+  Ids doubted_;  // whose senders this scan looks at: they may be gone
+  Ids held_;  // lay there when the node started
   std::unordered_map<std::string, Known> known_;
   std::uint64_t listings_ = 0;
   std::optional<std::unordered_map<std::string, std::uint32_t>> claims_;  // the newest of each name, once in a scan

@@ -36,8 +36,9 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
       bell_(std::move(bell)),
       inbox_(std::move(inbox)),
       scanned_(std::move(scanned)),
-      lanes_(context, *inbox_, [this](const std::string& source) { return dispatch_->may_read(source); },
-             [this](const wire::NodeId& id) { resume(id); }),
+      lanes_(
+          context, *inbox_, [this](const std::string& source) { return dispatch_->may_read(source); },
+          [this](const wire::NodeId& id) { resume(id); }),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       polling_(context.spin_seconds),
       idle_seconds_(shortest_idle_seconds),
@@ -111,7 +112,7 @@ bool Protocol::guarded(const char* what, Part part) {
   } catch (const std::exception& error) {
     context_.stats.count(core::counters::protocol_failures);
     context_.log.limited(LogLevel::error, "speed.protocol", what,
-                        std::string(what) + " cannot be looked at, it is tried again: " + error.what());
+                         std::string(what) + " cannot be looked at, it is tried again: " + error.what());
     return false;
   }
 }
@@ -261,7 +262,8 @@ void Protocol::resume(const wire::NodeId& lane_id) {
 
 void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   if (context_.registration->is_over()) return;  // a successor may read already
-  if (context_.life.is_leaving() && lane->unfinished() >= most_left) return;  // its cursor can say which, for the next start
+  if (context_.life.is_leaving() && lane->unfinished() >= most_left)
+    return;  // its cursor can say which, for the next start
   std::size_t envelopes = 0;
   std::size_t bytes = 0;
   bool more = true;
@@ -315,7 +317,8 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
     context_.log.limited(LogLevel::warning, "speed.protocol", error.reason(), [&] {
-      return "an envelope of '" + lane->source() + "' is refused: " + error.what() + described(lane->source(), received);
+      return "an envelope of '" + lane->source() + "' is refused: " + error.what() +
+             described(lane->source(), received);
     });
     lane->drop(received.header.sequence);
   } catch (const std::exception&) {
@@ -326,7 +329,7 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
 
 void Protocol::give_up(const InboundLanePtr& lane, const std::string& why) {
   context_.log.limited(LogLevel::warning, "speed.protocol", "lanes_failed",
-                      "the lane of '" + lane->source() + "' cannot be read, it is opened again: " + why);
+                       "the lane of '" + lane->source() + "' cannot be read, it is opened again: " + why);
   std::erase(busy_, lane);
   lanes_.give_up(*lane);
 }

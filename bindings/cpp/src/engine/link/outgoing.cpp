@@ -117,7 +117,8 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
     if (context_.durable) sync(appended);
   } catch (Error& error) {
     ring();
-    if (outgoing.type == wire::EnvelopeType::spc_request) error.set_execution(Execution::may_have_run);  // it is written
+    if (outgoing.type == wire::EnvelopeType::spc_request)
+      error.set_execution(Execution::may_have_run);  // it is written
     throw;
   }
   ring();
@@ -192,7 +193,8 @@ void OutgoingLink::append_all(const Outgoing& outgoing, std::uint64_t total) {
   try {
     while (sent < payloads.size()) {
       const auto rest = payloads.subspan(sent);
-      const auto large = std::ranges::find_if(rest, [&](ByteView payload) { return goes_into_slot(outgoing, payload); });
+      const auto large =
+          std::ranges::find_if(rest, [&](ByteView payload) { return goes_into_slot(outgoing, payload); });
       const auto small = static_cast<std::size_t>(large - rest.begin());
       if (small > 0) append_sealed(outgoing, rest.first(small), total);
       sent += small;
@@ -313,7 +315,8 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
 
 // Nothing is written, and nothing opened, once the node has let go of its links.
 void OutgoingLink::check_open(const Outgoing& outgoing) const {
-  if (context_.fork_mark->is_copied()) throw ForkedNodeError("node '" + context_.name + "' belongs to the parent process");
+  if (context_.fork_mark->is_copied())
+    throw ForkedNodeError("node '" + context_.name + "' belongs to the parent process");
   if (is_shut_ || (has_ended_ && !outgoing.is_last)) refuse_ended(context_);
 }
 
@@ -413,9 +416,7 @@ LinkPtr Links::granted(const std::string& target, double deadline) {
 
 Links::Granted Links::granted_call(const std::string& target) { return look(target, false); }
 
-NodeStartingError still_starting(const std::string& target) {
-  return NodeStartingError(core::texts::starting(target));
-}
+NodeStartingError still_starting(const std::string& target) { return NodeStartingError(core::texts::starting(target)); }
 
 // `may_start`: a node that is starting gets what it allows already.
 Links::Granted Links::look(const std::string& target, bool may_start) {

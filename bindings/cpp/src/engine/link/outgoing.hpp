@@ -57,15 +57,15 @@ class OutgoingLink {
   void cut(std::shared_ptr<const segment::Splitter> splitter);
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
-  void rest();       // the next envelope begins a new lane file and opens the bell again
+  void rest();  // the next envelope begins a new lane file and opens the bell again
   // Likewise, sealed for this life of an ephemeral target; 0 for one that is not.
   void renew(std::uint32_t target_life);
-  void tidy();       // removes slots that are no longer used
+  void tidy();  // removes slots that are no longer used
   bool give_slots_back();  // removes all that are free, but not while somebody writes; whether there were any
   void take_slots(bool takes) { takes_slots_ = takes; }  // whether the target does
-  void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
-  void shut();       // for good: nothing is written or opened any more
-  int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
+  void end();  // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
+  void shut();  // for good: nothing is written or opened any more
+  int bell_fd();  // for polling POLLERR; -1 where nobody listens, and at rest
   const std::string& target() const { return target_; }
   bool is_of_one_life() const { return is_of_one_life_; }  // of an ephemeral target
   std::uint32_t generation() const { return generation_; }  // the newest life of the target that it was for
@@ -111,7 +111,7 @@ class OutgoingLink {
   bool has_ended_ = false;
   bool is_shut_ = false;
   std::atomic<bool> is_full_ = false;  // a sender waits for room, without the lock; the others wait behind it
-  std::condition_variable turn_;       // it waits no longer
+  std::condition_variable turn_;  // it waits no longer
   wire::LinkSealer sealer_;
   wire::NonceSource nonces_;
   fs::LaneWriter writer_;
@@ -158,7 +158,7 @@ class Links {
   // PayloadTooLargeError for a request or response of so many bytes that cannot go there (G-18).
   void check_size(const std::string& target, std::size_t bytes) const;
   bool takes_segments(const std::string& target) const;  // as its entry says
-  bool takes_slots(const std::string& target) const;     // likewise
+  bool takes_slots(const std::string& target) const;  // likewise
 
   // Removes slots that are no longer used, and closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
   // forgotten, once the cursors of that life are gone with its directory: should the name come back, another key begins
@@ -167,7 +167,7 @@ class Links {
 
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;
-  void end();   // whoever still writes is refused from now on, and no link is opened: the name is about to be given up
+  void end();  // whoever still writes is refused from now on, and no link is opened: the name is about to be given up
   void shut();  // for good
 
  private:

@@ -67,8 +67,8 @@ void Publishing::wait_for_room(std::deque<std::string> full, double deadline) {
 
 void Publishing::send_large(const std::string& target) {
   try {
-    node_.large.send(target, wire::EnvelopeType::event, segment::MemorySource(event_), in_seconds("timeout", options_.timeout), {},
-                     options_.unordered);
+    node_.large.send(target, wire::EnvelopeType::event, segment::MemorySource(event_),
+                     in_seconds("timeout", options_.timeout), {}, options_.unordered);
     result_.delivered.push_back(target);
   } catch (const Error& error) {
     fail(target, error.code(), error.what());
@@ -79,7 +79,7 @@ void Publishing::fail(const std::string& target, std::string_view code, const st
   result_.failed.emplace(target, code);
   node_.context.stats.count(core::counters::events_undelivered);
   node_.context.log.limited(LogLevel::warning, "speed.messages", "events_undelivered",
-                           "an event '" + topic_ + "' did not reach '" + target + "': " + text);
+                            "an event '" + topic_ + "' did not reach '" + target + "': " + text);
 }
 
 }  // namespace speed::engine

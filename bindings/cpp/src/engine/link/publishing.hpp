@@ -44,7 +44,8 @@ constexpr bool is_full(std::size_t messages, std::size_t bytes) {
 // As many of `messages` as leave in one write; at least one, if there are any.
 constexpr std::span<const ByteView> first_write(std::span<const ByteView> messages) {
   std::size_t count = 0;
-  for (std::size_t bytes = 0; count < messages.size() && !is_full(count, bytes); ++count) bytes += messages[count].size();
+  for (std::size_t bytes = 0; count < messages.size() && !is_full(count, bytes); ++count)
+    bytes += messages[count].size();
   return messages.first(count);
 }
 

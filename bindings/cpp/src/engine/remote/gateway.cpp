@@ -131,7 +131,8 @@ class GatewayPeer final : public Peer {
     const double timeout = in_seconds("timeout", options.timeout);
     const Map asked = asking(service, arguments);
     try {
-      start_call(node_, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop, std::move(completion));
+      start_call(node_, {wire::gateway_node, "call", asked, timeout, options.traceparent}, options.stop,
+                 std::move(completion));
     } catch (const Error&) {
       std::rethrow_exception(failed(std::current_exception(), name_, service));
     }

@@ -52,7 +52,8 @@ class LocalPeer final : public Peer {
     node_.context.buffers.give(std::move(encoded));
   }
 
-  std::string send_large(const segment::Source& payload, const SendOptions& options, const Progress& progress) const override {
+  std::string send_large(const segment::Source& payload, const SendOptions& options,
+                         const Progress& progress) const override {
     return node_.send_large(name_, payload, options, progress).id;
   }
 

@@ -29,7 +29,8 @@ class Peer {
   virtual std::string send(const Value& payload, const SendOptions& options) const = 0;  // its id
   virtual void send_encoded(ByteView message, const SendOptions& options) const = 0;
   virtual void send_all(const std::vector<Value>& payloads, const SendOptions& options) const = 0;
-  virtual std::string send_large(const segment::Source& payload, const SendOptions& options, const Progress& progress) const = 0;
+  virtual std::string send_large(const segment::Source& payload, const SendOptions& options,
+                                 const Progress& progress) const = 0;
   virtual void segment(std::optional<std::size_t> segment_size, double parity_rate) const = 0;
 
   virtual void ping(Seconds timeout) const = 0;

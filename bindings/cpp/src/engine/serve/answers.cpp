@@ -131,7 +131,8 @@ void Answers::send_each(std::span<Answer> group, double wait_seconds) {
 
 void Answers::undelivered(std::size_t count, const std::exception& error) {
   context_.stats.count(core::counters::answers_undelivered, count);
-  context_.log.limited(LogLevel::warning, "speed.spc", "answers_undelivered", std::string("an answer is lost: ") + error.what());
+  context_.log.limited(LogLevel::warning, "speed.spc", "answers_undelivered",
+                       std::string("an answer is lost: ") + error.what());
 }
 
 }  // namespace speed::engine

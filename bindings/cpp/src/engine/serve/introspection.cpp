@@ -46,12 +46,9 @@ Map Introspection::stats(const std::string& asker) const {
     if (std::ranges::binary_search(visible, service)) rows.set(service, row.as_map());
   }
   const std::int64_t up_ms = fs::unix_ms() - context_.registration->entry().startup_timestamp;
-  return {{"name", context_.name},
-          {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
-          {"pendingCalls", pending_()},
-          {"lanes", lanes.lanes},
-          {"counters", counts},
-          {"services", rows}};
+  return {{"name", context_.name},      {"uptimeSeconds", static_cast<double>(std::max<std::int64_t>(0, up_ms)) / 1000},
+          {"pendingCalls", pending_()}, {"lanes", lanes.lanes},
+          {"counters", counts},         {"services", rows}};
 }
 
 }  // namespace speed::engine

@@ -209,13 +209,20 @@ Response Serving::respond(const ServedRequestPtr& asked, const core::ServiceTabl
     if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count(core::counters::requests_for_no_service);
     return *found.refusal;
   }
-  if (asked->payload.owner == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
+  if (asked->payload.owner == nullptr)
+    return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
   if ((asked->doubtful || head.repeated) && !found.idempotent) {
     context_.stats.count(core::counters::requests_in_doubt);
     return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
   }
-  Request request{head.service,     {}, asked->sender, asked->sender + "/" + asked->key, head.deadline.unix_ms,
-                  head.traceparent, found.idempotent && (head.repeated || asked->doubtful), asked->cancellation.get_token()};
+  Request request{head.service,
+                  {},
+                  asked->sender,
+                  asked->sender + "/" + asked->key,
+                  head.deadline.unix_ms,
+                  head.traceparent,
+                  found.idempotent && (head.repeated || asked->doubtful),
+                  asked->cancellation.get_token()};
   if (asked->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
     const wire::Owner& owner = found.views ? asked->payload.owner : nowhere;
@@ -333,7 +340,9 @@ void Serving::forget(const std::string& source, std::uint32_t successor) {
   std::vector<ServedRequestPtr> waiting;
   std::vector<ServedRequestPtr> running;
   workers_.scheduling([&](core::Scheduler& scheduler) {
-    const auto is_older = [&](const core::Work& work) { return static_cast<const ServedRequest&>(work).generation < successor; };
+    const auto is_older = [&](const core::Work& work) {
+      return static_cast<const ServedRequest&>(work).generation < successor;
+    };
     for (const core::WorkPtr& work : scheduler.forget(source, is_older)) {
       (work->state == core::State::ended ? waiting : running).push_back(std::static_pointer_cast<ServedRequest>(work));
     }
@@ -353,7 +362,8 @@ void Serving::overdue(const core::Overdue& found) {
     const auto asked = std::static_pointer_cast<ServedRequest>(work);
     const bool entered = workers_.scheduling([&](core::Scheduler&) { return asked->entered; });
     const std::string phase = entered ? "running" : "queued";
-    context_.stats.count(entered ? core::counters::requests_timed_out_running : core::counters::requests_timed_out_queued);
+    context_.stats.count(entered ? core::counters::requests_timed_out_running
+                                 : core::counters::requests_timed_out_queued);
     end(asked, "TIMEOUT",
         "the deadline of '" + asked->head.service + "' passed while " + phase + ": allow it more time",
         {{"phase", phase}});
@@ -368,7 +378,8 @@ void Serving::overdue(const core::Overdue& found) {
 
 void Serving::leave(const std::vector<core::WorkPtr>& waiting) {
   for (const core::WorkPtr& work : waiting) {
-    end(std::static_pointer_cast<ServedRequest>(work), "LEAVING", "'" + context_.name + "' left before it began: nothing ran", {});
+    end(std::static_pointer_cast<ServedRequest>(work), "LEAVING",
+        "'" + context_.name + "' left before it began: nothing ran", {});
   }
   answers_.flush(false);
 }

@@ -393,9 +393,7 @@ void Workers::relieve() {
   }
 }
 
-bool Workers::needs_relief() {
-  return !role_.is_held() || is_running();
-}
+bool Workers::needs_relief() { return !role_.is_held() || is_running(); }
 
 // --- the end ---
 

@@ -64,11 +64,11 @@ class Workers {
  public:
   // What the pool needs of the node around it.
   struct Callbacks {
-    std::function<void(bool wait)> step;         // one turn of reading, by the holder of the role
-    std::function<bool(bool may_wait)> flush;    // sends the answers that wait; false: some found no room and still do
-    std::function<std::size_t()> answers;        // how many wait
-    std::function<std::size_t()> calls;          // unanswered calls of this node
-    std::function<void()> wake;                  // ends the wait of who reads
+    std::function<void(bool wait)> step;  // one turn of reading, by the holder of the role
+    std::function<bool(bool may_wait)> flush;  // sends the answers that wait; false: some found no room and still do
+    std::function<std::size_t()> answers;  // how many wait
+    std::function<std::size_t()> calls;  // unanswered calls of this node
+    std::function<void()> wake;  // ends the wait of who reads
   };
 
   explicit Workers(std::size_t size) : size_(size), scheduler_(size) {}
@@ -87,13 +87,13 @@ class Workers {
   }
   void notice();  // there may be something to run: has a thread look, unless this one does anyway
 
-  void submit(Task task);   // runs on a worker
+  void submit(Task task);  // runs on a worker
   void follow(Task task) { submit(std::move(task)); }
   void begun();  // the request that this thread took: others may begin theirs (S-5)
-  bool settle(const JobPtr& job);            // it ended; false if it was told as overdue, so that it is answered
+  bool settle(const JobPtr& job);  // it ended; false if it was told as overdue, so that it is answered
   void again(const JobPtr& job, double at);  // it is run once more then
 
-  bool on_worker() const;   // whether this thread runs something: what it finishes can wait for the flush after it
+  bool on_worker() const;  // whether this thread runs something: what it finishes can wait for the flush after it
 
   // Others may need this node at any time; if not, a waiting caller may hold the role between times.
   void serve() { serves_ = true; }
@@ -110,7 +110,7 @@ class Workers {
 
   // Waits until nothing waits or runs but what this is called from; false if the time was over, or it was interrupted.
   bool drain(double timeout_seconds);
-  void stop(double timeout_seconds);   // lets every thread end after its present turn or job
+  void stop(double timeout_seconds);  // lets every thread end after its present turn or job
 
   // What a thread runs, and for whom; both null for one that runs nothing.
   struct Present {
@@ -192,9 +192,9 @@ class Workers {
   bool is_turn_taken_ = false;  // a request was taken and has not begun yet
   std::size_t workers_ = 0;
   std::size_t resting_ = 0;
-  std::size_t calls_ = 0;    // of resting members, not yet heard
+  std::size_t calls_ = 0;  // of resting members, not yet heard
   std::size_t runners_ = 0;  // threads that run things
-  std::size_t away_ = 0;     // of those, the ones that wait for another node
+  std::size_t away_ = 0;  // of those, the ones that wait for another node
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> serves_ = false;
   std::atomic<bool> caller_waits_ = false;

@@ -27,14 +27,14 @@ void remove_files(int lane) {
 
 // When a lane changed last; the oldest for one that is just being removed.
 std::int64_t changed_in(int directory, const std::string& sender) {
-  struct stat status {};
+  struct stat status{};
   return fstatat(directory, sender.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? modified_ns(status) : -1;
 }
 
 }  // namespace
 
-Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
-             bool ephemeral, std::size_t max_lanes, wire::Buffers buffers)
+Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring, bool ephemeral,
+             std::size_t max_lanes, wire::Buffers buffers)
     : root_(std::move(root)),
       name_(std::move(name)),
       generation_(generation),
@@ -96,7 +96,7 @@ bool Inbox::shows(std::int64_t changed_at) {
 }
 
 std::int64_t Inbox::changed_at(const std::string& sender) const {
-  struct stat status {};
+  struct stat status{};
   if (lstat(wire::lane_dir(root_, name_, sender).c_str(), &status) != 0) return -1;
   const std::int64_t modified = modified_ns(status);
   return is_settled(modified) ? modified : -1;
@@ -116,7 +116,9 @@ bool Inbox::remove_lane(const std::string& sender, std::int64_t changed_at, Regi
 }
 
 std::unique_ptr<LaneReader> Inbox::lane(const std::string& sender) {
-  return std::make_unique<LaneReader>(Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_, is_remote, buffer_, buffers_, is_live}, sender);
+  return std::make_unique<LaneReader>(
+      Surroundings{root_, name_, generation_, keyring_, quarantine_, ephemeral_, is_remote, buffer_, buffers_, is_live},
+      sender);
 }
 
 }  // namespace speed::fs

@@ -18,7 +18,9 @@ class Inbox {
         bool ephemeral = false, std::size_t max_lanes = wire::limits::max_lanes, wire::Buffers buffers = {});
 
   // Whether a node has a live entry of a generation, as its lanes ask.
-  std::function<bool(const std::string& name, std::uint32_t generation)> is_live = [](const auto&, auto) { return false; };
+  std::function<bool(const std::string& name, std::uint32_t generation)> is_live = [](const auto&, auto) {
+    return false;
+  };
 
   bool is_remote = false;  // the filesystem is another host's
   double late_seconds = 0;  // how old a listing may be that the filesystem gives
@@ -63,7 +65,7 @@ class Inbox {
   wire::Buffer buffer_;
   wire::Buffers buffers_;
   std::int64_t change_ = -1;  // the change that was seen last, in ns
-  double seen_ = 0;           // since when, in monotonic seconds
+  double seen_ = 0;  // since when, in monotonic seconds
   std::int64_t listed_at_ = -1;  // when the directory that was listed last was changed, in ns
   std::atomic<std::uint64_t> junk_ = 0;
 };

@@ -14,7 +14,8 @@ namespace speed::fs {
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-constexpr std::int64_t clock_back_ns = 20'000'000;  // a time so far ahead is no tick that goes on: the clock was set back
+constexpr std::int64_t clock_back_ns =
+    20'000'000;  // a time so far ahead is no tick that goes on: the clock was set back
 
 void sort_in(Listing& listing, const std::string& filename) {
   if (const auto file = wire::parse_lane_file(filename)) {
@@ -70,7 +71,8 @@ int LaneFiles::directory() const {
 bool LaneFiles::is_it(const struct stat& status) const { return status.st_dev == device_ && status.st_ino == inode_; }
 
 void LaneFiles::refuse_replaced() {
-  throw std::system_error(ENOENT, std::generic_category(), "it was removed or replaced, and what lay there unread is lost");
+  throw std::system_error(ENOENT, std::generic_category(),
+                          "it was removed or replaced, and what lay there unread is lost");
 }
 
 void LaneFiles::rest() noexcept {
@@ -82,7 +84,7 @@ bool LaneFiles::changed() const { return modified_ns(status_of(directory())) != 
 
 // A sender whose lane was removed goes on in a new one (L-2).
 Listing LaneFiles::list() {
-  struct stat found {};
+  struct stat found{};
   if (lstat(path_.c_str(), &found) != 0 || !is_it(found)) refuse_replaced();
   Listing listing;
   const std::int64_t modified = modified_ns(status_of(directory()));
@@ -105,7 +107,7 @@ Fd LaneFiles::open_slot(wire::LaneFileName slot) const {
 }
 
 std::uint64_t LaneFiles::size_of(wire::LaneFileName file) const {
-  struct stat status {};
+  struct stat status{};
   const std::string name = wire::lane_file_name(file);
   const bool there = fstatat(directory(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!there && errno != ENOENT) throw_errno(name);
@@ -191,7 +193,8 @@ void LaneFiles::write_start(std::uint32_t generation, const std::optional<wire::
 }
 
 bool LaneFiles::seal(std::uint32_t generation) const {
-  const Fd fd(openat(directory(), wire::cursor_name(generation).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Fd fd(
+      openat(directory(), wire::cursor_name(generation).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return errno == ENOENT;
   const mode_t mode = status_of(fd.get()).st_mode;
   if ((mode & S_IWUSR) == 0) return true;
@@ -199,7 +202,7 @@ bool LaneFiles::seal(std::uint32_t generation) const {
 }
 
 bool LaneFiles::is_writable(std::uint32_t generation) const {
-  struct stat status {};
+  struct stat status{};
   const std::string name = wire::cursor_name(generation);
   if (fstatat(directory(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return (status.st_mode & S_IWUSR) != 0;
   if (errno != ENOENT) throw_errno(name);

@@ -37,11 +37,11 @@ class LaneFiles {
   Fd open_file(wire::LaneFileName file) const;
   Fd open_slot(wire::LaneFileName slot) const;
   std::uint64_t size_of(wire::LaneFileName file) const;  // 0 if there is none
-  bool has_file(wire::LaneFileName file) const;             // it can be opened now, whatever was listed
+  bool has_file(wire::LaneFileName file) const;  // it can be opened now, whatever was listed
   void remove(const std::string& filename);  // if it is there
   void put_aside(const std::string& filename, std::string_view reason);
 
-  std::optional<wire::Fence> read_fence(std::uint32_t generation) const;    // null: missing or not authentic
+  std::optional<wire::Fence> read_fence(std::uint32_t generation) const;  // null: missing or not authentic
   std::optional<wire::Deliveries> read_deliveries(std::uint32_t generation) const;  // likewise
   void write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const;
   std::optional<wire::Cursor> read_cursor(std::uint32_t generation) const;  // likewise

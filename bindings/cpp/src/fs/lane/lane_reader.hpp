@@ -30,7 +30,8 @@ struct Received {
 
 // The payload, beyond the next read.
 inline wire::KeptBytes kept(const Received& received) {
-  return received.owner == nullptr ? wire::copy_of(received.payload) : wire::KeptBytes{received.payload, received.owner};
+  return received.owner == nullptr ? wire::copy_of(received.payload)
+                                   : wire::KeptBytes{received.payload, received.owner};
 }
 
 // What a lane reader needs from its inbox, which outlives it.
@@ -75,7 +76,7 @@ class LaneReader {
   std::uint32_t deliveries(std::uint64_t sequence) const;
   void begin_again(std::uint64_t sequence, std::uint32_t count);
 
-  void rest();           // commits what is not yet, and holds nothing open until the next use
+  void rest();  // commits what is not yet, and holds nothing open until the next use
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
 
   std::size_t unfinished() const { return progress_.unfinished(); }
@@ -156,9 +157,9 @@ class LaneReader {
   bool is_remote_;
   bool is_again_ = false;  // this process opened the lane before
   bool is_published_ = false;  // its first cursor is in place
-  bool sealed_ = false;    // the mark of its cursors
+  bool sealed_ = false;  // the mark of its cursors
   bool has_start_ = false;
-  wire::Cursor first_;     // as this process published it
+  wire::Cursor first_;  // as this process published it
   Quarantine& quarantine_;
   wire::Buffer& buffer_;
   wire::Buffers& buffers_;
@@ -172,7 +173,7 @@ class LaneReader {
   Listing listing_;
   std::map<std::string, std::uint64_t> counts_;
   std::deque<wire::Unfinished> again_;  // begun and not finished by a former process
-  wire::Position suspect_until_;        // what lies before it may have been handled by a former process
+  wire::Position suspect_until_;  // what lies before it may have been handled by a former process
   bool suspect_all_ = false;
   bool lost_track_ = false;  // what was begun behind the cursor's position is not known
   std::array<bool, 9> seen_types_{};
@@ -182,7 +183,7 @@ class LaneReader {
   Fd file_;
   std::uint64_t seen_ = 0;  // end of what was read of it
   std::size_t needed_ = 0;  // bytes that the incomplete envelope at the position claims
-  std::uint64_t suspected_ = 0;       // end of the file when an incomplete envelope was looked through for a lie
+  std::uint64_t suspected_ = 0;  // end of the file when an incomplete envelope was looked through for a lie
   std::size_t suspected_fences_ = 0;  // that were known then
   wire::Deliveries deliveries_;
   std::vector<wire::Fence> fences_;

@@ -50,8 +50,9 @@ std::uint64_t LaneReader::count_of(const std::string& what) const {
 
 // One of the own generation that a successor sealed tells the same as the successor's.
 void LaneReader::check_newest() const {
-  const bool is_replaced = !listing_.cursors.empty() && (listing_.cursors.front() > generation_ ||
-                                                         (is_again_ && !files_.has_cursor() && !files_.is_writable(generation_)));
+  const bool is_replaced =
+      !listing_.cursors.empty() && (listing_.cursors.front() > generation_ ||
+                                    (is_again_ && !files_.has_cursor() && !files_.is_writable(generation_)));
   if (is_replaced) throw LeaseLostError("a newer process reads the lane of '" + source_ + "': this one was replaced");
 }
 
@@ -139,9 +140,8 @@ void LaneReader::read_deliveries() {
 
 // Without those that are finished. A count that cannot be written is one less after a crash.
 void LaneReader::write_deliveries() {
-  std::erase_if(deliveries_, [&](const auto& one) {
-    return one.first <= link_.last_sequence() && !progress_.holds(one.first);
-  });
+  std::erase_if(deliveries_,
+                [&](const auto& one) { return one.first <= link_.last_sequence() && !progress_.holds(one.first); });
   while (deliveries_.size() > wire::max_deliveries_listed) deliveries_.erase(deliveries_.begin());
   try {
     files_.write_deliveries(generation_, deliveries_);

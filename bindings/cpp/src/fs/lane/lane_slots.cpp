@@ -43,7 +43,8 @@ bool LaneReader::read_slot(std::vector<Received>& received, double now, bool sca
   look_if_due(now);
   // Asked before the piece is looked at once more: what is there afterwards was written meanwhile.
   const bool is_sure = is_followed(awaited, true);
-  const bool is_written = is_sure || is_followed(awaited, false) || (scan && !is_live_(source_, awaited.start.generation));
+  const bool is_written =
+      is_sure || is_followed(awaited, false) || (scan && !is_live_(source_, awaited.start.generation));
   const SlotReader::State state = is_written ? awaited.slot.read(files_, turn_bytes, true) : read_pieces();
   if (state == SlotReader::State::unread) return true;
   if (state == SlotReader::State::missing && !is_written) return false;
@@ -80,7 +81,8 @@ bool LaneReader::is_followed(const Awaited& awaited, bool by_its_own_life) const
   const auto follows = [&](const wire::LaneFileName& other) {
     return other > file && (!by_its_own_life || other.generation == file.generation);
   };
-  return follows(position_.file()) || std::ranges::any_of(listing_.files, follows) || files_.size_of(file) > awaited.end;
+  return follows(position_.file()) || std::ranges::any_of(listing_.files, follows) ||
+         files_.size_of(file) > awaited.end;
 }
 
 void LaneReader::hand_out(Awaited& awaited, std::vector<Received>& received) {

@@ -39,7 +39,7 @@ std::vector<LaneFileSize> lane_files_in(int dir_fd) {
   std::vector<LaneFileSize> found;
   for (const DirectoryEntry& entry : list_directory(dir_fd, max_lane_files)) {
     const auto name = wire::parse_lane_file(entry.name);
-    struct stat status {};
+    struct stat status{};
     if (!name) continue;
     if (fstatat(dir_fd, entry.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
       if (errno != ENOENT) throw_errno(entry.name);
@@ -54,8 +54,7 @@ std::vector<LaneFileSize> lane_files_in(int dir_fd) {
 std::optional<wire::Cursor> read_cursor(int dir_fd, std::uint32_t generation, const std::vector<wire::Key>& keys) {
   for (int tries = 0; tries < torn_reads; ++tries) {
     try {
-      const Bytes data =
-          read_small(dir_fd, wire::cursor_name(generation), owners_of(dir_fd), wire::max_cursor_bytes);
+      const Bytes data = read_small(dir_fd, wire::cursor_name(generation), owners_of(dir_fd), wire::max_cursor_bytes);
       const wire::Cursor cursor = wire::decode_cursor(data, keys);
       return cursor.receiver_generation == generation ? std::optional(cursor) : std::nullopt;
     } catch (const WireError&) {
@@ -105,7 +104,8 @@ bool is_unopened(const std::string& path, const wire::LaneKeys& keys) {
 std::vector<std::string> names_below(const std::string& path) {
   std::vector<std::string> names;
   try {
-    for (const DirectoryEntry& entry : list_directory(open_directory(path).get(), SIZE_MAX)) names.push_back(entry.name);
+    for (const DirectoryEntry& entry : list_directory(open_directory(path).get(), SIZE_MAX))
+      names.push_back(entry.name);
   } catch (const std::system_error& error) {
     const int why = error.code().value();
     if (why != ENOENT && why != ENOTDIR && why != ELOOP && why != EACCES) throw;
@@ -139,7 +139,7 @@ std::uint32_t written_up_to(const std::string& lane, const wire::LaneKeys& keys)
 }  // namespace
 
 std::uint32_t generation_left(const std::string& root, const std::string& name, const wire::Keyring& keyring) {
-  struct stat status {};
+  struct stat status{};
   if (lstat(wire::node_dir(root, name).c_str(), &status) != 0) return 0;
   std::uint32_t newest = 0;
   for (const std::string& sender : names_below(wire::inbox_dir(root, name))) {
@@ -176,7 +176,8 @@ bool has_unopened_lanes(const std::string& root, const std::string& source, cons
   bool found = false;
   for_each_name(open_directory(root).get(), [&](const char* target) {
     if (found || !wire::is_node_name(target)) return;
-    found = is_unopened(wire::lane_dir(root, target, source), keyring.lane_keys(wire::node_id(source), wire::node_id(target)));
+    found = is_unopened(wire::lane_dir(root, target, source),
+                        keyring.lane_keys(wire::node_id(source), wire::node_id(target)));
   });
   return found;
 }
@@ -201,7 +202,8 @@ std::string lowest_above(int lane, std::uint32_t generation, std::uint32_t& foun
 }
 
 // Null if it is not authentic; std::system_error if it is not there.
-std::optional<wire::Cursor> read_deciding(int lane, const std::string& name, std::uint32_t generation, const wire::LaneKeys& keys) {
+std::optional<wire::Cursor> read_deciding(int lane, const std::string& name, std::uint32_t generation,
+                                          const wire::LaneKeys& keys) {
   constexpr int most_reads = 3;
   for (int tries = 0; tries < most_reads; ++tries) {
     try {
@@ -234,7 +236,8 @@ Decision look_for_decision(int lane, std::uint32_t generation, bool is_over, con
     if (error.code().value() != ENOENT) throw;
   }
   // A successor that publishes removes it: then that one decides.
-  if (!lowest_above(lane, generation, above).empty()) throw std::system_error(ENOENT, std::generic_category(), "cursor");
+  if (!lowest_above(lane, generation, above).empty())
+    throw std::system_error(ENOENT, std::generic_category(), "cursor");
   return {Decision::Kind::nothing};
 }
 

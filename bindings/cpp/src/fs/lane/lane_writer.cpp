@@ -190,7 +190,7 @@ bool LaneWriter::give_slots_back() {
 void LaneWriter::remove_slots(bool all) {
   if (!slots_.has_any()) return;
   const bool rests = !lane_;
-  struct stat status {};
+  struct stat status{};
   if (rests && (lstat(path_.c_str(), &status) != 0 || status.st_ino != lane_inode_)) return slots_.forget();
   try {
     if (rests) open_lane();
@@ -227,14 +227,14 @@ void LaneWriter::flush_failed(std::error_code error) {
 }
 
 void LaneWriter::refuse_flush() const {
-  throw StorageError("what was sent to '" + target_ + "' may not survive a power cut: " + flush_error_.message() + "; " +
-                     fix_for(flush_error_.value()));
+  throw StorageError("what was sent to '" + target_ + "' may not survive a power cut: " + flush_error_.message() +
+                     "; " + fix_for(flush_error_.value()));
 }
 
 // Makes or finds the lane directory; begins anew when it is another one than before (L-2).
 void LaneWriter::verify() {
   verified_ = monotonic_seconds();
-  struct stat status {};
+  struct stat status{};
   if (lane_ && lstat(path_.c_str(), &status) == 0 && status.st_ino == lane_inode_) return;
   close();
   try {
@@ -250,7 +250,8 @@ void LaneWriter::open_lane() {
   created_ = true;  // that it is there may be the answer to a request that was repeated
   Fd lane = open_directory(path_);
   const struct stat status = status_of(lane.get());
-  if (status.st_uid != geteuid() && !core::is_shared(status.st_mode)) throw std::system_error(EACCES, std::generic_category(), "foreign lane");
+  if (status.st_uid != geteuid() && !core::is_shared(status.st_mode))
+    throw std::system_error(EACCES, std::generic_category(), "foreign lane");
   lane_ = std::move(lane);
   if (lane_inode_ != status.st_ino) slots_.forget();
   lane_inode_ = status.st_ino;

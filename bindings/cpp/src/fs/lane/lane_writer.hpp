@@ -28,7 +28,7 @@ class NoSpaceError : public StorageError {
 class Flush {
  public:
   Flush(Fd file, Fd lane, std::string inbox);  // without a lane no file was created
-  void run() const;                               // from any thread; std::system_error when the device refuses
+  void run() const;  // from any thread; std::system_error when the device refuses
 
  private:
   Fd file_;
@@ -63,7 +63,7 @@ class LaneWriter {
   [[noreturn]] void refuse_flush() const;
 
   void close();  // the next append begins a new file
-  void end();    // closes for good: no slot stays that nobody reads
+  void end();  // closes for good: no slot stays that nobody reads
 
  private:
   bool fits(std::uint64_t size) const;

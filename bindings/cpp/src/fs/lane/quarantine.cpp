@@ -23,14 +23,14 @@ std::uint64_t sum(std::uint64_t bytes, std::uint64_t more) {
 
 // Apparent bytes of a file, or of a directory's direct entries (bounded).
 std::uint64_t tree_bytes(int dir_fd, const std::string& name) {
-  struct stat status {};
+  struct stat status{};
   if (fstatat(dir_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return 0;
   if (!S_ISDIR(status.st_mode)) return static_cast<std::uint64_t>(status.st_size);
   std::uint64_t bytes = 0;
   try {
     const Fd inner = open_directory_at(dir_fd, name);
     for (const DirectoryEntry& entry : list_directory(inner.get(), walk_limit)) {
-      struct stat one {};
+      struct stat one{};
       if (fstatat(inner.get(), entry.name.c_str(), &one, AT_SYMLINK_NOFOLLOW) == 0) {
         bytes = sum(bytes, static_cast<std::uint64_t>(one.st_size));
       }

@@ -181,14 +181,14 @@ bool Claims::may_be_ephemeral(std::uint32_t newest) const {
 
 void Claims::release(std::uint32_t generation) const noexcept {
   const std::string path = wire::claim_path(root_, name_, generation);
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return;
   // It fails only where a newer claim replaced this one. In the root of a group its members still read it.
   [[maybe_unused]] const int failed = chmod(path.c_str(), status.st_mode & 0440);
 }
 
 std::optional<bool> Claims::is_released(std::uint32_t generation) const {
-  struct stat status {};
+  struct stat status{};
   const std::string path = wire::claim_path(root_, name_, generation);
   if (::stat(path.c_str(), &status) != 0) {
     if (errno != ENOENT) throw_errno(path);
@@ -220,8 +220,8 @@ void Claims::remove_older(std::uint32_t generation) const {
 namespace {
 
 constexpr std::chrono::milliseconds watch_pause{50};  // another host's heartbeat cannot be waited for in any other way
-constexpr std::chrono::milliseconds sweep_pause{5};   // a sweeper is done within milliseconds, and nothing tells
-constexpr std::int64_t unclear_lease_ms = 30'000;     // how long a claim that tells nothing of its maker is respected
+constexpr std::chrono::milliseconds sweep_pause{5};  // a sweeper is done within milliseconds, and nothing tells
+constexpr std::int64_t unclear_lease_ms = 30'000;  // how long a claim that tells nothing of its maker is respected
 // By far longer than sweeping takes: on another host, whoever waits so long takes the name.
 constexpr std::int64_t sweeping_lease_ms = 600'000;
 constexpr int max_attempts = 64;
@@ -265,7 +265,8 @@ class Claiming {
     if (claimant.sweeps) claimant.ephemeral = former && former->ephemeral;
     if (!claims_.take(generation, claimant)) return std::nullopt;
     // Others may have been quicker, or forgotten the name meanwhile: look again.
-    if (is_still(newest, judged) && claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, before};
+    if (is_still(newest, judged) && claims_.newest() == generation && floor_now() == floor)
+      return Won{claimant, generation, before};
     claims_.remove(generation);
     return std::nullopt;
   }
@@ -300,8 +301,8 @@ class Claiming {
         judged.verdict = again.verdict;
       }
       if (holder == nullptr) continue;
-      throw NameTakenError("'" + name_ + "' is held by process " + std::to_string(holder->pid) + " on " +
-                           holder->host + " (generation " + std::to_string(holder->generation) +
+      throw NameTakenError("'" + name_ + "' is held by process " + std::to_string(holder->pid) + " on " + holder->host +
+                           " (generation " + std::to_string(holder->generation) +
                            "): choose another name, or stop that node");
     }
   }
@@ -318,18 +319,21 @@ class Claiming {
       if (!is_released) return false;
       if (*is_released || (claimant && claimant->is_dead(registry_.observer()))) return true;
       if (claimant && claimant->identity.boot_id == registry_.observer().boot_id) {
-        const bool waits = claimant->sweeps && waiting_.allowed && claimant->holds(registry_.observer(), monotonic_ms());
+        const bool waits =
+            claimant->sweeps && waiting_.allowed && claimant->holds(registry_.observer(), monotonic_ms());
         waits ? wait_for_sweeper(generation, *claimant) : respect_neighbour(*claimant);
         return !waits;
       }
-      if (!waiting_.allowed) throw NameTakenError("'" + name_ + "' is claimed by a process that cannot be seen from here");
+      if (!waiting_.allowed)
+        throw NameTakenError("'" + name_ + "' is claimed by a process that cannot be seen from here");
       const EntryPtr entry = registry_.read(name_);
       if (entry != nullptr && entry->generation >= generation) return true;
       const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
       if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return true;
       std::this_thread::sleep_for(watch_pause);
       look_for_interruption();
-      if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms) tell_of_wait(generation, claimant, lease_ms);
+      if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms)
+        tell_of_wait(generation, claimant, lease_ms);
     }
   }
 

@@ -47,8 +47,9 @@ std::unique_ptr<Registration> Registration::make(Registry& registry, const Setti
   try {
     return publish(registry, settings, before_publish);
   } catch (const WireError& error) {
-    throw RegistrationError("cannot register '" + settings.name + "': " +
-                            wire::child_path(wire::claims_dir(registry.root()), wire::floor_name) + ": " + error.what() +
+    throw RegistrationError("cannot register '" + settings.name +
+                            "': " + wire::child_path(wire::claims_dir(registry.root()), wire::floor_name) + ": " +
+                            error.what() +
                             ": use the key of this root, or restore that file from a backup of the root");
   } catch (const std::system_error& error) {
     throw RegistrationError("cannot register '" + settings.name + "': " + error.code().message() +
@@ -58,7 +59,8 @@ std::unique_ptr<Registration> Registration::make(Registry& registry, const Setti
 
 std::unique_ptr<Registration> Registration::publish(Registry& registry, const Settings& settings,
                                                     const BeforePublish& before_publish) {
-  const Claimant claimant{.identity = registry.observer(), .lease_ms = settings.lease_ms, .ephemeral = settings.ephemeral};
+  const Claimant claimant{
+      .identity = registry.observer(), .lease_ms = settings.lease_ms, .ephemeral = settings.ephemeral};
   const Won won = win(registry, settings.name, claimant, {.tell = settings.tell});
   const Claims claims(registry.root(), settings.name, registry.keyring());
   std::unique_ptr<Registration> registration;
@@ -106,8 +108,9 @@ void Registration::check_held() {
 void Registration::check_still_held() {
   if (!is_over()) return;
   const std::lock_guard guard(lock_);
-  lose("its lease ran out while it wrote, and what it wrote may not have been delivered: ask the receiver before "
-       "you send it again");
+  lose(
+      "its lease ran out while it wrote, and what it wrote may not have been delivered: ask the receiver before "
+      "you send it again");
 }
 
 void Registration::heartbeat() {
@@ -162,7 +165,7 @@ void Registration::write(const std::function<void(wire::Entry&)>& change) {
 }
 
 bool Registration::is_own(const std::string& path) const {
-  struct stat at_path {};
+  struct stat at_path{};
   return lstat(path.c_str(), &at_path) == 0 && at_path.st_ino == status_of(fd_.get()).st_ino;
 }
 
@@ -198,8 +201,7 @@ bool Registration::has_new_keys() {
 // Writes the entry beside and renames it into place.
 void Registration::install(const std::string& data) {
   const std::string token = entry_.name + "-" + std::to_string(getpid()) + "-" + std::to_string(generation_);
-  const std::string temporary =
-      wire::child_path(wire::registry_dir(registry_.root()), wire::temporary_name(token));
+  const std::string temporary = wire::child_path(wire::registry_dir(registry_.root()), wire::temporary_name(token));
   try {
     Fd fd = open_or_make(AT_FDCWD, temporary, O_RDWR | O_TRUNC);
     write_all(fd.get(), wire::view(data));

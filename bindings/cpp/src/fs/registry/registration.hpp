@@ -24,14 +24,15 @@ class Registration {
     std::string language;
     std::vector<std::string> features = {};
     std::function<void(const std::string&)> tell = {};  // takes what somebody should know while the name is waited for
-    bool ephemeral = false;                             // the name will not come back
-    bool starting = false;                              // it does not serve yet
+    bool ephemeral = false;  // the name will not come back
+    bool starting = false;  // it does not serve yet
   };
 
   // Claims the name and publishes its entry; `before_publish(won)` runs in between.
   // NameTakenError, LeaseLostError, ConfigurationError: then there is no entry of it.
   using BeforePublish = std::function<void(const Won&)>;
-  static std::unique_ptr<Registration> make(Registry& registry, const Settings& settings, const BeforePublish& before_publish);
+  static std::unique_ptr<Registration> make(Registry& registry, const Settings& settings,
+                                            const BeforePublish& before_publish);
 
   Registration(Registry& registry, wire::Entry entry, Claimant claimant);
 
@@ -50,17 +51,18 @@ class Registration {
   // Publishes a change; it is on disk when this returns. StorageError, LeaseLostError: then there is none.
   void update(const std::function<void(wire::Entry&)>& change);
 
-  bool has_new_keys();     // since the entry was written: a heartbeat mends that (W-20)
-  void remove();           // leaves: removes the entry if it is still this one, releases the claim
+  bool has_new_keys();  // since the entry was written: a heartbeat mends that (W-20)
+  void remove();  // leaves: removes the entry if it is still this one, releases the claim
   // Leaves as one whose name will not come back: the entry stays, stale for everybody, until it is swept.
   void expire();
   void replaced(const std::string& why);  // it was seen elsewhere that the name is another's: the lease counts as lost
-  void close();            // the name is another's: nothing is written any more, or removed
-  wire::Entry entry();     // as last published
+  void close();  // the name is another's: nothing is written any more, or removed
+  wire::Entry entry();  // as last published
   std::uint32_t generation() const { return generation_; }
 
  private:
-  static std::unique_ptr<Registration> publish(Registry& registry, const Settings& settings, const BeforePublish& before_publish);
+  static std::unique_ptr<Registration> publish(Registry& registry, const Settings& settings,
+                                               const BeforePublish& before_publish);
   void publish();
   void write(const std::function<void(wire::Entry&)>& change);
   std::string encoded(const wire::Entry& entry);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t racy_ns = 20'000'000;  // a file read so soon after its change may have changed again unseen
-constexpr double fresh_seconds = 0.001;       // how long what was seen counts as what is: a burst of sends looks once
+constexpr double fresh_seconds = 0.001;  // how long what was seen counts as what is: a burst of sends looks once
 constexpr int torn_reads = 3;
 
 std::string utc(std::int64_t unix_ms) {
@@ -50,18 +50,21 @@ bool Registry::is_unreadable(const std::string& name) {
 }
 
 void Registry::check_there() const {
-  struct stat status {};
+  struct stat status{};
   if (lstat(wire::registry_dir(root_).c_str(), &status) == 0 || !is_absence(errno)) return;
-  throw StorageError("the registry of " + root_ + " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed root init --root " +
-                     root_ + "`, and start them anew");
+  throw StorageError(
+      "the registry of " + root_ +
+      " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed root init --root " +
+      root_ + "`, and start them anew");
 }
 
 void Registry::check_readable(const std::string& name) const {
   try {
     check_reachable(root_, name);
   } catch (const std::system_error& error) {
-    throw StorageError("the entry of '" + name + "' in " + root_ + " cannot be read: " + error.code().message() +
-                       "; nothing was sent, free what this process holds open or raise its limits, or see `speed root doctor`");
+    throw StorageError(
+        "the entry of '" + name + "' in " + root_ + " cannot be read: " + error.code().message() +
+        "; nothing was sent, free what this process holds open or raise its limits, or see `speed root doctor`");
   }
 }
 
@@ -80,7 +83,7 @@ std::string Registry::absence(const std::string& name) {
 }
 
 std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
-  struct stat status {};
+  struct stat status{};
   const bool there = lstat(wire::entry_path(root_, name).c_str(), &status) == 0;
   const bool failed = !there && !is_absence(errno);
   const std::unique_lock guard(lock_);
@@ -110,8 +113,8 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
     if (known != nullptr) return known;
     fresh->settled = false;  // the same file may be readable the next time
   }
-  const bool unchanged = known != nullptr && known->entry != nullptr && fresh->entry != nullptr &&
-                         *known->entry == *fresh->entry;
+  const bool unchanged =
+      known != nullptr && known->entry != nullptr && fresh->entry != nullptr && *known->entry == *fresh->entry;
   fresh->since_ms = unchanged ? known->since_ms : monotonic_ms();
   fresh->gone = unchanged && known->gone;
   remember(name, fresh);
@@ -145,9 +148,7 @@ void Registry::forget_all_but(const std::unordered_set<std::string>& seen) {
   std::erase_if(junk_, [&](const std::string& name) { return !seen.contains(name); });
 }
 
-EntryPtr Registry::read_file(const std::string& name) const {
-  return read_file(name, wire::entry_path(root_, name));
-}
+EntryPtr Registry::read_file(const std::string& name) const { return read_file(name, wire::entry_path(root_, name)); }
 
 // New keys are looked for where the present ones do not fit.
 EntryPtr Registry::read_file(const std::string& name, const std::string& path) const {
@@ -161,8 +162,7 @@ EntryPtr Registry::read_file(const std::string& name, const std::string& path) c
 EntryPtr Registry::try_file(const std::string& name, const std::string& path) const {
   for (int tries = 0; tries < torn_reads; ++tries) {
     try {
-      auto entry = std::make_shared<wire::Entry>(
-          wire::decode_entry(read_entry_file(path), keyring_.registry_keys()));
+      auto entry = std::make_shared<wire::Entry>(wire::decode_entry(read_entry_file(path), keyring_.registry_keys()));
       return entry->name == name ? entry : nullptr;
     } catch (const WireError&) {
       continue;  // a heartbeat may be half written: look again
@@ -243,7 +243,8 @@ EntryPtr Registry::granted_lately(const std::string& name, const std::string& se
     found->second = fresh;
     known = fresh;
   }
-  if (known->entry == nullptr || known->entry->status != "online" || !wire::grants(*known->entry, sender)) return nullptr;
+  if (known->entry == nullptr || known->entry->status != "online" || !wire::grants(*known->entry, sender))
+    return nullptr;
   return known->entry;
 }
 

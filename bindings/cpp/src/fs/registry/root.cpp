@@ -29,7 +29,8 @@ void add_list(std::vector<Bytes>& lists, const std::string& path, const char* na
 // Its own access list, and the one that what is made in it gets.
 core::Step looked_at(const std::string& path, const struct stat& status) {
   core::Step step = step_of(status);
-  for (const char* const name : {"system.posix_acl_access", "system.posix_acl_default"}) add_list(step.lists, path, name);
+  for (const char* const name : {"system.posix_acl_access", "system.posix_acl_default"})
+    add_list(step.lists, path, name);
   return step;
 }
 
@@ -43,16 +44,16 @@ core::Trust checked(const std::string& path, bool inside) {
     case core::Trust::owner:
       throw UntrustedError(path + " belongs to another user (uid " + std::to_string(status.st_uid) + ")");
     case core::Trust::writable:
-      throw UntrustedError(((status.st_mode & S_IWOTH) != 0 ? "everybody" : "the group " + group) + " can write to " +
-                               path, "run `chmod 700 " + path + "`, or `speed root init --group`");
+      throw UntrustedError(
+          ((status.st_mode & S_IWOTH) != 0 ? "everybody" : "the group " + group) + " can write to " + path,
+          "run `chmod 700 " + path + "`, or `speed root init --group`");
     case core::Trust::listed:
       throw UntrustedError("an access list lets others write to " + path, "run `setfacl -bk " + path + "`");
     case core::Trust::stranger:
       throw UntrustedError(path + " is the root of a group (gid " + group + ") of which this user is no member",
                            "become one and log in again");
     case core::Trust::trusted:
-    case core::Trust::group:
-      break;
+    case core::Trust::group: break;
   }
   return trust;
 }

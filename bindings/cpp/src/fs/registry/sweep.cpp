@@ -15,7 +15,7 @@ namespace speed::fs {
 namespace {
 
 bool may_be_there(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   return lstat(path.c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
@@ -25,14 +25,15 @@ bool remove_directory(const std::string& path) {
     std::filesystem::remove_all(path);
     return true;
   } catch (const std::system_error& error) {
-    if (error.code() == std::errc::permission_denied || error.code() == std::errc::operation_not_permitted) return false;
+    if (error.code() == std::errc::permission_denied || error.code() == std::errc::operation_not_permitted)
+      return false;
     throw;
   }
 }
 
 // Seconds since a file was written, by the wall clock: good for a hint only.
 double untouched_for(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (lstat(path.c_str(), &status) != 0) return 0;
   const std::int64_t written_ms = std::int64_t{status.st_mtim.tv_sec} * 1000 + status.st_mtim.tv_nsec / 1'000'000;
   return std::abs(static_cast<double>(unix_ms() - written_ms)) / 1000;

@@ -95,7 +95,8 @@ bool SlotWriter::is_free(const Slot& slot) const { return slot.sequence == 0 && 
 bool SlotWriter::open(int lane, std::uint32_t number, std::vector<std::uint32_t>& foreign) {
   const bool is_new = find(number) == slots_.end();
   try {
-    file_ = is_new ? create_file(lane, name_of(number), false) : open_regular(lane, name_of(number), owners_of(lane), true);
+    file_ =
+        is_new ? create_file(lane, name_of(number), false) : open_regular(lane, name_of(number), owners_of(lane), true);
   } catch (const std::system_error& error) {
     if (!is_new && is_gone(error)) {
       slots_.erase(find(number));
@@ -120,7 +121,8 @@ void SlotWriter::remove(int lane, std::uint32_t number) {
 
 void SlotWriter::use(std::uint32_t number, std::uint64_t sequence) {
   const auto slot = find(number);
-  if (slot == slots_.end()) throw std::system_error(ENOENT, std::generic_category(), "the lane was put aside meanwhile");
+  if (slot == slots_.end())
+    throw std::system_error(ENOENT, std::generic_category(), "the lane was put aside meanwhile");
   slot->sequence = sequence;
   slot->is_idle = false;
 }

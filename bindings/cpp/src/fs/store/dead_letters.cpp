@@ -28,7 +28,7 @@ std::vector<DeadLetterFiles::Kept> DeadLetterFiles::kept() const {
   const Fd directory = open_directory(path_);
   for (const DirectoryEntry& entry : list_directory(directory.get(), most_listed)) {
     const auto name = wire::parse_letter(entry.name);
-    struct stat status {};
+    struct stat status{};
     if (!name || fstatat(directory.get(), entry.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     found.push_back({*name, static_cast<std::uint64_t>(status.st_size)});
   }
@@ -103,7 +103,7 @@ void DeadLetterFiles::remove(const wire::LetterName& name) const {
 }
 
 bool DeadLetterFiles::changed() {
-  struct stat status {};
+  struct stat status{};
   if (stat(path_.c_str(), &status) != 0) return false;
   const std::int64_t modified = status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
   if (modified == seen_ns_) return false;

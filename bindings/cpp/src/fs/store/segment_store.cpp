@@ -107,8 +107,7 @@ void StoredShards::open_block(const Place& place, std::size_t block, std::span<s
   wire::Nonce nonce;
   bool authentic = read_at(file_.get(), sealed, place.offset + block * sealed_block_bytes) == sealed.size();
   wire::copy_to(nonce.data(), ByteView(sealed).first(nonce.size()));
-  authentic =
-      authentic && opener_.open(nonce, name_of(place.slot, block), ByteView(sealed).subspan(nonce.size()), to);
+  authentic = authentic && opener_.open(nonce, name_of(place.slot, block), ByteView(sealed).subspan(nonce.size()), to);
   if (!authentic) throw SegmentStoreError("a segment that was kept is not authentic any more");
 }
 
@@ -133,7 +132,7 @@ SegmentStore::SegmentStore(const std::string& root, const std::string& name, con
     : path_(wire::segments_dir(root, name)), node_(wire::node_id(name)), keyring_(keyring), durable_(durable) {}
 
 bool SegmentStore::exists() const {
-  struct stat status {};
+  struct stat status{};
   return lstat(path_.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
@@ -166,8 +165,8 @@ std::shared_ptr<StoredShards> SegmentStore::shards(const segment::Key& key) {
   const std::optional<Listed> listed = index().payload(key);
   if (!listed) throw SegmentStoreError("segments that were kept are not there any more");
   const PayloadId id = index().id_of(key);
-  return std::make_shared<StoredShards>(open_shards(directory_.get(), wire::shards_name(id), false),
-                                        index().key_of(id), *listed);
+  return std::make_shared<StoredShards>(open_shards(directory_.get(), wire::shards_name(id), false), index().key_of(id),
+                                        *listed);
 }
 
 void SegmentStore::remove(const std::vector<segment::Key>& keys) {

@@ -131,12 +131,12 @@ void Aead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std:
   if (ShortAead::takes(aad.size(), plain.size())) return state_->brief.seal(nonce, aad, plain, to);
   EVP_CIPHER_CTX* const context = state_->whole.get();
   int written = 0;
-  const bool sealed = EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, raw(ByteView(nonce)), -1) == 1 &&
-                      EVP_CipherUpdate(context, nullptr, &written, raw(aad), length(aad)) == 1 &&
-                      EVP_CipherUpdate(context, output(to), &written, input(plain), length(plain)) == 1 &&
-                      EVP_CipherFinal_ex(context, output(to), &written) == 1 &&
-                      EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, limits::tag_bytes,
-                                          raw(to.last(limits::tag_bytes))) == 1;
+  const bool sealed =
+      EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, raw(ByteView(nonce)), -1) == 1 &&
+      EVP_CipherUpdate(context, nullptr, &written, raw(aad), length(aad)) == 1 &&
+      EVP_CipherUpdate(context, output(to), &written, input(plain), length(plain)) == 1 &&
+      EVP_CipherFinal_ex(context, output(to), &written) == 1 &&
+      EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, limits::tag_bytes, raw(to.last(limits::tag_bytes))) == 1;
   if (!sealed) throw std::bad_alloc();  // the only failure left once the key is set
 }
 
@@ -147,7 +147,8 @@ bool Aead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std
   if (!is_authentic(nonce, aad, sealed)) return false;
   const ByteView text = sealed.first(to.size());
   int written = 0;
-  if (EVP_CipherUpdate(state_->whole.get(), output(to), &written, input(text), length(text)) != 1) throw std::bad_alloc();
+  if (EVP_CipherUpdate(state_->whole.get(), output(to), &written, input(text), length(text)) != 1)
+    throw std::bad_alloc();
   return true;
 }
 

@@ -32,8 +32,7 @@ bool Aead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std
 // Without an output libsodium looks at the tag alone.
 bool Aead::is_authentic(const Nonce& nonce, ByteView aad, ByteView sealed) {
   return crypto_aead_chacha20poly1305_ietf_decrypt(nullptr, nullptr, nullptr, raw(sealed), sealed.size(), raw(aad),
-                                                   aad.size(), raw(ByteView(nonce)),
-                                                   raw(ByteView(state_->key))) == 0;
+                                                   aad.size(), raw(ByteView(nonce)), raw(ByteView(state_->key))) == 0;
 }
 
 struct MacKey::State {

@@ -175,14 +175,16 @@ Bytes encode_floors(const Floors& floors, const Key& registry_key) {
 }
 
 Floors decode_floors(ByteView data, const std::vector<Key>& registry_keys) {
-  if (data.size() != floor_bytes || text(data.first(head.size())) != head) throw WireError("BAD_FLOOR", "no floor file");
+  if (data.size() != floor_bytes || text(data.first(head.size())) != head)
+    throw WireError("BAD_FLOOR", "no floor file");
   const ByteView body = data.first(floor_bytes - mac_bytes);
   const auto made = [&](const Key& key) { return same_bytes(mac_of(key, body), data.last(mac_bytes)); };
   if (std::ranges::none_of(registry_keys, made)) {
     throw WireError("BAD_FLOOR", "the MAC does not fit: altered, or of another key");
   }
   Floors floors{};
-  for (std::size_t at = 0; at < floors.size(); ++at) floors[at] = load<std::uint32_t>(body.data() + head.size() + 4 * at);
+  for (std::size_t at = 0; at < floors.size(); ++at)
+    floors[at] = load<std::uint32_t>(body.data() + head.size() + 4 * at);
   return floors;
 }
 

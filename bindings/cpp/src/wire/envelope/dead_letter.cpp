@@ -56,7 +56,8 @@ DeadLetter letter_in(ByteView data) {
   letter.error_message = text_in(members, "errorMessage");
   letter.died_at_ms = static_cast<std::int64_t>(number_in(members, "diedAt"));
   letter.payload_bytes = number_in(members, "payloadBytes");
-  if (letter.payload_bytes > limits::max_segmented_bytes) refuse("a dead letter says that its payload is larger than any");
+  if (letter.payload_bytes > limits::max_segmented_bytes)
+    refuse("a dead letter says that its payload is larger than any");
   return letter;
 }
 
@@ -65,7 +66,8 @@ DeadLetter letter_in(ByteView data) {
 LetterWriter::LetterWriter(const Keyring& keyring, const NodeId& node, RandomSource random, Sink sink)
     : LetterWriter(keyring, keyring.key_id(), node, std::move(random), std::move(sink)) {}
 
-LetterWriter::LetterWriter(const Keyring& keyring, const KeyId& key_id, const NodeId& node, RandomSource random, Sink sink)
+LetterWriter::LetterWriter(const Keyring& keyring, const KeyId& key_id, const NodeId& node, RandomSource random,
+                           Sink sink)
     : aead_(keyring.dead_letters_key(key_id, node), Aead::Direction::seal),
       random_(std::move(random)),
       sink_(std::move(sink)) {

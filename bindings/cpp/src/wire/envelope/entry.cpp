@@ -45,7 +45,8 @@ void take(const Json& value, const char* key, std::string& to) {
 }
 
 void take(const Json& value, const char* key, std::int64_t& to) {
-  const bool is_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
+  const bool is_large =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
   const bool fits = value.is_number_integer() && !is_large && value.get<std::int64_t>() >= 0;  // -0 is 0
   if (!fits) refuse(std::string(key) + " is no integer from 0 to 2^63-1");
   to = value.get<std::int64_t>();

@@ -33,8 +33,8 @@ class LinkSealer {
   void seal_for(std::uint32_t target_life);
 
   // Appends one whole envelope to `out`. ConfigurationError when the counter does not fit (W-8).
-  void seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms,
-            ByteView payload, const Nonce& nonce, Buffer& out);
+  void seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms, ByteView payload,
+            const Nonce& nonce, Buffer& out);
 
  private:
   LinkSealer(const Keyring& keyring, std::uint64_t changes, const Keys& keys, const NodeId& source,

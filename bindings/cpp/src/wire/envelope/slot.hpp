@@ -26,14 +26,16 @@ class SlotPieces {
  public:
   struct Place {
     std::uint64_t offset;  // in the slot
-    std::size_t size;      // with the tag
+    std::size_t size;  // with the tag
   };
   static constexpr std::size_t max_sealed_bytes = limits::slot_piece_bytes + limits::tag_bytes;
 
   SlotPieces(const SlotHead& head, Aead::Direction direction);
 
   std::size_t count() const { return (payload_bytes_ + limits::slot_piece_bytes - 1) / limits::slot_piece_bytes; }
-  std::uint64_t slot_bytes() const { return payload_bytes_ + count() * limits::tag_bytes; }  // how long the slot is at least
+  std::uint64_t slot_bytes() const {
+    return payload_bytes_ + count() * limits::tag_bytes;
+  }  // how long the slot is at least
   Place place(std::size_t index) const;
 
   // Seals piece `index` of the whole payload into the front of `to`.

@@ -133,9 +133,16 @@ auto text_pair(std::string_view key, std::string_view value) {
 }
 
 void put_metadata(std::string_view media_type, const MessageFields& fields, Writer& out) {
-  check_metadata({fields.message_id, fields.topic, fields.name_space, fields.published_at_ms,
-                  fields.priority.value_or(0), fields.ttl_seconds.value_or(0), content_type_custom, media_type,
-                  fields.content_encoding, {}});
+  check_metadata({fields.message_id,
+                  fields.topic,
+                  fields.name_space,
+                  fields.published_at_ms,
+                  fields.priority.value_or(0),
+                  fields.ttl_seconds.value_or(0),
+                  content_type_custom,
+                  media_type,
+                  fields.content_encoding,
+                  {}});
   out.record(1, [&](auto& sink) {
     sink.text(1, fields.message_id);
     sink.text(2, fields.topic);

@@ -110,7 +110,8 @@ std::string message_id_of(ByteView metadata) {
     std::size_t at = 0;
     for (std::size_t number = 0; at < metadata.size() && number < most_records; ++number) {
       const Record record = read_record(metadata, at);
-      if (record.field == 1 && record.is_bytes()) found = text(metadata.subspan(record.value, record.end - record.value));
+      if (record.field == 1 && record.is_bytes())
+        found = text(metadata.subspan(record.value, record.end - record.value));
       at = record.end;
     }
   } catch (const WireError&) {  // as far as it could be read
@@ -130,8 +131,12 @@ std::string shown(const OutlineParts& parts) {
 }  // namespace
 
 std::string outline(ByteView data) {
-  OutlineParts parts{{{1, "metadata", {}}, {2, "security", {}}, {3, "observability", {}}, {4, "schema", {}},
-                      {97, "extensions", {}}, {99, "payload", {}}}};
+  OutlineParts parts{{{1, "metadata", {}},
+                      {2, "security", {}},
+                      {3, "observability", {}},
+                      {4, "schema", {}},
+                      {97, "extensions", {}},
+                      {99, "payload", {}}}};
   std::size_t others = 0;
   std::size_t at = 0;
   std::string message_id;

@@ -80,8 +80,7 @@ std::optional<std::string> MessageView::traceparent() const {
   const bool is_valid =
       are_trace_ids(head_.trace_id, head_.span_id) && head_.trace_flags >= 0 && head_.trace_flags <= 255;
   if (!is_valid) return std::nullopt;
-  return TraceParent{std::string(head_.trace_id), std::string(head_.span_id),
-                     static_cast<unsigned>(head_.trace_flags)}
+  return TraceParent{std::string(head_.trace_id), std::string(head_.span_id), static_cast<unsigned>(head_.trace_flags)}
       .text();
 }
 

@@ -31,8 +31,7 @@ std::optional<TraceParent> parse_traceparent(std::string_view text) {
   const std::string_view trace_id = text.substr(3, 32);
   const std::string_view span_id = text.substr(36, 16);
   if (!are_trace_ids(trace_id, span_id)) return {};
-  return TraceParent{std::string(trace_id), std::string(span_id),
-                     std::to_integer<unsigned>((*from_hex(flags))[0])};
+  return TraceParent{std::string(trace_id), std::string(span_id), std::to_integer<unsigned>((*from_hex(flags))[0])};
 }
 
 }  // namespace speed::wire

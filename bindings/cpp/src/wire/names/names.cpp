@@ -13,8 +13,8 @@ namespace speed::wire {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> reserved_names{
-    "speed_registry", "speed.key", "speed.key.new", "journal", "topics", "bell", "inbox", "quarantine"};
+constexpr std::array<std::string_view, 8> reserved_names{"speed_registry", "speed.key", "speed.key.new", "journal",
+                                                         "topics",         "bell",      "inbox",         "quarantine"};
 constexpr char rule[] = "use letters, digits, '_', '-' and single dots between them";
 
 bool is_letter(char c) {

@@ -16,7 +16,9 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(Buffer&& other) noexcept
-      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)), capacity_(std::exchange(other.capacity_, 0)) {}
+      : data_(std::move(other.data_)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     data_ = std::move(other.data_);
     size_ = std::exchange(other.size_, 0);
@@ -61,7 +63,9 @@ class Buffer {
   static constexpr std::size_t smallest = 512;  // bytes; less would grow in small steps
 
   struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }  // NOLINT(cppcoreguidelines-no-malloc): of `allocate`
+    void operator()(std::byte* memory) const {
+      std::free(memory);
+    }  // NOLINT(cppcoreguidelines-no-malloc): of `allocate`
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
   static Memory allocate(std::size_t size);

@@ -19,9 +19,7 @@ using Block = std::array<std::byte, N>;
 
 inline ByteView view(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
-inline std::string_view text(ByteView bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 inline const unsigned char* raw(ByteView bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
 inline unsigned char* raw(std::span<std::byte> bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }

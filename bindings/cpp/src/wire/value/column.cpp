@@ -32,7 +32,8 @@ using wire::column_header_bytes;
 using wire::filled;
 
 constexpr std::size_t decimal_bytes = 16;
-constexpr std::array<std::string_view, 8> names{"", "int64", "float64", "bool", "utf8", "binary", "timestamp", "decimal"};
+constexpr std::array<std::string_view, 8> names{"",     "int64",  "float64",   "bool",
+                                                "utf8", "binary", "timestamp", "decimal"};
 
 constexpr bool has_offsets(Kind kind) { return kind == Kind::utf8 || kind == Kind::binary; }
 

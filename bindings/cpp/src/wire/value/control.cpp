@@ -68,9 +68,10 @@ namespace {
 void check_texts(const Value* listed, const char* what) {
   const auto* const items = listed == nullptr ? nullptr : listed->get_if<Array>();
   const bool sound = items != nullptr && std::ranges::all_of(*items, [](const Value& item) {
-    return item.get_if<std::string>() != nullptr;
-  });
-  if (!sound) throw WireError("BAD_PAYLOAD", std::string("an answer to DISCOVERY lacks the list of texts '") + what + "'");
+                       return item.get_if<std::string>() != nullptr;
+                     });
+  if (!sound)
+    throw WireError("BAD_PAYLOAD", std::string("an answer to DISCOVERY lacks the list of texts '") + what + "'");
 }
 
 }  // namespace

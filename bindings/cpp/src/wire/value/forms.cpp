@@ -100,7 +100,8 @@ std::string text_of(std::chrono::year_month_day date) {
 }
 
 std::string text_of(std::chrono::hh_mm_ss<microseconds> time) {
-  if (time.is_negative() || time.hours() >= std::chrono::hours(24)) throw UnserialisableError("a time of day is beyond a day");
+  if (time.is_negative() || time.hours() >= std::chrono::hours(24))
+    throw UnserialisableError("a time of day is beyond a day");
   const auto text = printed("%02ld:%02ld:%02ld", static_cast<long>(time.hours().count()),
                             static_cast<long>(time.minutes().count()), static_cast<long>(time.seconds().count()));
   const auto fraction = static_cast<long>(time.subseconds().count());

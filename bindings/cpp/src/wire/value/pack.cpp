@@ -87,7 +87,8 @@ class Writer {
     packer_.pack_map(count(map.size(), path));
     for (const Member& member : map) {
       const auto* name = member.key.get_if<std::string>();
-      const bool is_number = member.key.get_if<std::int64_t>() != nullptr || member.key.get_if<std::uint64_t>() != nullptr;
+      const bool is_number =
+          member.key.get_if<std::int64_t>() != nullptr || member.key.get_if<std::uint64_t>() != nullptr;
       if (name == nullptr && !is_number) refuse(path, " has a key that is neither text nor an integer");
       const std::string shown = name != nullptr ? *name : "<integer>";
       write(member.key, {&path, "<key>", 0}, depth + 1);

@@ -75,7 +75,7 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-constexpr std::array<std::string_view, 9> known_keys{"requestId",   "service",  "caller",       "bootId",    "generation",
+constexpr std::array<std::string_view, 9> known_keys{"requestId",   "service",  "caller",       "bootId",  "generation",
                                                      "traceparent", "deadline", "bootDeadline", "repeated"};
 
 // The keys that a head may have.

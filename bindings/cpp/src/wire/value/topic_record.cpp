@@ -26,12 +26,9 @@ TopicRecord read_topic_record(ByteView data) {
   if (!is_known || said > data.size() - head_bytes) {
     throw WireError("BAD_JOURNAL", "no head of a message of version 1");
   }
-  return {static_cast<TopicRecordType>(type),
-          field<std::uint16_t>(data, 2),
-          field<std::uint32_t>(data, 4),
-          field<std::uint64_t>(data, 8),
-          field<std::uint64_t>(data, 16),
-          unpack_map(data.subspan(head_bytes, said), "what is said of a message"),
+  return {static_cast<TopicRecordType>(type), field<std::uint16_t>(data, 2),
+          field<std::uint32_t>(data, 4),      field<std::uint64_t>(data, 8),
+          field<std::uint64_t>(data, 16),     unpack_map(data.subspan(head_bytes, said), "what is said of a message"),
           data.subspan(head_bytes + said)};
 }
 

@@ -11,7 +11,7 @@ namespace speed {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kinds{"nil",   "boolean", "integer", "integer", "float", "text",
+constexpr std::array<std::string_view, 12> kinds{"nil",   "boolean", "integer", "integer", "float",  "text",
                                                  "bytes", "array",   "map",     "instant", "column", "bytes"};
 
 // Above this many members equal keys are found by hash: a peer must not make reading quadratic.

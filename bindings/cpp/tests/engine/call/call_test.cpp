@@ -142,7 +142,10 @@ TEST_F(CallTest, a_service_beyond_the_deadline_is_answered_with_its_phase_s_4) {
   std::latch release(1);
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  server.serve("slow", [&](const Request&) -> Response { release.wait(); return Value(1); });
+  server.serve("slow", [&](const Request&) -> Response {
+    release.wait();
+    return Value(1);
+  });
   try {
     client.call("server", "slow", {}, {.timeout = Seconds(0.2)});
     ADD_FAILURE() << "no timeout";
@@ -156,7 +159,10 @@ TEST_F(CallTest, a_slow_call_blocks_no_other_s_5) {
   std::latch release(1);
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  server.serve("slow", [&](const Request&) -> Response { release.wait(); return Value("slow"); });
+  server.serve("slow", [&](const Request&) -> Response {
+    release.wait();
+    return Value("slow");
+  });
   server.serve("echo", echo);
   std::future<Value> slow = client.submit("server", "slow");
   EXPECT_EQ(client.call("server", "echo", {{"data", 1}}), Value(1));
@@ -192,7 +198,8 @@ TEST_F(CallTest, calls_from_many_threads_all_get_their_own_answer) {
   server.serve("echo", echo);
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
-      for (int n = 0; n < 200; ++n) right += client.call("server", "echo", {{"data", thread * 1000 + n}}) == Value(thread * 1000 + n);
+      for (int n = 0; n < 200; ++n)
+        right += client.call("server", "echo", {{"data", thread * 1000 + n}}) == Value(thread * 1000 + n);
     });
   }
   for (std::thread& thread : threads) thread.join();

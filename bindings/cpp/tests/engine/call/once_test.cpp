@@ -35,7 +35,8 @@ TEST_F(OnceTest, a_service_sees_an_id_that_is_unique_among_callers_s_3) {
 // run when the second arrives.
 void send_request(Runtime& client, const std::string& id, const wire::Deadline& deadline) {
   wire::Buffer payload;
-  wire::encode_request({.request_id = id, .service = "note", .caller = "client", .generation = 1, .deadline = deadline}, {}, payload);
+  wire::encode_request({.request_id = id, .service = "note", .caller = "client", .generation = 1, .deadline = deadline},
+                       {}, payload);
   const ByteView one = payload.view();
   client.links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, 0});
 }

@@ -49,13 +49,12 @@ class OneLifeTest : public testing::Test {
       note("noted");
       return Value(1);
     });
-    server.serve(
-        "charge",
-        [&](const Request&) -> Response {
-          note("charged");
-          _exit(1);
-        },
-        {.idempotent = idempotent});
+    server.serve("charge",
+                 [&](const Request&) -> Response {
+                   note("charged");
+                   _exit(1);
+                 },
+                 {.idempotent = idempotent});
     while (true) pause();
   }
 
@@ -85,13 +84,12 @@ class OneLifeTest : public testing::Test {
       is_repeated_ = request.redelivered();
       return Value(++runs_);
     });
-    node->serve(
-        "charge",
-        [this](const Request& request) -> Response {
-          is_repeated_ = request.redelivered();
-          return Value(++runs_);
-        },
-        {.idempotent = true});
+    node->serve("charge",
+                [this](const Request& request) -> Response {
+                  is_repeated_ = request.redelivered();
+                  return Value(++runs_);
+                },
+                {.idempotent = true});
     node->ready();
     return node;
   }
@@ -121,11 +119,13 @@ TEST_F(OneLifeTest, what_had_not_begun_runs_once_in_the_next_life_while_its_call
   std::future<Value> small = client.submit("server", "note", {}, {.timeout = Seconds(300)});
   std::future<Value> in_slot = client.submit("server", "note", {{"data", Bytes(300 << 10)}}, {.timeout = Seconds(300)});
   client.segment("server", 1U << 16U);
-  std::future<Value> in_segments = client.submit("server", "note", {{"data", Bytes(300 << 10)}}, {.timeout = Seconds(300)});
+  std::future<Value> in_segments =
+      client.submit("server", "note", {{"data", Bytes(300 << 10)}}, {.timeout = Seconds(300)});
   kill();
   const auto next = successor();
   std::set<std::int64_t> answers;
-  for (std::future<Value>* const call : {&small, &in_slot, &in_segments}) answers.insert(call->get().as<std::int64_t>());
+  for (std::future<Value>* const call : {&small, &in_slot, &in_segments})
+    answers.insert(call->get().as<std::int64_t>());
   EXPECT_EQ(answers, (std::set<std::int64_t>{1, 2, 3}));
   EXPECT_EQ(execution_of(held_), Execution::may_have_run);
   EXPECT_FALSE(is_repeated_);
@@ -196,16 +196,18 @@ TEST_F(OneLifeTest, a_request_for_an_earlier_life_never_begins_and_is_finished_s
   const auto first = Runtime::make("server", root_.options({"client"}));
   const auto client = Runtime::make("client", root_.options());
   wire::Buffer payload;
-  const wire::Deadline deadline{fs::unix_ms() + 300'000, client->context.registry->observer().boot_id, fs::boot_ms() + 300'000};
-  wire::encode_request({.request_id = "1.1", .service = "note", .caller = "client", .generation = 1, .deadline = deadline}, {},
-                       payload);
+  const wire::Deadline deadline{fs::unix_ms() + 300'000, client->context.registry->observer().boot_id,
+                                fs::boot_ms() + 300'000};
+  wire::encode_request(
+      {.request_id = "1.1", .service = "note", .caller = "client", .generation = 1, .deadline = deadline}, {}, payload);
   const ByteView one = payload.view();
   client->links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, 0});
   first->context.registration->remove();
   const auto next = successor();
   EXPECT_TRUE(eventually([&] { return counter(*next, "requests_for_another_generation") == 1; }));
   EXPECT_EQ(runs_, 0);
-  EXPECT_TRUE(std::filesystem::exists(wire::child_path(wire::lane_dir(root_.path, "server", "client"), "start.000002")));
+  EXPECT_TRUE(
+      std::filesystem::exists(wire::child_path(wire::lane_dir(root_.path, "server", "client"), "start.000002")));
 }
 
 TEST_F(OneLifeTest, nothing_runs_for_a_caller_that_is_gone_t_8) {

@@ -73,8 +73,8 @@ TEST_F(WithdrawalTest, one_that_is_still_put_together_never_begins_g_14) {
   entered.wait();
   client.segment("server", 1U << 20U);
   std::stop_source stop;
-  std::future<Value> large =
-      client.submit("server", "note", {{"data", Bytes(3U << 20U)}}, {.timeout = Seconds(300), .stop = stop.get_token()});
+  std::future<Value> large = client.submit("server", "note", {{"data", Bytes(3U << 20U)}},
+                                           {.timeout = Seconds(300), .stop = stop.get_token()});
   client.ping("server");  // all of it was read
   stop.request_stop();
   EXPECT_TRUE(eventually([&] { return counter(client, "calls_withdrawn") == 1; }));
@@ -169,7 +169,11 @@ TEST_F(WithdrawalTest, what_a_dead_caller_asked_for_is_forgotten_t_8) {
     NodeOptions quick = root_.options();
     AgentProcess agent(root_, "agent");
     std::thread calling([&] {
-      agent({{"id", 1}, {"op", "call"}, {"target", "server"}, {"service", "wait"}, {"arguments", {{"map", nlohmann::json::array()}}}});
+      agent({{"id", 1},
+             {"op", "call"},
+             {"target", "server"},
+             {"service", "wait"},
+             {"arguments", {{"map", nlohmann::json::array()}}}});
     });
     entered.wait();
     agent.kill(SIGKILL);

@@ -330,7 +330,9 @@ TEST_F(Housed, what_cannot_be_told_is_not_sent_m_31) {
 
 TEST_F(Housed, a_payload_that_does_not_fit_is_refused_and_its_sender_is_told_m_29) {
   PayloadSchema schema = marking();
-  schema.check = [](std::string_view, ByteView) -> std::vector<std::string> { throw SchemaError("amount: is missing"); };
+  schema.check = [](std::string_view, ByteView) -> std::vector<std::string> {
+    throw SchemaError("amount: is missing");
+  };
   reader_.schemas = having(schema);
   open();
   std::atomic<int> handled = 0;

@@ -195,7 +195,7 @@ TEST_F(SegmentNodeTest, a_payload_that_expires_is_reported_to_who_waits_for_it_g
   runtime->links.granted("receiver")
       ->send({wire::EnvelopeType::message, flags, {&one, 1}, 0, false, [&](std::uint64_t sequence) {
                 runtime->calls.track_ack("receiver", sequence, 1e18,
-                                      [&](const core::Outcome& outcome) { told.set_value(outcome); });
+                                         [&](const core::Outcome& outcome) { told.set_value(outcome); });
               }});
   runtime->workers.ensure_reader();
   const core::Outcome outcome = told.get_future().get();

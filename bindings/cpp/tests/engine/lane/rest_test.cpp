@@ -395,9 +395,7 @@ class TurnTest : public UngrantedTest {
   }
 
   // Lets the clock that stamps files pass the last change of a lane.
-  void settle(const std::string& sender) const {
-    change(sender, -std::chrono::hours(1));
-  }
+  void settle(const std::string& sender) const { change(sender, -std::chrono::hours(1)); }
 
   // A tick of the clock that stamps files, at the end of which a directory can tell whether it changed.
   static constexpr std::chrono::milliseconds still_going_on{12};
@@ -465,7 +463,8 @@ TEST_F(TurnTest, the_lanes_of_senders_that_are_gone_do_not_rest_l_26) {
   with_lanes(*node, [&](InboundLanes& lanes) {
     const Guests senders = guests(lanes, *node, 2 * awake);
     scan(lanes);
-    EXPECT_EQ(std::ranges::count_if(senders, [&](const auto& one) { return lanes.opened(wire::node_id(one.first)) != nullptr; }),
+    EXPECT_EQ(std::ranges::count_if(senders,
+                                    [&](const auto& one) { return lanes.opened(wire::node_id(one.first)) != nullptr; }),
               awake);
   });
 }

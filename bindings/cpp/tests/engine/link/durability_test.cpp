@@ -50,7 +50,7 @@ std::atomic<int> directories_synced = 0;
 }  // namespace speed
 
 extern "C" int fsync(int fd) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) ++speed::directories_synced;
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
@@ -77,8 +77,7 @@ class DurabilityTest : public testing::Test {
   std::vector<std::future<std::string>> send_from_threads() {
     std::vector<std::future<std::string>> sends;
     for (int n = 0; n < threads; ++n) {
-      sends.push_back(std::async(std::launch::async,
-                                 [&] { return sender_->send("receiver", Bytes(message_bytes)); }));
+      sends.push_back(std::async(std::launch::async, [&] { return sender_->send("receiver", Bytes(message_bytes)); }));
       EXPECT_TRUE(eventually([&] { return flushes_.begun == 1; }));
     }
     EXPECT_TRUE(eventually([&] { return flushes_.begun == 1 && appended() >= threads * message_bytes; }));

@@ -35,8 +35,8 @@ class FaultTest : public testing::Test {
 };
 
 TEST_F(FaultTest, an_argument_of_this_call_is_the_callers_fault) {
-  const auto error = failure_of<InvalidArgumentsError>([](const Request& request) { return request.get<int>("amount"); },
-                                                       {{"amount", "ten"}});
+  const auto error = failure_of<InvalidArgumentsError>(
+      [](const Request& request) { return request.get<int>("amount"); }, {{"amount", "ten"}});
   ASSERT_TRUE(error);
   EXPECT_EQ(error->details().at("argument"), Value("amount"));
   EXPECT_EQ(error->node(), "middle");
@@ -44,7 +44,8 @@ TEST_F(FaultTest, an_argument_of_this_call_is_the_callers_fault) {
 }
 
 TEST_F(FaultTest, what_a_service_says_of_its_arguments_itself_is_the_callers_fault) {
-  EXPECT_TRUE(failure_of<InvalidArgumentsError>([](const Request&) -> Response { throw InvalidArgumentsError("too many"); }));
+  EXPECT_TRUE(
+      failure_of<InvalidArgumentsError>([](const Request&) -> Response { throw InvalidArgumentsError("too many"); }));
 }
 
 TEST_F(FaultTest, arguments_that_a_service_gave_another_are_not_its_callers_fault) {
@@ -81,15 +82,15 @@ TEST_F(FaultTest, a_column_of_another_kind_is_the_fault_of_the_caller_that_gave_
 }
 
 TEST_F(FaultTest, a_column_of_another_kind_that_came_from_elsewhere_is_the_fault_of_the_service) {
-  EXPECT_TRUE(failure_of<ExecutionFailedError>([](const Request&) {
-    return Column::of(std::vector<std::int64_t>{1}).float64()[0];
-  }));
+  EXPECT_TRUE(failure_of<ExecutionFailedError>(
+      [](const Request&) { return Column::of(std::vector<std::int64_t>{1}).float64()[0]; }));
 }
 
 TEST_F(FaultTest, a_row_whose_call_fails_is_no_fault_of_the_batch) {
   behind_.serve("picky", [](const Request& request) { return request.get<int>("n"); });
-  const auto error = failure_of<ExecutionFailedError>(
-      by_row([&](const Request&) { return middle_.call("behind", "picky"); }), {{"a", Column::of(std::vector<double>{1})}});
+  const auto error =
+      failure_of<ExecutionFailedError>(by_row([&](const Request&) { return middle_.call("behind", "picky"); }),
+                                       {{"a", Column::of(std::vector<double>{1})}});
   ASSERT_TRUE(error);
   EXPECT_EQ(error->details(),
             (Map{{"cause", "INVALID_ARGUMENTS"}, {"node", "behind"}, {"service", "picky"}, {"row", 0}}));
@@ -164,12 +165,15 @@ class Logged {
 TEST_F(FaultTest, a_service_that_throws_is_logged_with_its_caller_and_request_but_no_argument) {
   Logged logged(LogLevel::debug);
   std::promise<std::string> told;  // the sanitizer does not see that files order the two threads
-  failure_of<ExecutionFailedError>([&](const Request& request) -> Response {
-    told.set_value(request.request_id);
-    throw std::logic_error("boom");
-  }, {{"secret", "DE89"}});
+  failure_of<ExecutionFailedError>(
+      [&](const Request& request) -> Response {
+        told.set_value(request.request_id);
+        throw std::logic_error("boom");
+      },
+      {{"secret", "DE89"}});
   const std::string id = told.get_future().get();
-  EXPECT_TRUE(eventually([&] { return logged.holds({"error", "'asked'", "'client'", "'" + id + "'", "std::logic_error: boom"}); }));
+  EXPECT_TRUE(eventually(
+      [&] { return logged.holds({"error", "'asked'", "'client'", "'" + id + "'", "std::logic_error: boom"}); }));
   EXPECT_FALSE(logged.holds({"DE89"}));
 }
 
@@ -184,7 +188,8 @@ TEST_F(FaultTest, each_failure_of_a_handler_is_logged_with_sender_and_message) {
   middle_.on_message([](Message& message) { throw std::runtime_error("on " + message.payload().as<std::string>()); });
   const std::string one = client_.send("middle", "one");
   const std::string two = client_.send("middle", "two");
-  EXPECT_TRUE(eventually([&] { return logged.holds({"'client'", one, "on one"}) && logged.holds({"'client'", two, "on two"}); }));
+  EXPECT_TRUE(eventually(
+      [&] { return logged.holds({"'client'", one, "on one"}) && logged.holds({"'client'", two, "on two"}); }));
 }
 
 TEST_F(FaultTest, a_callback_that_throws_is_logged_with_the_call) {

@@ -148,9 +148,9 @@ TEST_F(KeySet, what_is_no_uri_is_refused_and_not_shown_m_26) {
 }
 
 TEST_F(KeySet, a_uri_without_a_place_is_refused_m_26) {
-  for (const char* const uri : {"file://", "file://host/keys.json", "file://keys.json", "file:///a?b", "file:///a#b",
-                                "file:///a%", "file:///a%2", "file:///a%zz", "file:///a%00", "env://", "env://A/b",
-                                "env://A?b"}) {
+  for (const char* const uri :
+       {"file://", "file://host/keys.json", "file://keys.json", "file:///a?b", "file:///a#b", "file:///a%",
+        "file:///a%2", "file:///a%zz", "file:///a%00", "env://", "env://A/b", "env://A?b"}) {
     EXPECT_THROW(read_key_set(uri), ConfigurationError) << uri;
   }
 }

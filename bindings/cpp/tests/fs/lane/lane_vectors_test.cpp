@@ -113,7 +113,8 @@ TEST_F(LaneVectors, a_receiver_tells_which_calls_it_may_have_run_s_8) {
     const auto reader = laid.inbox->lane("analytics");
     Json requests = Json::array();
     for (const test::Got& one : test::read_all(*reader, false)) {
-      requests.push_back({{"sequence", hex16(one.sequence)}, {"redelivered", one.redelivered}, {"may_have_run", one.doubtful}});
+      requests.push_back(
+          {{"sequence", hex16(one.sequence)}, {"redelivered", one.redelivered}, {"may_have_run", one.doubtful}});
     }
     EXPECT_EQ(requests, item.at("requests")) << test::what(item);
   }

@@ -20,8 +20,8 @@ std::string name_of(Verdict verdict) {
 TEST(Settled, a_caller_reads_whether_its_call_had_begun_s_21) {
   const Json all = test::vectors("settled");
   const wire::Keyring ring(test::keys_of(all.at("accepted_keys")));
-  const wire::LaneKeys keys =
-      ring.lane_keys(wire::node_id(all.at("source").get<std::string>()), wire::node_id(all.at("target").get<std::string>()));
+  const wire::LaneKeys keys = ring.lane_keys(wire::node_id(all.at("source").get<std::string>()),
+                                             wire::node_id(all.at("target").get<std::string>()));
   for (const Json& item : all.at("cases")) {
     const test::TestRoot root;
     for (const auto& [name, hex] : item.at("files").items()) {
@@ -31,7 +31,8 @@ TEST(Settled, a_caller_reads_whether_its_call_had_begun_s_21) {
     for (const Json& sequence : item.at("request")) sequences.push_back(test::number_of(sequence));
     const auto generation = item.at("generation").get<std::uint32_t>();
     const Decision decision = deciding(root.path, generation, item.at("process") != "unknown", keys);
-    EXPECT_EQ(name_of(judge({generation, sequences, sequences.size()}, decision)), item.at("verdict")) << test::what(item);
+    EXPECT_EQ(name_of(judge({generation, sequences, sequences.size()}, decision)), item.at("verdict"))
+        << test::what(item);
   }
 }
 

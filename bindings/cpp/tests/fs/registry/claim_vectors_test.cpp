@@ -37,7 +37,8 @@ class ClaimVectors : public testing::Test {
       const std::string lane = wire::lane_dir(root.path, "analytics", the_claimed);
       Inbox::prepare(root.path, "analytics");
       std::filesystem::create_directory(lane);
-      if (!cursor.is_null()) test::put(lane + "/" + wire::cursor_name(1), std::string(wire::text(test::bytes_of(cursor))));
+      if (!cursor.is_null())
+        test::put(lane + "/" + wire::cursor_name(1), std::string(wire::text(test::bytes_of(cursor))));
     }
 
     Identity maker(const std::string& kind) const {

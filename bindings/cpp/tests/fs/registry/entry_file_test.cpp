@@ -38,7 +38,8 @@ class EntryFileTest : public testing::Test {
 
 TEST_F(EntryFileTest, the_entry_that_was_meant_is_removed) {
   publish("stale");
-  EXPECT_TRUE(remove_entry_file(root_.path, "billing", [](const std::string& path) { return content(path) == "stale"; }));
+  EXPECT_TRUE(
+      remove_entry_file(root_.path, "billing", [](const std::string& path) { return content(path) == "stale"; }));
   EXPECT_EQ(files(), 0);
 }
 

@@ -31,7 +31,8 @@ TEST(Floors, valid_ones_are_read_and_written_as_the_vectors_say_r_24) {
     wire::Floors expected{};
     for (const auto& [at, number] : item["floors"].items()) expected[std::stoul(at)] = number.get<std::uint32_t>();
     EXPECT_EQ(wire::decode_floors(data, registry_keys()), expected) << what(item);
-    const bool rewritten = std::ranges::any_of(registry_keys(), [&](const auto& key) { return wire::encode_floors(expected, key) == data; });
+    const bool rewritten = std::ranges::any_of(
+        registry_keys(), [&](const auto& key) { return wire::encode_floors(expected, key) == data; });
     EXPECT_TRUE(rewritten) << what(item);
   }
 }
@@ -224,7 +225,8 @@ TEST_F(SweepTest, a_node_that_may_come_back_keeps_claim_and_directory_r_26) {
 TEST_F(SweepTest, a_life_after_an_ephemeral_one_takes_nothing_of_it_where_all_lanes_were_opened_r_5) {
   live_once();
   const wire::Key key = wire::lane_key(ring_.sealing_key(), wire::node_id("worker"), wire::node_id("billing"));
-  const Bytes cursor = wire::encode_cursor({.receiver_generation = 1, .position = {1, 1, 0}, .last_sequence = 0, .unfinished = {}}, key);
+  const Bytes cursor =
+      wire::encode_cursor({.receiver_generation = 1, .position = {1, 1, 0}, .last_sequence = 0, .unfinished = {}}, key);
   test::put(lane_of("billing", "worker") + "/cursor.000001", std::string(wire::text(cursor)));
   registered("worker")->remove();
   EXPECT_EQ(forgotten_up_to(root_.path, "worker", ring_), 1U);

@@ -24,14 +24,15 @@ using test::what;
 constexpr uid_t somebody = 54321;
 
 Trust verdict(const test::Json& item) {
-  static const std::map<std::string, Trust> verdicts{
-      {"trusted", Trust::trusted},   {"group", Trust::group},   {"owner", Trust::owner},
-      {"writable", Trust::writable}, {"listed", Trust::listed}, {"stranger", Trust::stranger}};
+  static const std::map<std::string, Trust> verdicts{{"trusted", Trust::trusted}, {"group", Trust::group},
+                                                     {"owner", Trust::owner},     {"writable", Trust::writable},
+                                                     {"listed", Trust::listed},   {"stranger", Trust::stranger}};
   return verdicts.at(item["verdict"].get<std::string>());
 }
 
 core::Step step(const test::Json& item) {
-  core::Step step{item["owner"], item["group"], static_cast<mode_t>(std::stoul(item["mode"].get<std::string>(), nullptr, 8)), {}};
+  core::Step step{
+      item["owner"], item["group"], static_cast<mode_t>(std::stoul(item["mode"].get<std::string>(), nullptr, 8)), {}};
   for (const auto& list : item["lists"]) step.lists.push_back(test::bytes_of(list));
   return step;
 }

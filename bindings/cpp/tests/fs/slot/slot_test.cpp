@@ -224,7 +224,8 @@ TEST_F(Slots, a_reader_at_rest_goes_on_with_the_pieces_l_26) {
 
 TEST_F(Slots, there_are_so_many_and_no_more_l_29) {
   const auto reader = lane.reader();
-  for (std::uint32_t number = 1; number <= wire::limits::max_slots; ++number) EXPECT_EQ(sender.send_in_slot(large), number);
+  for (std::uint32_t number = 1; number <= wire::limits::max_slots; ++number)
+    EXPECT_EQ(sender.send_in_slot(large), number);
   EXPECT_EQ(sender.announce(large), 0U);
 }
 
@@ -239,7 +240,8 @@ TEST_F(Slots, their_files_stay_within_the_window_l_29) {
   Sender other(lane, 1, {.window_bytes = 1 << 20});
   const auto reader = lane.reader();
   std::uintmax_t most = 0;
-  for (const std::size_t size : std::initializer_list<std::size_t>{150'000, 900'000, 200'000, 400'000, 1'000'000, 131'072, 600'000, 300'000, 900'000}) {
+  for (const std::size_t size : std::initializer_list<std::size_t>{150'000, 900'000, 200'000, 400'000, 1'000'000,
+                                                                   131'072, 600'000, 300'000, 900'000}) {
     ASSERT_TRUE(other.writer.has_room(size));
     ASSERT_NE(other.send_in_slot(std::string(size, 'a')), 0U);
     std::uintmax_t total = 0;

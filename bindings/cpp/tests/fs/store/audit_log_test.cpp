@@ -43,8 +43,7 @@ class AuditFile : public testing::Test {
 TEST_F(AuditFile, a_line_is_json_that_begins_with_its_time_in_utc) {
   AuditLog(path_).write(R"({"operation":"sign"})");
   ASSERT_EQ(lines_of(path_).size(), 1U);
-  const std::regex form(
-      R"re(\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00","operation":"sign"\})re");
+  const std::regex form(R"re(\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00","operation":"sign"\})re");
   EXPECT_TRUE(std::regex_match(lines_of(path_)[0], form)) << lines_of(path_)[0];
 }
 

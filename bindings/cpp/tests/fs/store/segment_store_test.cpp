@@ -80,8 +80,9 @@ TEST_F(SegmentStoreTest, a_payload_is_put_together_by_the_next_process_from_enou
     ASSERT_EQ(segment::rebuild(*shards, head_.key.hash), payload_.size());
     Bytes room;
     for (unsigned slot = 0; slot < head_.data_count; ++slot) {
-      const ByteView expected = ByteView(payload_).subspan(slot * segment_size).first(
-          std::min(segment_size, payload_.size() - slot * segment_size));
+      const ByteView expected = ByteView(payload_)
+                                    .subspan(slot * segment_size)
+                                    .first(std::min(segment_size, payload_.size() - slot * segment_size));
       EXPECT_TRUE(std::ranges::equal(shards->read(slot, 0, expected.size(), room), expected)) << slot;
       EXPECT_TRUE(std::ranges::equal(shards->read(slot, 33'000, 70'000, room), expected.subspan(33'000, 37'000)));
     }

@@ -71,7 +71,8 @@ TEST(DeadLetters, what_is_written_is_read_s_18) {
 TEST(Deliveries, are_read_written_and_refused_l_25) {
   const Json all = vectors("cursors");
   const Keyring keyring(test::keys_of(all["accepted_keys"]));
-  const std::vector<Key> keys = keyring.lane_keys(node_id(all["source"].get<std::string>()), node_id(all["target"].get<std::string>()));
+  const std::vector<Key> keys =
+      keyring.lane_keys(node_id(all["source"].get<std::string>()), node_id(all["target"].get<std::string>()));
   for (const Json& item : all["deliveries_valid"]) {
     Deliveries expected;
     for (const Json& one : item["deliveries"]) {

@@ -80,8 +80,7 @@ TEST(Names, topics_patterns_and_grants_follow_w_2_and_a_2) {
   check("valid_topic_patterns", is_topic_pattern, true);
   check("invalid_topic_patterns", is_topic_pattern, false);
   for (const Json& item : all["matching"]) {
-    EXPECT_EQ(matches(item["pattern"].get<std::string>(), item["name"].get<std::string>()),
-              item["matches"].get<bool>())
+    EXPECT_EQ(matches(item["pattern"].get<std::string>(), item["name"].get<std::string>()), item["matches"].get<bool>())
         << what(item);
   }
 }

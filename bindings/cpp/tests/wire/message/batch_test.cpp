@@ -117,8 +117,8 @@ Message message_of(std::string_view media_type, ByteView content, int encoding =
   fields.uncompressed_bytes = encoding == 0 ? 0 : 1;
   Buffer bytes;
   encode_message(media_type, content, fields, bytes);
-  return engine::MessageAccess::of(std::make_shared<Message::State>(MessageView(Bytes(bytes.view().begin(), bytes.view().end())), nullptr,
-                                                  nullptr, Header{}, false));
+  return engine::MessageAccess::of(std::make_shared<Message::State>(
+      MessageView(Bytes(bytes.view().begin(), bytes.view().end())), nullptr, nullptr, Header{}, false));
 }
 
 TEST(Batches, a_message_hands_out_its_payloads_m_30) {

@@ -110,21 +110,20 @@ std::optional<Meaning> by_protobuf(const Bytes& data) {
     if (!reference.read(data) || !reference.head.has_metadata() || !reference.has_payload) return std::nullopt;
     const auto& it = reference.head.metadata();
     check_metadata({it.message_id(), it.topic(), it.namespace_(), it.published_at_ms(), it.priority(), it.ttl_seconds(),
-                    it.content_type(), it.content_type_custom(), it.content_encoding(),
-                    it.content_encoding_custom()});
+                    it.content_type(), it.content_type_custom(), it.content_encoding(), it.content_encoding_custom()});
     if (it.content_type() == 1 && !reference.has_type_url) return std::nullopt;
     const auto& security = reference.head.security();
     const auto& context = reference.head.observability();
-    Meaning meaning{{it.message_id(), it.topic(), it.namespace_(),
-                     content_type_text(it.content_type(), it.content_type_custom()),
-                     content_encoding_text(it.content_encoding(), it.content_encoding_custom()),
-                     optional_of(it.has_correlation_id(), it.correlation_id()),
-                     optional_of(it.has_causality_parent(), it.causality_parent()),
-                     optional_of(security.has_publisher_id(), security.publisher_id())},
-                    {it.published_at_ms(), it.priority() == 0 ? 5 : it.priority(), it.ttl_seconds()},
-                    {context.labels().begin(), context.labels().end()},
-                    {context.baggage().begin(), context.baggage().end()},
-                    {}};
+    Meaning meaning{
+        {it.message_id(), it.topic(), it.namespace_(), content_type_text(it.content_type(), it.content_type_custom()),
+         content_encoding_text(it.content_encoding(), it.content_encoding_custom()),
+         optional_of(it.has_correlation_id(), it.correlation_id()),
+         optional_of(it.has_causality_parent(), it.causality_parent()),
+         optional_of(security.has_publisher_id(), security.publisher_id())},
+        {it.published_at_ms(), it.priority() == 0 ? 5 : it.priority(), it.ttl_seconds()},
+        {context.labels().begin(), context.labels().end()},
+        {context.baggage().begin(), context.baggage().end()},
+        {}};
     for (const auto& [key, bytes] : reference.head.extensions()) {
       meaning.extensions[key] = Bytes(view(bytes).begin(), view(bytes).end());
     }
@@ -152,9 +151,13 @@ void spoil(Bytes& data, const std::vector<Bytes>& pieces, std::mt19937_64& rando
   for (std::ptrdiff_t left = 1 + below(4); left > 0; --left) {
     const auto at = data.begin() + below(data.size() + 1);
     switch (below(4)) {
-      case 0: if (at != data.end()) *at = static_cast<std::byte>(random()); break;
+      case 0:
+        if (at != data.end()) *at = static_cast<std::byte>(random());
+        break;
       case 1: data.insert(at, static_cast<std::byte>(random())); break;
-      case 2: if (at != data.end()) data.erase(at); break;
+      case 2:
+        if (at != data.end()) data.erase(at);
+        break;
       default: {
         const Bytes& piece = pieces[static_cast<std::size_t>(below(pieces.size()))];
         const auto from = piece.begin() + below(piece.size() + 1);

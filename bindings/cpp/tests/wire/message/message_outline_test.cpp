@@ -15,11 +15,14 @@ std::string outline_of(std::string_view data) { return outline(std::as_bytes(std
 const std::string absent = "no security, no observability, no schema, no extensions, no payload";
 
 TEST(MessageOutline, parts_are_told_by_their_sizes_and_the_message_by_its_id_m_35) {
-  EXPECT_EQ(outline_of("\x0a\x05\x0a\x03" "abc"), "7 bytes: metadata 5, " + absent + "; message_id 'abc'");
+  EXPECT_EQ(outline_of("\x0a\x05\x0a\x03"
+                       "abc"),
+            "7 bytes: metadata 5, " + absent + "; message_id 'abc'");
 }
 
 TEST(MessageOutline, what_is_repeated_is_added_up_and_what_is_unknown_is_counted_m_35) {
-  EXPECT_EQ(outline_of({"\x0a\x00\x0a\x01\x07\x38\x01", 7}), "7 bytes: metadata 1, " + absent + ", 1 unknown; no message_id");
+  EXPECT_EQ(outline_of({"\x0a\x00\x0a\x01\x07\x38\x01", 7}),
+            "7 bytes: metadata 1, " + absent + ", 1 unknown; no message_id");
 }
 
 TEST(MessageOutline, it_is_told_where_reading_ends_m_35) {

@@ -126,7 +126,9 @@ TEST(Messages, ids_of_work_that_is_done_again_are_the_same_m_13) {
 }
 
 TEST(Messages, refused_text_leaves_no_trace_on_stderr_m_4) {
-  const Bytes topic_that_is_not_utf8 = bytes_of("0a03" "1201ff");
+  const Bytes topic_that_is_not_utf8 = bytes_of(
+      "0a03"
+      "1201ff");
   testing::internal::CaptureStderr();
   EXPECT_THROW(MessageView{topic_that_is_not_utf8}, WireError);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
@@ -136,7 +138,10 @@ TEST(Messages, a_json_payload_is_strict_and_its_depth_bounded_m_10) {
   const auto decoded = [](std::string_view json) { return decode_content("application/json", view(json)); };
   EXPECT_EQ(decoded(R"({"a": [1, null]})"), (Value(Map{{"a", Array{1, nullptr}}})));
   using namespace std::string_view_literals;
-  for (const std::string_view broken : {""sv, "1 2"sv, "[1"sv, "1\0"sv, "\xef\xbb\xbf" "1"sv, "\"\xff\""sv}) {
+  for (const std::string_view broken : {""sv, "1 2"sv, "[1"sv, "1\0"sv,
+                                        "\xef\xbb\xbf"
+                                        "1"sv,
+                                        "\"\xff\""sv}) {
     EXPECT_THROW(decoded(broken), WireError);
   }
   EXPECT_THROW(decoded(std::string(1 << 20, '[')), WireError);

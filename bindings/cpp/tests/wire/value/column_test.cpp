@@ -186,7 +186,8 @@ TEST(Batches, maps_as_results_of_rows_make_a_column_for_each_key_c_6) {
     if (*a < 0) return {{"whole", static_cast<int>(*a)}};
     return {{"whole", static_cast<int>(*a)}, {"name", "n"}};
   });
-  const Map columns = split(batch({{"a", Column::of(std::vector<std::optional<double>>{-1.5, {}, 2.5})}})).result.as<Map>();
+  const Map columns =
+      split(batch({{"a", Column::of(std::vector<std::optional<double>>{-1.5, {}, 2.5})}})).result.as<Map>();
   EXPECT_EQ(columns.size(), 2U);
   EXPECT_EQ(columns["whole"].as<Column>(), Column::of(std::vector<std::optional<std::int64_t>>{-1, {}, 2}));
   EXPECT_EQ(columns["name"].as<Column>(), Column::of(std::vector<std::optional<std::string>>{{}, {}, "n"}));
@@ -211,10 +212,11 @@ TEST(Batches, a_row_that_fails_is_named_whatever_it_threw_c_7) {
             Said(1, "row 1: a value is nil, not float"));
   EXPECT_EQ(bad_row([](const Request&) -> Response { throw 5; }, column),
             Said(0, "row 0: the service threw what is no std::exception"));
-  EXPECT_EQ(bad_row([](const Request& request) -> Response {
-              return request.arguments["a"].is_nil() ? Value(2.5) : Value(1);
-            }, column),
-            Said(1, "row 1: the result: a value is float, not an integer of 63 bits"));
+  EXPECT_EQ(
+      bad_row(
+          [](const Request& request) -> Response { return request.arguments["a"].is_nil() ? Value(2.5) : Value(1); },
+          column),
+      Said(1, "row 1: the result: a value is float, not an integer of 63 bits"));
   EXPECT_EQ(bad_row([](const Request&) -> Response { return Array{1}; }, column),
             Said(0, "row 0: the result: a value is array, of which there is no column"));
 }

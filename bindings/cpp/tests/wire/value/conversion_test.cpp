@@ -80,7 +80,8 @@ TEST(Conversions, instants_are_taken_with_any_unit_that_holds_them) {
   EXPECT_EQ(Value(day).as<sys_days>(), day);
   EXPECT_EQ(Value(now).as<system_clock::time_point>(), floor<microseconds>(now));
   EXPECT_EQ(Value(sys_time<nanoseconds>(nanoseconds(-1))), Value(Instant(microseconds(-1))));  // towards the past
-  EXPECT_EQ(misfit([&] { Value(day + 1s).as<sys_days>(); }), "a value is an instant with a fraction that the type has no place for");
+  EXPECT_EQ(misfit([&] { Value(day + 1s).as<sys_days>(); }),
+            "a value is an instant with a fraction that the type has no place for");
   EXPECT_EQ(misfit([] { Value(sys_days(9999y / 1 / 1)).as<sys_time<nanoseconds>>(); }),
             "a value is an instant beyond the years that the type holds");
 }
@@ -125,8 +126,10 @@ TEST(Conversions, durations_are_microseconds_both_ways_v_2) {
   EXPECT_EQ(Value(3'000'000).as<seconds>(), seconds(3));
   EXPECT_EQ(Value(1'500'000).as<duration<double>>(), milliseconds(1'500));
   EXPECT_EQ(Value(INT64_MIN).as<microseconds>().count(), INT64_MIN);
-  EXPECT_EQ(misfit([] { Value(1).as<seconds>(); }), "a value is a span of time with a fraction that the type has no place for");
-  EXPECT_EQ(misfit([] { Value(INT64_MAX).as<nanoseconds>(); }), "a value is a span of time beyond the range of the type");
+  EXPECT_EQ(misfit([] { Value(1).as<seconds>(); }),
+            "a value is a span of time with a fraction that the type has no place for");
+  EXPECT_EQ(misfit([] { Value(INT64_MAX).as<nanoseconds>(); }),
+            "a value is a span of time beyond the range of the type");
   EXPECT_THROW(Value{hours::max()}, UnserialisableError);
   EXPECT_THROW(Value(duration<double>(NAN)), UnserialisableError);
 }

@@ -163,8 +163,7 @@ Request batch(const Column& column) {
 }
 
 TEST(Batches, of_every_kind_go_through_a_service_of_rows_c_6) {
-  const ServiceFunction same =
-      by_row([](const Request& request) { return Response(*request.arguments.find("a")); });
+  const ServiceFunction same = by_row([](const Request& request) { return Response(*request.arguments.find("a")); });
   for (const Column& column : {Column::of(std::vector<std::int64_t>{1, 2}), Column::of(std::vector<double>{1.5}),
                                Column::of(std::vector<std::optional<bool>>{true, {}}),
                                Column::of(std::vector<std::optional<std::string>>{{}, "x"}),
