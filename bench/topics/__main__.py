@@ -22,7 +22,7 @@ WEBSOCKET_WAITING = 1_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--pulsar", action="store_true", help="beside a real Pulsar (scripts/pulsar, pulsar-client)")
+    parser.add_argument("--pulsar", action="store_true", help="beside a real Pulsar (needs pulsar-client)")
     parser.add_argument("--messages", type=int, default=100_000, help="of each rate")
     parser.add_argument("--consumers", type=int, default=0, help="WebSocket consumers, of 100 topics")
     parser.add_argument("--backlog", type=int, default=0, help="messages that nobody consumed")

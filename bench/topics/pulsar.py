@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -10,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.topics.rates import AT_ONCE, PAYLOAD_BYTES, PUBLISHERS, quiet
+from scripts.servers.pulsar import Pulsar
 
 if TYPE_CHECKING:
     import pulsar
 
-ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "persistent://public/default/bench"
 
 
@@ -26,17 +25,13 @@ class PulsarTopic:
     def __init__(self, path: Path) -> None:
         import pulsar
 
-        self._pulsar, self._path = pulsar, path
-        self._script("start")
-        lines = (path / "addresses").read_text().split()
-        addresses = dict(line.split("=", 1) for line in lines)
+        self._pulsar, self._server = pulsar, Pulsar(path)
+        self._server.start()
+        addresses = self._server.addresses
         self.websocket = addresses["websocket"] + "/ws/v2"
         logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
         self._client = pulsar.Client(addresses["broker"], logger=logger)
         self._producers = [self._client.create_producer(TOPIC) for _ in range(PUBLISHERS)]
-
-    def _script(self, verb: str) -> None:
-        subprocess.run([f"{ROOT}/scripts/pulsar", verb, str(self._path)], check=True, stdout=subprocess.DEVNULL)
 
     def publish(self, publisher: int, payload: bytes) -> None:
         self._producers[publisher].send(payload)
@@ -80,4 +75,4 @@ class PulsarTopic:
 
     def close(self) -> None:
         quiet(self._client.close)
-        self._script("stop")
+        self._server.stop()

@@ -10,19 +10,20 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.servers import KINDS, Server
+from scripts.servers import KINDS, Pulsar, Server
 from scripts.servers.server import ROOT
 
 PLACE = ROOT / "build" / "backends"
 """Says where the directories of those that are up are."""
+EVERY: dict[str, type[Server]] = {**KINDS, Pulsar.name: Pulsar}
 
 
 def chosen(names: Sequence[str]) -> list[str]:
     """All without names; SystemExit for one that is none."""
-    unknown = [name for name in names if name not in KINDS]
+    unknown = [name for name in names if name not in EVERY]
     if unknown:
-        raise SystemExit(f"backends: {unknown[0]} is none of {', '.join(KINDS)}")
-    return list(names) or list(KINDS)
+        raise SystemExit(f"backends: {unknown[0]} is none of {', '.join(EVERY)}")
+    return list(names) or list(EVERY)
 
 
 def started(names: Sequence[str]) -> list[Server]:
@@ -31,11 +32,18 @@ def started(names: Sequence[str]) -> list[Server]:
     for name in names:
         directory = Path(tempfile.mkdtemp(prefix=f"speed-{name}-"))
         directory.chmod(0o755)
-        server = KINDS[name](directory)
+        server = EVERY[name](directory)
         server.start()
         servers.append(server)
-        print(f"{name}={server.address}", flush=True)
+        tell(server)
     return servers
+
+
+def tell(server: Server) -> None:
+    """Print its addresses."""
+    every = server.addresses if isinstance(server, Pulsar) else {server.name: server.address}
+    for name, address in every.items():
+        print(f"{name}={address}", flush=True)
 
 
 def up(names: Sequence[str]) -> None:
@@ -43,7 +51,7 @@ def up(names: Sequence[str]) -> None:
     PLACE.mkdir(parents=True, exist_ok=True)
     for name in names:
         if (PLACE / name).exists():
-            print(f"{name}={KINDS[name](Path((PLACE / name).read_text())).address}")
+            tell(EVERY[name](Path((PLACE / name).read_text())))
         else:
             (server,) = started([name])
             (PLACE / name).write_text(str(server.directory))
@@ -53,7 +61,7 @@ def down(names: Sequence[str]) -> None:
     """Stop those that are up."""
     for name in names:
         if (PLACE / name).exists():
-            remove(KINDS[name](Path((PLACE / name).read_text())))
+            remove(EVERY[name](Path((PLACE / name).read_text())))
             (PLACE / name).unlink()
 
 
@@ -79,7 +87,7 @@ def run(names: Sequence[str]) -> None:
 def fetch(names: Sequence[str]) -> None:
     """Have all that is needed."""
     for name in names:
-        KINDS[name].provide()
+        EVERY[name].provide()
 
 
 if __name__ == "__main__":
