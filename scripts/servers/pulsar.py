@@ -12,8 +12,6 @@ from urllib.request import ProxyHandler, build_opener
 from scripts.servers import archives
 from scripts.servers.server import ROOT, Server
 
-__all__ = ["LIBRARIES", "ROOT", "SOURCE", "Pulsar"]
-
 SOURCE = ROOT / "tests" / "pulsar" / "server"
 HOME = ROOT / "build" / "pulsar"
 LIBRARIES = f"{HOME}/lib/*"
@@ -97,10 +95,7 @@ class Pulsar(Server):
 
     def answers(self) -> bool:
         """Once the namespace of the topics is there."""
-        opener = build_opener(ProxyHandler({}))
-        with (
-            suppress(OSError),
-            opener.open(f"{self.addresses['admin']}/admin/v2/namespaces/public", timeout=5) as answer,
-        ):
+        namespaces = f"{self.addresses['admin']}/admin/v2/namespaces/public"
+        with suppress(OSError), build_opener(ProxyHandler({})).open(namespaces, timeout=5) as answer:
             return b"public/default" in answer.read()
         return False

@@ -16,7 +16,8 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from tests.pulsar.standalone import ROOT, Server
+from scripts.servers.server import ROOT
+from tests.pulsar.standalone import Server
 
 FILE = ROOT / "tests/unit/pulsar/java.json"
 MESSAGES = 3
