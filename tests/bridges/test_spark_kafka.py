@@ -23,9 +23,12 @@ BenchOf = Callable[[str], Bench]
 SOURCE = Path(__file__).parent / "spark_connector"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A session with Spark's connector, whose JVM may have been started by other tests."""
+    """A session with Spark's connector, whose JVM may have been started by other tests.
+
+    One for all: another would load the connector once more, which registers its settings once in a JVM.
+    """
     name, home = "Spark's connector to Kafka (10 MB)", ROOT / "build" / "spark-kafka"
     library = archives.provide(name, SOURCE / "pom.xml", SOURCE / "jars.sha256", home)
     sessions = Sessions()

@@ -7,6 +7,7 @@
 #include "few_files.hpp"
 #include "one_lane.hpp"
 #include "open_files.hpp"
+#include "vectors.hpp"
 
 namespace speed {
 namespace {
@@ -314,6 +315,31 @@ TEST_F(UngrantedTest, what_lay_there_at_start_waits_for_its_grant_l_21) {
   EXPECT_EQ(counter(node, "unauthorised"), 0);
   node.allow({"sender"});
   EXPECT_TRUE(eventually([&] { return handled_ == 1; }));
+}
+
+TEST_F(UngrantedTest, a_lane_that_was_there_waits_for_a_grant_l_21) {
+  const auto node = Runtime::make("receiver", root_.options());
+  for (const test::Json& item : test::cases("first_scan", "cases")) {
+    AccessPolicy policy(item.at("allow").get<std::vector<std::string>>());
+    policy.deny(item.at("deny").get<std::vector<std::string>>());
+    const bool wrote = item.at("wrote");
+    fs::Inbox inbox(root_.path, "receiver", node->context.generation, node->context.keyring());
+    InboundLanes lanes(
+        node->context, inbox, [&](const std::string& name) { return policy.publishes(name) || wrote; },
+        [](const wire::NodeId&) {});
+    const std::string source = item.at("source");
+    const std::string path = wire::lane_dir(root_.path, "receiver", source);
+    if (item.at("there").get<bool>()) std::filesystem::create_directory(path);
+    lanes.list(1000);
+    std::filesystem::create_directory(path);
+    lanes.list(1000);
+    const bool is_opened = lanes.of(wire::node_id(source), 1000 + item.at("seconds").get<double>()) != nullptr;
+    EXPECT_EQ(is_opened, item.at("opened").get<bool>()) << test::what(item);
+    lanes.close();
+    std::filesystem::remove_all(path);
+  }
+  node->start();
+  node->leave(0);
 }
 
 TEST_F(UngrantedTest, what_lay_there_at_start_waits_no_longer_than_the_grace_l_21) {

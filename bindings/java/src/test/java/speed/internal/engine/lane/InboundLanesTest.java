@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -13,15 +14,20 @@ import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
+import speed.internal.core.AccessPolicy;
 import speed.internal.fs.Inbox;
 import speed.internal.fs.LaneReader;
 import speed.internal.fs.LaneWriter;
@@ -31,6 +37,7 @@ import speed.internal.fs.Received;
 import speed.internal.fs.ThisProcess;
 import speed.internal.node.RunningNode;
 import speed.internal.wire.Block;
+import speed.internal.wire.Contract;
 import speed.internal.wire.Entry;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.Json;
@@ -127,6 +134,35 @@ class InboundLanesTest {
 
     private List<String> filesOf(String source) throws IOException {
         return OpenFiles.below(Path.of(root.path().toString(), "billing", "inbox", source));
+    }
+
+    private static String[] texts(Contract one, String name) {
+        return ((List<?>) one.get(name)).toArray(String[]::new);
+    }
+
+    /** L-21: the vectors. */
+    @TestFactory
+    Stream<DynamicTest> aLaneThatWasThereWaitsForAGrant() {
+        return Contract.vectors("first_scan").each("cases", one -> {
+            AccessPolicy policy = new AccessPolicy(texts(one, "allow"));
+            policy.deny(texts(one, "deny"));
+            boolean wrote = (Boolean) one.get("wrote");
+            Inbox inbox = new Inbox(root.path().toString(), "billing", 1, ring, false);
+            InboundLanes some = new InboundLanes(host.runtime.context(), inbox,
+                    source -> policy.publishes(source) || wrote, lane -> { }, FEW);
+            Path lane = root.path().resolve("billing/inbox").resolve(one.text("source"));
+            if ((Boolean) one.get("there")) {
+                Files.createDirectory(lane);
+            }
+            some.list(0);
+            Files.createDirectories(lane);
+            some.list((long) (((Number) one.get("seconds")).doubleValue() * 1e9));
+            assertEquals(one.get("opened"), some.of(NodeId.of(one.text("source"))) != null);
+            some.close();
+            try (Stream<Path> files = Files.walk(lane)) {
+                files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+            }
+        });
     }
 
     @Test
