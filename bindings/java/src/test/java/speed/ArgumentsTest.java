@@ -124,8 +124,8 @@ class ArgumentsTest extends TwoNodes {
                 () -> Node.builder("other").fabrics((String[]) null),
                 () -> Node.builder("other").lease(null, SOON).root(root.path()).open())
                 .forEach(mistake -> {
-                    String said = assertThrows(SpeedException.class, mistake).getMessage();
-                    assertTrue(said.contains("null") || said.contains("empty"), said);
+                    String text = assertThrows(SpeedException.class, mistake).getMessage();
+                    assertTrue(text.contains("null") || text.contains("empty"), text);
                 });
     }
 }

@@ -112,9 +112,9 @@ class DurabilityTest {
         flushes.fail(false);
         flushes.release(THREADS);
         for (FutureTask<String> send : sends) {
-            ExecutionException told =
+            ExecutionException failure =
                     assertThrows(ExecutionException.class, () -> send.get(SECONDS, TimeUnit.SECONDS));
-            assertEquals(StorageException.class, told.getCause().getClass());
+            assertEquals(StorageException.class, failure.getCause().getClass());
         }
         sender.send("receiver", "later");
     }

@@ -54,7 +54,7 @@ class HousedMessagingTest {
 
     /** What is told, and to which it may be told no more. */
     private static final class Lines implements AuditLog {
-        private final List<String> told = new CopyOnWriteArrayList<>();
+        private final List<String> recorded = new CopyOnWriteArrayList<>();
         private volatile boolean isFull;
 
         @Override
@@ -62,7 +62,7 @@ class HousedMessagingTest {
             if (isFull) {
                 throw new StorageException("the audit log is full; nothing was done", 0);
             }
-            told.add(line.get("operation") + " " + line.get("source") + " " + line.get("reader"));
+            recorded.add(line.get("operation") + " " + line.get("source") + " " + line.get("reader"));
         }
 
         @Override
@@ -103,7 +103,7 @@ class HousedMessagingTest {
 
     /** Remembers the payload, and how many lines there were when it came. */
     private void keep(Message message) {
-        handled.add(message.payload() + " after " + lines.told.size());
+        handled.add(message.payload() + " after " + lines.recorded.size());
     }
 
     @Test
@@ -111,7 +111,7 @@ class HousedMessagingTest {
         billing.onMessage(this::keep);
         orders.send("billing", "card", PERSONAL);
         assertEquals("card after 1", next());
-        assertEquals(List.of("access orders billing"), lines.told);
+        assertEquals(List.of("access orders billing"), lines.recorded);
     }
 
     @Test
@@ -128,7 +128,7 @@ class HousedMessagingTest {
     void whatIsPersonalIsToldBeforeItIsFetched() throws InterruptedException {
         orders.send("billing", "card", PERSONAL);
         assertEquals("card", billing.receive(SOON).payload());
-        assertEquals(List.of("access orders billing"), lines.told);
+        assertEquals(List.of("access orders billing"), lines.recorded);
     }
 
     @Test
@@ -190,7 +190,7 @@ class HousedMessagingTest {
         InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class, () -> orders.send("billing",
                 "text", SendOptions.DEFAULT.withSchema(ORDER).withAcknowledgement().withTimeout(SOON)));
         assertTrue(refused.getMessage().contains("BAD_SCHEMA: amount: is missing"), refused.getMessage());
-        assertEquals(List.of("receive orders billing"), lines.told);
+        assertEquals(List.of("receive orders billing"), lines.recorded);
     }
 
     @Test

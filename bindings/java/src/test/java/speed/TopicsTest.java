@@ -131,11 +131,11 @@ class TopicsTest {
 
     @Test
     void closingEndsWhoWaits() throws Exception {
-        CountDownLatch asked = new CountDownLatch(1);
+        CountDownLatch polled = new CountDownLatch(1);
         CountDownLatch left = new CountDownLatch(1);
         hosting.register("topics.subscribe", request -> Map.of("lane", "x", "cursor", 0));
         hosting.register("topics.receive", request -> {
-            asked.countDown();
+            polled.countDown();
             left.await();
             return Map.of("lane", "x", "batch", 0, "messages", List.of());
         });
@@ -146,7 +146,7 @@ class TopicsTest {
         Consumer consumer = billing.topic("orders").consumer("billing");
         FutureTask<TopicMessage> waits = new FutureTask<>(consumer::receive);
         new Thread(waits, "waits").start();
-        asked.await();
+        polled.await();
         consumer.close();
         assertNull(waits.get(20, TimeUnit.SECONDS));
     }
@@ -211,20 +211,20 @@ class TopicsTest {
 
     @Test
     void aConsumerThatIsClosedWhileItJoinsAgainHasLeftInTheEnd() throws Exception {
-        List<String> asked = Collections.synchronizedList(new ArrayList<>());
+        List<String> requests = Collections.synchronizedList(new ArrayList<>());
         CountDownLatch joinsAgain = new CountDownLatch(1);
         CountDownLatch left = new CountDownLatch(1);
         hosting.register("topics.subscribe", request -> {
-            if (!asked.isEmpty()) {
+            if (!requests.isEmpty()) {
                 joinsAgain.countDown();
                 left.await();
             }
-            asked.add("subscribe");
+            requests.add("subscribe");
             return Map.of("lane", "x", "cursor", 0);
         });
         hosting.register("topics.receive", request -> Response.error("NOT_JOINED", "who is this?"));
         hosting.register("topics.leave", request -> {
-            asked.add("leave");
+            requests.add("leave");
             left.countDown();
             return Map.of();
         });
@@ -234,15 +234,15 @@ class TopicsTest {
         joinsAgain.await();
         consumer.close();
         assertNull(waits.get(20, TimeUnit.SECONDS));
-        assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), asked);
+        assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), requests);
     }
 
     @Test
     void anInterruptEndsWhoWaits() throws Exception {
-        CountDownLatch asked = new CountDownLatch(1);
+        CountDownLatch polled = new CountDownLatch(1);
         letsConsumersJoin();
         hosting.register("topics.receive", request -> {
-            asked.countDown();
+            polled.countDown();
             request.cancellation().await(SOON);
             return Map.of("lane", "x", "batch", 0, "messages", List.of());
         });
@@ -253,7 +253,7 @@ class TopicsTest {
             });
             Thread thread = new Thread(waits, "waits");
             thread.start();
-            asked.await();
+            polled.await();
             thread.interrupt();
             assertTrue(waits.get(20, TimeUnit.SECONDS));
         }

@@ -68,17 +68,17 @@ public final class Guard {
      *
      * @param draft its metadata
      * @param payload its value
-     * @param asked what is to be done to it; the node's defaults hold where it says nothing
+     * @param requested what is to be done to it; the node's defaults hold where it says nothing
      * @param schema of its payload
      * @return the message
      * @throws MessageException for keys, algorithms, classification and payloads that cannot be
      * @throws speed.errors.StorageException when its audit cannot be written
      */
-    public byte[] write(MessageDraft draft, Object payload, Protection asked, SchemaReference schema) {
-        if (!protects(asked, schema)) {
+    public byte[] write(MessageDraft draft, Object payload, Protection requested, SchemaReference schema) {
+        if (!protects(requested, schema)) {
             return draft.encode(payload);
         }
-        Protection protection = asked.or(security.defaults());
+        Protection protection = requested.or(security.defaults());
         Content content = Content.of(payload);
         AuditTrail trail = AuditTrail.ofSent(security.audit(), draft, protection.level());
         try {
@@ -100,16 +100,16 @@ public final class Guard {
         trail.beginsSending(protection);
         check(protection, draft);
         Content content = compressed(plain, protection.compression());
-        Security said = said(draft, protection);
+        Security securityContext = securityContext(draft, protection);
         if (protection.isEncrypting()) {
             PayloadContext context = PayloadContext.of(draft, content, described, protection);
             Encryption.Made made = protection.direct()
                     ? Encryption.encryptDirectly(content.data(), protection.recipients(), context)
                     : Encryption.encrypt(content.data(), protection.recipients(), context);
             content = content.withData(made.ciphertext());
-            said = said.withEncryption(made.how());
+            securityContext = securityContext.withEncryption(made.how());
         }
-        byte[] message = fitting(draft.encode(content, said, described));
+        byte[] message = fitting(draft.encode(content, securityContext, described));
         return protection.signer() == null ? message : fitting(Signing.sign(message, protection.signer()));
     }
 
@@ -145,7 +145,7 @@ public final class Guard {
         return content.compressed(encoding, Compression.compress(encoding, content.data()));
     }
 
-    private Security said(MessageDraft draft, Protection protection) {
+    private Security securityContext(MessageDraft draft, Protection protection) {
         MessageKey signer = protection.signer();
         return new Security(draft.publisherId(), security.publisherTeam(),
                 signer == null ? "" : signer.algorithm().label(), signer == null ? "" : signer.id(),
@@ -229,9 +229,9 @@ public final class Guard {
     }
 
     /** Who looks at no signature refuses what it says of itself as well. */
-    private static void checkSignatureAlgorithm(Security said, FipsMode mode) {
-        if (!said.signatureAlgorithm().isEmpty()) {
-            Algorithm.of(said.signatureAlgorithm()).allowedBy(mode);
+    private static void checkSignatureAlgorithm(Security context, FipsMode mode) {
+        if (!context.signatureAlgorithm().isEmpty()) {
+            Algorithm.of(context.signatureAlgorithm()).allowedBy(mode);
         }
     }
 
@@ -242,11 +242,11 @@ public final class Guard {
      * @throws MessageException when it is refused
      */
     public static void checkUnopened(MessageView view) {
-        Security said = view.security();
-        checkSignatureAlgorithm(said, FipsMode.OFF);
-        Sensitivity.checkEncrypted(said.classification(), view.isEncrypted());
+        Security context = view.security();
+        checkSignatureAlgorithm(context, FipsMode.OFF);
+        Sensitivity.checkEncrypted(context.classification(), view.isEncrypted());
         if (view.isEncrypted()) {
-            Algorithm.of(said.encryption().algorithm());
+            Algorithm.of(context.encryption().algorithm());
         }
     }
 
@@ -303,12 +303,12 @@ public final class Guard {
     /**
      * Whether more is done to a message than to frame it.
      *
-     * @param asked of its protection
+     * @param requested of its protection
      * @param schema of its payload
      * @return whether it must be written in memory
      */
-    public boolean protects(Protection asked, SchemaReference schema) {
-        return asked != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
+    public boolean protects(Protection requested, SchemaReference schema) {
+        return requested != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
                 || security.publisherTeam() != null;
     }
 
@@ -367,11 +367,11 @@ public final class Guard {
         private static final Pattern NAME = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,127}");
 
         /** The schema that a received message names, if it is here; SchemaException if the message has another hash. */
-        PayloadSchema of(Schema said) {
-            PayloadSchema known = find(said.name(), said.version());
-            if (known != null && !said.hash().equals(known.hash())) {
-                throw new SchemaException("schema_hash: is not that of '" + Shown.text(said.name()) + "' of version '"
-                        + Shown.text(said.version()) + "' here");
+        PayloadSchema of(Schema declared) {
+            PayloadSchema known = find(declared.name(), declared.version());
+            if (known != null && !declared.hash().equals(known.hash())) {
+                throw new SchemaException("schema_hash: is not that of '" + Shown.text(declared.name()) + "' of version '"
+                        + Shown.text(declared.version()) + "' here");
             }
             return known;
         }

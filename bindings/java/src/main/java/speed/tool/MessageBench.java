@@ -47,10 +47,10 @@ public final class MessageBench {
         Guard writer = new Guard(MessageSecurity.NONE);
         Guard reader = new Guard(signs ? MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key)
                 : MessageSecurity.NONE.withKeys(key));
-        Protection asked = signs ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+        Protection protection = signs ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
         byte[] payload = new byte[bytes];
         double micros = median(() -> reader.open(
-                MessageView.of(writer.write(DRAFT, payload, asked, SchemaReference.NONE)), DRAFT.publishedAtMs()));
+                MessageView.of(writer.write(DRAFT, payload, protection, SchemaReference.NONE)), DRAFT.publishedAtMs()));
         System.out.printf("%-26s %s written and opened: %9.1f µs  %6.3f GB/s%n", algorithm.label(), size, micros,
                 bytes / micros / 1e3);
     }

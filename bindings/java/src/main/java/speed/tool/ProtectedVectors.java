@@ -44,9 +44,9 @@ final class ProtectedVectors {
     /** With a key of the vectors: encrypted to it in each encoding, or signed by it. */
     static List<Made> of(MessageKey key) {
         Guard plain = new Guard(MessageSecurity.NONE);
-        Protection asked = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+        Protection protection = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
         return ENCODINGS.stream().map(encoding -> new Made(key.id(),
-                plain.write(DRAFT, ORDER, asked.compressed(encoding), SchemaReference.NONE), List.of())).toList();
+                plain.write(DRAFT, ORDER, protection.compressed(encoding), SchemaReference.NONE), List.of())).toList();
     }
 
     private List<Made> made() {
@@ -55,8 +55,8 @@ final class ProtectedVectors {
         for (Algorithm algorithm : Algorithm.values()) {
             MessageKey key = key(algorithm.label() + "-1", algorithm);
             signer = algorithm == Algorithm.ED25519 ? key : signer;
-            Protection asked = algorithm.isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
-            made.add(written(algorithm.label(), asked, key));
+            Protection protection = algorithm.isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+            made.add(written(algorithm.label(), protection, key));
         }
         MessageKey reader = key("reader-1", Algorithm.X25519);
         MessageKey other = key("other-1", Algorithm.X25519);
@@ -75,8 +75,8 @@ final class ProtectedVectors {
         return MessageKey.generate(id, algorithm).withBounds(KeyBounds.NONE.withPublishers("billing"));
     }
 
-    private Made written(String name, Protection asked, MessageKey... keys) {
-        return new Made(name, guard.write(DRAFT, PAYLOAD, asked, SCHEMA), List.of(keys));
+    private Made written(String name, Protection protection, MessageKey... keys) {
+        return new Made(name, guard.write(DRAFT, PAYLOAD, protection, SCHEMA), List.of(keys));
     }
 
     /** The fields of a line. */

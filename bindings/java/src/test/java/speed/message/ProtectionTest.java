@@ -153,10 +153,10 @@ class ProtectionTest {
         MessageSecurity strict = MessageSecurity.NONE.withFipsMode(FipsMode.STRICT);
         for (Algorithm algorithm : List.of(Algorithm.CHACHA20_POLY1305, Algorithm.X25519, Algorithm.X_WING)) {
             MessageKey key = MessageKey.generate("k", algorithm);
-            Protection asked = Protection.NONE.encryptTo(key);
-            assertThrows(WeakAlgorithmException.class, () -> message(strict, VALUE, asked));
+            Protection protection = Protection.NONE.encryptTo(key);
+            assertThrows(WeakAlgorithmException.class, () -> message(strict, VALUE, protection));
             Guard guard = new Guard(strict.withKeys(key));
-            assertThrows(WeakAlgorithmException.class, () -> guard.open(message(VALUE, asked), Written.AT_MS));
+            assertThrows(WeakAlgorithmException.class, () -> guard.open(message(VALUE, protection), Written.AT_MS));
         }
         MessageKey approved = MessageKey.generate("k", Algorithm.ML_KEM_1024);
         assertTrue(message(strict, VALUE, Protection.NONE.encryptTo(approved)).isEncrypted());

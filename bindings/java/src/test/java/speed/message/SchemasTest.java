@@ -32,12 +32,12 @@ class SchemasTest {
         throw new SchemaException("amount: is missing");
     };
 
-    private final List<String> asked = new ArrayList<>();
+    private final List<String> lookups = new ArrayList<>();
     private final Lines lines = new Lines();
 
     private Schemas with(PayloadSchema schema) {
         return (name, version) -> {
-            asked.add(name + "/" + version);
+            lookups.add(name + "/" + version);
             return Optional.of(schema);
         };
     }
@@ -68,7 +68,7 @@ class SchemasTest {
     void aPayloadThatFitsIsHandedOut() {
         OpenedMessage opened = received(using(with(schema(FITS))), sent(MessageSecurity.NONE, ORDER));
         assertEquals(VALUE, opened.payload());
-        assertEquals(List.of("order/v1"), asked);
+        assertEquals(List.of("order/v1"), lookups);
     }
 
     @Test
@@ -110,14 +110,14 @@ class SchemasTest {
     void aMessageThatNamesNoSchemaIsNotAskedFor() {
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, SchemaReference.NONE));
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, named("order", "")));
-        assertEquals(List.of(), asked);
+        assertEquals(List.of(), lookups);
     }
 
     @Test
     void theCheckSeesThePayloadDecryptedAndDecompressed() {
         MessageKey reader = MessageKey.generate("reader-1", Algorithm.X25519);
-        Protection asked = Protection.NONE.encryptTo(reader).compressed("gzip");
-        byte[] message = new Guard(MessageSecurity.NONE).write(Written.draft(), VALUE, asked, ORDER);
+        Protection protection = Protection.NONE.encryptTo(reader).compressed("gzip");
+        byte[] message = new Guard(MessageSecurity.NONE).write(Written.draft(), VALUE, protection, ORDER);
         List<byte[]> seen = new ArrayList<>();
         Check look = (type, payload) -> {
             assertEquals("application/msgpack", type);
@@ -134,7 +134,7 @@ class SchemasTest {
         MessageView view = sent(MessageSecurity.NONE, ORDER);
         assertFalse(view.security().containsPii());
         assertTrue(received(reading, view).containsPii());
-        assertEquals(List.of("access ok"), lines.told());
+        assertEquals(List.of("access ok"), lines.outcomes());
         assertEquals(true, lines.last("contains_pii"));
         assertEquals("order/v1", lines.last("schema"));
     }
@@ -143,7 +143,7 @@ class SchemasTest {
     void aRefusalIsToldToTheAudit() {
         MessageSecurity reading = using(with(schema(MISFIT))).withAudit(lines);
         assertThrows(SchemaException.class, () -> received(reading, sent(MessageSecurity.NONE, ORDER)));
-        assertEquals(List.of("receive BAD_SCHEMA"), lines.told());
+        assertEquals(List.of("receive BAD_SCHEMA"), lines.outcomes());
     }
 
     @TestFactory
@@ -152,7 +152,7 @@ class SchemasTest {
                 DynamicTest.dynamicTest(name.isEmpty() ? "(with an empty version)" : name, () -> {
                     MessageView view = sent(MessageSecurity.NONE, name.isEmpty() ? named("order", "..") : named(name, "v1"));
                     assertThrows(SchemaException.class, () -> received(using(with(schema(FITS))), view));
-                    assertEquals(List.of(), asked);
+                    assertEquals(List.of(), lookups);
                 }));
     }
 
@@ -195,9 +195,9 @@ class SchemasTest {
         };
         MessageSecurity reading = using(away).withAudit(lines);
         assertThrows(UncheckedIOException.class, () -> received(reading, sent(MessageSecurity.NONE, ORDER)));
-        assertEquals(List.of(), lines.told());
+        assertEquals(List.of(), lines.outcomes());
         assertThrows(SchemaException.class, () -> sent(reading, ORDER));
-        assertEquals(List.of("send BAD_SCHEMA"), lines.told());
+        assertEquals(List.of("send BAD_SCHEMA"), lines.outcomes());
     }
 
     // --- sending ---

@@ -16,12 +16,12 @@ final class Written {
                 Map.of(), Map.of());
     }
 
-    static MessageView message(Object payload, Protection asked) {
-        return message(MessageSecurity.NONE, payload, asked);
+    static MessageView message(Object payload, Protection protection) {
+        return message(MessageSecurity.NONE, payload, protection);
     }
 
-    static MessageView message(MessageSecurity security, Object payload, Protection asked) {
-        return MessageView.of(new Guard(security).write(draft(), payload, asked, SchemaReference.NONE));
+    static MessageView message(MessageSecurity security, Object payload, Protection protection) {
+        return MessageView.of(new Guard(security).write(draft(), payload, protection, SchemaReference.NONE));
     }
 
     static OpenedMessage opened(MessageView view, MessageKey... keys) {

@@ -62,13 +62,13 @@ final class TopicHost {
      * allows nobody, as in the moment after its start.
      */
     Answer ask(String service, Map<String, Object> arguments, Duration timeout) {
-        Map<String, Object> asked = new LinkedHashMap<>();
-        asked.put("topic", topic);
-        asked.putAll(arguments);
+        Map<String, Object> request = new LinkedHashMap<>();
+        request.put("topic", topic);
+        request.putAll(arguments);
         long ends = after(timeout.compareTo(GRACE) < 0 ? timeout : GRACE);
         while (true) {
             try {
-                return new Answer(caller.call(host, "topics." + service, asked, timeout));
+                return new Answer(caller.call(host, "topics." + service, request, timeout));
             } catch (AccessDeniedException denied) {
                 outwait(ends, denied);
             }

@@ -31,8 +31,8 @@ class MessageProtectionTest {
     private static Message classified(String level) {
         MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1, 0, 0, null, null, "billing", null,
                 Map.of(), Map.of(), Map.of());
-        Security said = new Security("billing", "", "", "", false, level, null);
-        return message(draft.encode(Content.of("4111"), said, NO_SCHEMA));
+        Security context = new Security("billing", "", "", "", false, level, null);
+        return message(draft.encode(Content.of("4111"), context, NO_SCHEMA));
     }
 
     @TestFactory

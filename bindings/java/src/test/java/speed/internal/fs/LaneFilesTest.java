@@ -80,12 +80,12 @@ class LaneFilesTest {
     @Test
     void aFileThatIsReplacedWhileItIsOpenedIsOpenedAgain() throws Exception {
         Path file = directory.resolve("one");
-        Path beside = directory.resolve("two");
+        Path replacement = directory.resolve("two");
         Files.createFile(file);
         AtomicBoolean stop = new AtomicBoolean();
         CompletableFuture<Void> replacing = CompletableFuture.runAsync(() -> {
             while (!stop.get()) {
-                assertDoesNotThrow(() -> Files.move(Files.createFile(beside), file, StandardCopyOption.ATOMIC_MOVE));
+                assertDoesNotThrow(() -> Files.move(Files.createFile(replacement), file, StandardCopyOption.ATOMIC_MOVE));
             }
         });
         try (Directory opened = Directory.open(directory.toString())) {

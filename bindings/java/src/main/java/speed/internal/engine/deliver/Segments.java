@@ -50,7 +50,7 @@ public final class Segments {
     private final Futures futures;
     private final Delivery delivery;
     private final HeldPayloads held;
-    private final RequestBarrier behind = new RequestBarrier();
+    private final RequestBarrier barrier = new RequestBarrier();
 
     public Segments(Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
         this.context = context;
@@ -182,16 +182,16 @@ public final class Segments {
     }
 
     private Object begin(InHand one) {
-        synchronized (behind) {
-            return behind.begin(one.source());
+        synchronized (barrier) {
+            return barrier.begin(one.source());
         }
     }
 
     /** Does it once the requests of {@code source} that are being put together are known; at once if there are none. */
     public void afterRequests(String source, Runnable task) {
         boolean waits;
-        synchronized (behind) {
-            waits = behind.await(source, task);
+        synchronized (barrier) {
+            waits = barrier.await(source, task);
         }
         if (!waits) {
             task.run();
@@ -204,8 +204,8 @@ public final class Segments {
             assemble(one);
         } finally {
             List<Runnable> due;
-            synchronized (behind) {
-                due = behind.end(one.source(), ticket);
+            synchronized (barrier) {
+                due = barrier.end(one.source(), ticket);
             }
             due.forEach(Runnable::run);
         }
@@ -221,7 +221,7 @@ public final class Segments {
                 int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
                 MessageFront front = new MessageFront(bytes(payload, count), payload.size());
                 if (payload.size() > Limits.FILE_BACKED_BYTES) {
-                    LargePayload large = new LargePayload(Source.behind(payload, front.start()));
+                    LargePayload large = new LargePayload(Source.tail(payload, front.start()));
                     return new Arrival.Content(MessageView.of(front, large::readAll), large, payload);
                 }
             }
