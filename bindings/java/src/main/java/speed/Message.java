@@ -6,10 +6,10 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.Batch;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.MessageView;
-import speed.message.OpenedMessage;
 
 /**
  * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
@@ -274,7 +274,7 @@ public final class Message {
      * @return a key id; null if there is no signature, or this node looks at none
      */
     public String signedBy() {
-        return opened == null || opened.signer() == null ? null : opened.signer().id();
+        return opened == null ? null : opened.signedBy();
     }
 
     /**
@@ -283,7 +283,7 @@ public final class Message {
      * @return a key id; null if it travelled in the clear
      */
     public String openedBy() {
-        return opened == null || opened.opener() == null ? null : opened.opener().id();
+        return opened == null ? null : opened.openedBy();
     }
 
     /**

@@ -17,6 +17,8 @@ import speed.errors.SchemaException;
 import speed.errors.WireException;
 import speed.internal.message.Compression;
 import speed.internal.message.Compression.Shown;
+import speed.internal.message.MessageGuard;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.Content;
 import speed.internal.wire.Limits;
 import speed.internal.wire.MessageDraft;
@@ -27,9 +29,13 @@ import speed.internal.wire.SignedParts;
 import speed.message.LoadedKey.Signer;
 import speed.message.MessageSecurity.Sensitivity;
 
-/** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
-@SuppressWarnings("exports") // some methods are for the node alone
-public final class Guard {
+/** Applies a {@link MessageSecurity} to what a node sends and receives. Thread-safe. */
+final class Guard implements MessageGuard<Protection, SchemaReference> {
+    static {
+        Factory<MessageSecurity, Protection, SchemaReference> factory = Guard::new;
+        FACTORY.install(factory);
+    }
+
     private final MessageSecurity security;
     private final String name;
     private final KnownSchemas schemas;
@@ -37,22 +43,8 @@ public final class Guard {
     private final Map<String, MessageKey> keys = new HashMap<>();
     private final KeyUses uses = new KeyUses(Algorithm.MAX_KEY_USES);
 
-    /**
-     * For none by name.
-     *
-     * @param security its settings
-     */
-    public Guard(MessageSecurity security) {
-        this(security, "");
-    }
-
-    /**
-     * For one node.
-     *
-     * @param security its settings
-     * @param name the node's, for an audit
-     */
-    public Guard(MessageSecurity security, String name) {
+    /** The name is the node's, for an audit; empty for none. */
+    Guard(MessageSecurity security, String name) {
         this.security = security;
         this.name = name;
         schemas = new KnownSchemas(security.schemas());
@@ -63,17 +55,7 @@ public final class Guard {
 
     // --- sending ---
 
-    /**
-     * The bytes of one message, compressed, encrypted, then signed.
-     *
-     * @param draft its metadata
-     * @param payload its value
-     * @param requested what is to be done to it; the node's defaults hold where it says nothing
-     * @param schema of its payload
-     * @return the message
-     * @throws MessageException for keys, algorithms, classification and payloads that cannot be
-     * @throws speed.errors.StorageException when its audit cannot be written
-     */
+    @Override
     public byte[] write(MessageDraft draft, Object payload, Protection requested, SchemaReference schema) {
         if (!protects(requested, schema)) {
             return draft.encode(payload);
@@ -154,29 +136,7 @@ public final class Guard {
 
     // --- receiving ---
 
-    /**
-     * As {@link #open(MessageView, long, String)}, of a message that no node sent.
-     *
-     * @param received as it came
-     * @param nowMs Unix ms of this node's clock
-     * @return the message as a handler may have it
-     */
-    public OpenedMessage open(MessageView received, long nowMs) {
-        return open(received, nowMs, "");
-    }
-
-    /**
-     * A received message, checked in such an order that nothing is decrypted for who is not trusted.
-     *
-     * @param received as it came
-     * @param nowMs Unix ms of this node's clock
-     * @param source the node that sent it, for an audit
-     * @return the message as a handler may have it
-     * @throws MessageException when it is refused
-     * @throws WireException when its time is ahead of this clock
-     * @throws speed.errors.StorageException when its audit cannot be written: it is to be judged later
-     * @throws java.io.UncheckedIOException when its schema cannot be reached: it is to be judged later
-     */
+    @Override
     public OpenedMessage open(MessageView received, long nowMs, String source) {
         AuditTrail trail = AuditTrail.ofReceived(security.audit(), received, source, name);
         try {
@@ -235,13 +195,8 @@ public final class Guard {
         }
     }
 
-    /**
-     * What also a node asks that verifies and decrypts nothing.
-     *
-     * @param view as it came
-     * @throws MessageException when it is refused
-     */
-    public static void checkUnopened(MessageView view) {
+    @Override
+    public void checkUnopened(MessageView view) {
         Security context = view.security();
         checkSignatureAlgorithm(context, FipsMode.OFF);
         Sensitivity.checkEncrypted(context.classification(), view.isEncrypted());
@@ -253,7 +208,7 @@ public final class Guard {
     private OpenedMessage opened(MessageView view, MessageKey signer, AuditTrail trail) {
         boolean isPersonal = view.security().containsPii();
         if (!view.isEncrypted() && !Compression.isRead(view.contentEncoding())) {
-            return new OpenedMessage(view, null, signer, null, isPersonal);
+            return new OpenedMessage(view, null, idOf(signer), null, isPersonal);
         }
         trail.beginsOpening(view.security().encryption());
         Decryption.Opened opened = view.isEncrypted() ? Decryption.open(view, keys::get, security.fipsMode())
@@ -264,7 +219,11 @@ public final class Guard {
         } else {
             trail.done(opened.key());
         }
-        return new OpenedMessage(view, plain, signer, opened.key(), isPersonal);
+        return new OpenedMessage(view, plain, idOf(signer), idOf(opened.key()), isPersonal);
+    }
+
+    private static String idOf(MessageKey key) {
+        return key == null ? null : key.id();
     }
 
     /** What is in an encoding that is not read here stays as it is. */
@@ -300,13 +259,7 @@ public final class Guard {
         return new NotAvailableException("what no envelope holds is neither signed, encrypted nor described: send it in parts");
     }
 
-    /**
-     * Whether more is done to a message than to frame it.
-     *
-     * @param requested of its protection
-     * @param schema of its payload
-     * @return whether it must be written in memory
-     */
+    @Override
     public boolean protects(Protection requested, SchemaReference schema) {
         return requested != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
                 || security.publisherTeam() != null;

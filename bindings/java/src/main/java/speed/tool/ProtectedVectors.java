@@ -6,10 +6,10 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import speed.internal.message.MessageGuard;
 import speed.internal.wire.Json;
 import speed.internal.wire.MessageDraft;
 import speed.message.Algorithm;
-import speed.message.Guard;
 import speed.message.KeyBounds;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
@@ -32,7 +32,7 @@ final class ProtectedVectors {
     private static final List<String> ENCODINGS = List.of("none", "gzip", "zstd", "lz4", "snappy");
     private static final Map<String, Object> ORDER = Map.of("amount", 1000);
 
-    private final Guard guard = new Guard(MessageSecurity.NONE.withPublisherTeam("payments"));
+    private final MessageGuard<Protection, SchemaReference> guard = guard(MessageSecurity.NONE.withPublisherTeam("payments"));
 
     private ProtectedVectors() {}
 
@@ -43,10 +43,14 @@ final class ProtectedVectors {
 
     /** With a key of the vectors: encrypted to it in each encoding, or signed by it. */
     static List<Made> of(MessageKey key) {
-        Guard plain = new Guard(MessageSecurity.NONE);
+        MessageGuard<Protection, SchemaReference> plain = guard(MessageSecurity.NONE);
         Protection protection = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
         return ENCODINGS.stream().map(encoding -> new Made(key.id(),
                 plain.write(DRAFT, ORDER, protection.compressed(encoding), SchemaReference.NONE), List.of())).toList();
+    }
+
+    private static MessageGuard<Protection, SchemaReference> guard(MessageSecurity security) {
+        return MessageGuard.of(security, "");
     }
 
     private List<Made> made() {

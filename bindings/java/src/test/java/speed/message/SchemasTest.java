@@ -18,6 +18,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.SchemaException;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Values;
 import speed.message.AuditTest.Lines;
@@ -47,11 +48,11 @@ class SchemasTest {
     }
 
     private static MessageView sent(MessageSecurity security, SchemaReference reference) {
-        return MessageView.of(new Guard(security).write(Written.draft(), VALUE, Protection.NONE, reference));
+        return MessageView.of(new Guard(security, "").write(Written.draft(), VALUE, Protection.NONE, reference));
     }
 
     private static OpenedMessage received(MessageSecurity security, MessageView view) {
-        return new Guard(security).open(view, AT_MS);
+        return new Guard(security, "").open(view, AT_MS, "");
     }
 
     private static SchemaReference named(String name, String version) {
@@ -85,7 +86,7 @@ class SchemasTest {
             throw new AssertionError("it was checked");
         });
         MessageKey theirs = MessageKey.generate("theirs", Algorithm.X25519);
-        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE)
+        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE, "")
                 .write(Written.draft(), VALUE, Protection.NONE.encryptTo(theirs), ORDER));
         SchemaException refused = assertThrows(SchemaException.class, () -> received(using(with(another)), view));
         assertTrue(refused.getMessage().startsWith("schema_hash: "), refused.getMessage());
@@ -117,7 +118,7 @@ class SchemasTest {
     void theCheckSeesThePayloadDecryptedAndDecompressed() {
         MessageKey reader = MessageKey.generate("reader-1", Algorithm.X25519);
         Protection protection = Protection.NONE.encryptTo(reader).compressed("gzip");
-        byte[] message = new Guard(MessageSecurity.NONE).write(Written.draft(), VALUE, protection, ORDER);
+        byte[] message = new Guard(MessageSecurity.NONE, "").write(Written.draft(), VALUE, protection, ORDER);
         List<byte[]> seen = new ArrayList<>();
         Check look = (type, payload) -> {
             assertEquals("application/msgpack", type);

@@ -1,6 +1,7 @@
 package speed.message;
 
 import java.util.Map;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageView;
 
@@ -21,11 +22,11 @@ final class Written {
     }
 
     static MessageView message(MessageSecurity security, Object payload, Protection protection) {
-        return MessageView.of(new Guard(security).write(draft(), payload, protection, SchemaReference.NONE));
+        return MessageView.of(new Guard(security, "").write(draft(), payload, protection, SchemaReference.NONE));
     }
 
     static OpenedMessage opened(MessageView view, MessageKey... keys) {
-        return new Guard(MessageSecurity.NONE.withKeys(keys)).open(view, AT_MS);
+        return new Guard(MessageSecurity.NONE.withKeys(keys), "").open(view, AT_MS, "");
     }
 
     static MessageKey signer(Algorithm algorithm) {

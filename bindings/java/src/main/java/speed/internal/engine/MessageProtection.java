@@ -6,9 +6,11 @@ import speed.errors.MessageException;
 import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.internal.core.Log;
+import speed.internal.message.MessageGuard;
 import speed.internal.wire.MessageDraft;
-import speed.message.Guard;
 import speed.message.MessageSecurity;
+import speed.message.Protection;
+import speed.message.SchemaReference;
 import speed.options.SendOptions;
 
 /**
@@ -18,13 +20,13 @@ import speed.options.SendOptions;
 public final class MessageProtection {
     private static final Log LOG = new Log("speed.messages");
 
-    private final Guard guard;
+    private final MessageGuard<Protection, SchemaReference> guard;
     private final boolean opens;
     private final LogLimiter lines;
 
     public MessageProtection(String name, MessageSecurity security, LogLimiter lines) {
         this.lines = lines;
-        guard = new Guard(security == null ? MessageSecurity.NONE : security, name);
+        guard = MessageGuard.of(security == null ? MessageSecurity.NONE : security, name);
         opens = security != null;
     }
 
@@ -61,7 +63,7 @@ public final class MessageProtection {
         if (opens) {
             return message.opened(guard.open(message.view(), System.currentTimeMillis(), message.source()));
         }
-        Guard.checkUnopened(message.view());
+        guard.checkUnopened(message.view());
         return message;
     }
 }
