@@ -71,6 +71,17 @@ class ModulePathTest {
     void aProgramCannotNameWhatOnlyANodeNeeds(@TempDir Path place) throws IOException {
         String errors = refused(place, "speed.internal.wire.Names");
         assertTrue(errors.contains("package speed.internal.wire is not visible"), errors);
+        for (String name : List.of("speed.internal.spi.Engine", "speed.internal.message.OpenedMessage")) {
+            assertTrue(refused(place, name).contains("is not visible"), name);
+        }
+    }
+
+    @Test
+    void noExportedPackageHasWhatOnlyANodeNeeds(@TempDir Path place) throws IOException {
+        for (String name : List.of("speed.message.OpenedMessage", "speed.Node.Engine")) {
+            assertTrue(refused(place, name).contains("cannot find symbol"), name);
+        }
+        assertTrue(refused(place, "speed.message.Guard").contains("Guard is not public"), "speed.message.Guard");
     }
 
     private static String refused(Path place, String name) throws IOException {

@@ -196,13 +196,14 @@ final class Guard implements MessageGuard<Protection, SchemaReference> {
     }
 
     @Override
-    public void checkUnopened(MessageView view) {
+    public OpenedMessage unopened(MessageView view) {
         Security context = view.security();
         checkSignatureAlgorithm(context, FipsMode.OFF);
         Sensitivity.checkEncrypted(context.classification(), view.isEncrypted());
         if (view.isEncrypted()) {
             Algorithm.of(context.encryption().algorithm());
         }
+        return new OpenedMessage(view, null, null, null, context.containsPii());
     }
 
     private OpenedMessage opened(MessageView view, MessageKey signer, AuditTrail trail) {

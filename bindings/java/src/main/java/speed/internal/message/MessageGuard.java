@@ -55,6 +55,6 @@ public interface MessageGuard<P, S> {
      */
     OpenedMessage open(MessageView received, long nowMs, String source);
 
-    /** The checks of a node that verifies and decrypts nothing; MessageException when it is refused. */
-    void checkUnopened(MessageView view);
+    /** The same message, for a node that verifies and decrypts nothing; MessageException for what each node refuses. */
+    OpenedMessage unopened(MessageView view);
 }

@@ -2,7 +2,6 @@ package speed.internal.engine.deliver;
 
 import java.util.Arrays;
 import java.util.List;
-import speed.LargePayload;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.internal.core.LaneProgress.Token;
@@ -221,11 +220,11 @@ public final class Segments {
                 int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
                 MessageFront front = new MessageFront(bytes(payload, count), payload.size());
                 if (payload.size() > Limits.FILE_BACKED_BYTES) {
-                    LargePayload large = new LargePayload(Source.tail(payload, front.start()));
-                    return new Arrival.Content(MessageView.of(front, large::readAll), large, payload);
+                    Source value = Source.tail(payload, front.start());
+                    return new Arrival.Content(MessageView.of(front, () -> bytes(value)), value, payload);
                 }
             }
-            return Arrival.Content.of(bytes(payload, (int) payload.size()));
+            return Arrival.Content.of(bytes(payload));
         } catch (WireException broken) {
             one.failed = true;
             held.fail(one.key, broken);
@@ -254,6 +253,10 @@ public final class Segments {
             return;
         }
         deliver(one, () -> delivery.whole(one, one.received.with(payload)));
+    }
+
+    private static byte[] bytes(Source payload) {
+        return bytes(payload, Math.toIntExact(payload.size()));
     }
 
     private static byte[] bytes(Source payload, int count) {
