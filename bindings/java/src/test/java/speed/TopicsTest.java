@@ -20,6 +20,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -36,6 +37,7 @@ import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
 import speed.topics.PublishBatchOptions;
 import speed.topics.PublishOptions;
+import speed.topics.Reader;
 import speed.topics.Start;
 import speed.topics.Topic;
 import speed.topics.TopicMessage;
@@ -305,6 +307,21 @@ class TopicsTest {
         assertEquals(Map.of("id", 1L, "amount", 20.5), message.payload(Map.class));
         assertEquals("BAD_PAYLOAD: the payload must be String, not Map",
                 assertThrows(WireException.class, () -> message.payload(String.class)).getMessage());
+    }
+
+    @Test
+    void deliveriesAreEqualByTheirPlaceAndShowNoPayload() throws InterruptedException {
+        Object[] attempts = {1, 1, 2};
+        hosting.register("topics.read", request -> Map.of("lane", "x", "next", 1, "messages", Stream.of(attempts)
+                .map(attempt -> List.of(7, attempt, 0, record("secret"))).toList()));
+        Reader reader = billing.topic("orders").reader(Start.LATEST);
+        TopicMessage first = reader.receive(SOON);
+        TopicMessage same = reader.receive(SOON);
+        TopicMessage again = reader.receive(SOON);
+        assertEquals(first, same);
+        assertEquals(first.hashCode(), same.hashCode());
+        assertNotEquals(first, again);
+        assertEquals("TopicMessage orders 7 of shop", first.toString());
     }
 
     @Test
