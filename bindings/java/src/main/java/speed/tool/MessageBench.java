@@ -1,7 +1,6 @@
 package speed.tool;
 
 import java.util.Arrays;
-import java.util.Map;
 import speed.errors.UntrustedException;
 import speed.internal.message.MessageGuard;
 import speed.internal.wire.MessageDraft;
@@ -21,7 +20,7 @@ public final class MessageBench {
     private static final int MIDDLE = 1 << 20;
     private static final int LARGE = 10 << 20;
     private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
-            "default", 1_700_000_000_123L, 0, 0, null, null, "billing", null, Map.of(), Map.of(), Map.of());
+            "default", 1_700_000_000_123L, "billing", MessageDraft.Options.NONE);
 
     private MessageBench() {}
 

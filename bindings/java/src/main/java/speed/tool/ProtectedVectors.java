@@ -27,7 +27,7 @@ final class ProtectedVectors {
     private static final byte[] PAYLOAD = "hello".repeat(20).getBytes(StandardCharsets.US_ASCII);
     private static final SchemaReference SCHEMA = SchemaReference.of("order", "2", "json-schema", PAYLOAD);
     private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
-            "default", 1_700_000_000_123L, 0, 0, null, null, "billing", null, Map.of(), Map.of(), Map.of());
+            "default", 1_700_000_000_123L, "billing", MessageDraft.Options.NONE);
 
     private static final List<String> ENCODINGS = List.of("none", "gzip", "zstd", "lz4", "snappy");
     private static final Map<String, Object> ORDER = Map.of("amount", 1000);

@@ -66,8 +66,8 @@ class AuditTest {
 
     private static MessageView saying(Security security, String topic) {
         MessageDraft draft = Written.draft();
-        MessageDraft named = new MessageDraft(draft.messageId(), topic, draft.namespace(), AT_MS, 0, 0, null, null,
-                "billing", null, Map.of(), Map.of(), Map.of());
+        MessageDraft named = new MessageDraft(
+                draft.messageId(), topic, draft.namespace(), AT_MS, "billing", MessageDraft.Options.NONE);
         return MessageView.of(named.encode(Content.of(VALUE), security, speed.internal.wire.Schema.NONE));
     }
 

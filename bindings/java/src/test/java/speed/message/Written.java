@@ -13,8 +13,7 @@ final class Written {
     private Written() {}
 
     static MessageDraft draft() {
-        return new MessageDraft("id-1", "orders.created", "default", AT_MS, 0, 0, null, null, "billing", null, Map.of(),
-                Map.of(), Map.of());
+        return new MessageDraft("id-1", "orders.created", "default", AT_MS, "billing", MessageDraft.Options.NONE);
     }
 
     static MessageView message(Object payload, Protection protection) {

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
@@ -28,8 +27,7 @@ class MessageProtectionTest {
     }
 
     private static MessageView classified(String level) {
-        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1, 0, 0, null, null, "billing", null,
-                Map.of(), Map.of(), Map.of());
+        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1, "billing", MessageDraft.Options.NONE);
         Security context = new Security("billing", "", "", "", false, level, null);
         return message(draft.encode(Content.of("4111"), context, NO_SCHEMA));
     }
