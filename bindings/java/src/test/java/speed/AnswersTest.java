@@ -95,7 +95,7 @@ class AnswersTest extends TwoNodes {
     }
 
     @Test
-    void whatIsLeftOutOfAnErrorIsSaidInItsText() {
+    void whatIsLeftOutOfAnErrorIsStatedInItsText() {
         billing.register("large", request ->
                 Response.error("EXECUTION_FAILED", "x".repeat(5_000), Map.of("large", new byte[1 << 20])));
         ExecutionFailedException failed = assertThrows(ExecutionFailedException.class, () -> call("large"));

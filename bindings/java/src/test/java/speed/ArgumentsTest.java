@@ -74,7 +74,7 @@ class ArgumentsTest extends TwoNodes {
     }
 
     @Test
-    void nullIsToldAndDoesNothing() {
+    void nullIsRefusedAndDoesNothing() {
         Stream.<Executable>of(
                 () -> analytics.call("billing", "one", null),
                 () -> analytics.call("billing", "one", Map.of(), (Duration) null),

@@ -103,7 +103,7 @@ class DurabilityTest {
 
     /** A device reports a loss once; a later flush that succeeds proves nothing. */
     @Test
-    void aFlushThatFailsIsToldToAllWhoseEnvelopesItWasFor() throws Exception {
+    void aFlushThatFailsIsReportedToAllWhoseEnvelopesItWasFor() throws Exception {
         flushes.fail(true);
         List<FutureTask<String>> sends = sendFromThreads();
         awaitAppended(THREADS * MESSAGE_BYTES);

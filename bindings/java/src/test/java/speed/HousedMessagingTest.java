@@ -107,7 +107,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeAHandlerHasIt() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeAHandlerHasIt() throws InterruptedException {
         billing.onMessage(this::keep);
         orders.send("billing", "card", PERSONAL);
         assertEquals("card after 1", next());
@@ -115,7 +115,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeABatchHasIt() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeABatchHasIt() throws InterruptedException {
         billing.onBatch(messages -> {
             messages.forEach(this::keep);
             return Map.of();
@@ -125,21 +125,21 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeItIsFetched() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeItIsFetched() throws InterruptedException {
         orders.send("billing", "card", PERSONAL);
         assertEquals("card", billing.receive(SOON).payload());
         assertEquals(List.of("access orders billing"), lines.recorded);
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeASubscriberHasIt() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeASubscriberHasIt() throws InterruptedException {
         billing.subscribe("cards.*", this::keep);
         assertEquals(1, orders.publish("cards.new", "card", PERSONAL).count());
         assertEquals("card after 1", next());
     }
 
     @Test
-    void whatCannotBeToldWaitsUntilItCan() throws InterruptedException {
+    void whatCannotBeAuditedWaitsUntilItCan() throws InterruptedException {
         lines.isFull = true;
         billing.onMessage(this::keep);
         orders.send("billing", "card", PERSONAL);
@@ -149,7 +149,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotFetchedAndTheTimeoutHolds() throws InterruptedException {
+    void whatCannotBeAuditedIsNotFetchedAndTheTimeoutHolds() throws InterruptedException {
         lines.isFull = true;
         orders.send("billing", "card", PERSONAL);
         assertNull(billing.receive(Duration.ofMillis(300)));
@@ -160,7 +160,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void aBatchWaitsForWhatCannotBeTold() throws InterruptedException {
+    void aBatchWaitsForWhatCannotBeAudited() throws InterruptedException {
         lines.isFull = true;
         billing.onBatch(messages -> {
             messages.forEach(this::keep);
@@ -173,7 +173,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotSent() throws InterruptedException {
+    void whatCannotBeAuditedIsNotSent() throws InterruptedException {
         orders.onMessage(this::keep);
         lines.isFull = true;
         MessageKey key = MessageKey.generate("billing-1", Algorithm.ED25519);
@@ -185,7 +185,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whoSendsWhatDoesNotFitIsToldWhy() {
+    void whoSendsWhatDoesNotFitGetsTheReason() {
         billing.onMessage(this::keep);
         InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class, () -> orders.send("billing",
                 "text", SendOptions.DEFAULT.withSchema(ORDER).withAcknowledgement().withTimeout(SOON)));

@@ -162,7 +162,7 @@ class NodeLifeTest extends TwoNodes {
 
     /** who takes its file away while a higher claim stands has its name. */
     @Test
-    void aProgramIsToldThatItsLeaseIsGone() throws Exception {
+    void aProgramIsNotifiedThatItsLeaseIsGone() throws Exception {
         CompletableFuture<SpeedException> lost = new CompletableFuture<>();
         try (Node loser = root.builder("loser").lease(Duration.ofSeconds(3), Duration.ofMillis(200)).open()) {
             loser.onLost(lost::complete);

@@ -100,7 +100,7 @@ class RowServiceTest {
     }
 
     @Test
-    void decimalsMakeAColumnOf18DigitsBehindThePoint() throws Exception {
+    void decimalsMakeAColumnOf18FractionDigits() throws Exception {
         Column column = (Column) answered(new BigDecimal("1.25"), null, 3);
         assertEquals(List.of(38, 18), List.of(column.precision(), column.scale()));
         assertEquals(new BigDecimal("1.25"), ((BigDecimal) column.get(0)).stripTrailingZeros());
@@ -211,7 +211,7 @@ class RowServiceTest {
     }
 
     @Test
-    void noServiceOfRowsIsToldAtOnce() {
+    void noServiceOfRowsIsRefusedAtOnce() {
         assertThrows(ConfigurationException.class, () -> Service.byRow(null));
     }
 }

@@ -115,7 +115,7 @@ class TopicsTest {
     }
 
     @Test
-    void whatCannotBeMeantIsRefusedBeforeTheHostIsAsked() {
+    void whatCannotBeMeantIsRefusedBeforeTheHostIsCalled() {
         Topic orders = billing.topic("orders");
         PublishBatchOptions oneKey = PublishBatchOptions.DEFAULT.withKeys(List.of("one"));
         assertThrows(ConfigurationException.class, () -> orders.publishBatch(List.of(1, 2), oneKey));
@@ -190,7 +190,7 @@ class TopicsTest {
     }
 
     @Test
-    void theHostIsToldOfEachMessageBeforeTheProgramGetsIt() throws Exception {
+    void theHostGetsTheBeginOfEachMessageBeforeTheProgramGetsIt() throws Exception {
         FourMessages host = new FourMessages();
         try (Consumer consumer = billing.topic("orders").consumer("billing")) {
             for (long offset = 0; offset < 4; offset++) {
@@ -325,7 +325,7 @@ class TopicsTest {
     }
 
     @Test
-    void anAnswerOfAnotherShapeIsTold() {
+    void anAnswerOfAnotherShapeIsRefused() {
         hosting.register("topics.publish", request -> Map.of("lane", "x"));
         hosting.register("topics.read", request -> Map.of("lane", "x", "next", 1, "messages", List.of(List.of(1, "often"))));
         assertThrows(WireException.class, () -> billing.topic("orders").publish(1));

@@ -162,7 +162,7 @@ class WithdrawnCallsTest extends TwoNodes {
     }
 
     @Test
-    void ofACallerThatLeftNothingBeginsAndWhatRunsIsTold() throws Exception {
+    void ofACallerThatLeftNothingBeginsAndWhatRunsIsCancelled() throws Exception {
         CountDownLatch cancelled = new CountDownLatch(1);
         try (Node one = root.builder("one", "analytics", "billing").workers(1).open()) {
             one.register("looks", request -> {

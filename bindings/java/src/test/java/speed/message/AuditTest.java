@@ -84,7 +84,7 @@ class AuditTest {
     }
 
     @Test
-    void whatIsOnlyCompressedIsNotTold() {
+    void whatIsOnlyCompressedIsNotAudited() {
         message(audited, VALUE, Protection.NONE.compressed("gzip"));
         assertEquals(List.of(), lines.outcomes());
     }
@@ -100,7 +100,7 @@ class AuditTest {
     }
 
     @Test
-    void aConfidentialMessageInTheClearIsTold() {
+    void aConfidentialMessageInTheClearIsAudited() {
         assertThrows(NotEncryptedException.class,
                 () -> message(audited, VALUE, Protection.NONE.classified("confidential")));
         assertEquals(List.of("send NOT_ENCRYPTED"), lines.outcomes());
@@ -108,7 +108,7 @@ class AuditTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotWritten() {
+    void whatCannotBeAuditedIsNotWritten() {
         lines.isFull = true;
         assertThrows(StorageException.class, () -> message(audited, VALUE, Protection.NONE.signWith(signer)));
     }
@@ -127,7 +127,7 @@ class AuditTest {
     }
 
     @Test
-    void aSignatureThatNobodyLooksAtIsNotTold() {
+    void aSignatureThatNobodyLooksAtIsNotAudited() {
         open(audited, message(VALUE, Protection.NONE.signWith(signer)));
         assertEquals(List.of(), lines.outcomes());
     }
@@ -144,7 +144,7 @@ class AuditTest {
     }
 
     @Test
-    void aWeakAlgorithmOfASignatureIsToldThoughNobodyLooksAtIt() {
+    void aWeakAlgorithmOfASignatureIsAuditedThoughNobodyLooksAtIt() {
         MessageView weak = saying(new Security("billing", "", "md5", "k", false, "", null), "orders.created");
         assertThrows(WeakAlgorithmException.class, () -> open(audited, weak));
         assertEquals(List.of("verify WEAK_ALGORITHM"), lines.outcomes());
@@ -159,7 +159,7 @@ class AuditTest {
     }
 
     @Test
-    void whatIsRefusedForItsTimeIsToldByItsWireCode() {
+    void whatIsRefusedForItsTimeIsAuditedByItsWireCode() {
         MessageSecurity verifying = audited.withPolicy(SignaturePolicy.VERIFY, signer);
         Guard guard = new Guard(verifying, "archive");
         assertThrows(WireException.class,
@@ -169,7 +169,7 @@ class AuditTest {
     }
 
     @Test
-    void aRestrictedMessageIsToldBeforeItIsHandedOut() {
+    void aRestrictedMessageIsAuditedBeforeItIsHandedOut() {
         open(audited.withKeys(reader), message(VALUE, Protection.NONE.encryptTo(reader).classified("restricted")));
         assertEquals(List.of("decrypt ok", "access ok"), lines.outcomes());
     }
@@ -181,7 +181,7 @@ class AuditTest {
     }
 
     @Test
-    void aMessageWithPersonalDataIsToldBeforeItIsHandedOut() {
+    void aMessageWithPersonalDataIsAuditedBeforeItIsHandedOut() {
         open(audited, message(VALUE, Protection.NONE.withPii()));
         assertEquals("[{operation=access, outcome=ok, algorithm=, key_id=, message_id=id-1, source=till, "
                 + "reader=archive, topic=orders.created, namespace=default, publisher=billing, contains_pii=true}]",
@@ -189,19 +189,19 @@ class AuditTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotHandedOut() {
+    void whatCannotBeAuditedIsNotHandedOut() {
         lines.isFull = true;
         assertThrows(StorageException.class, () -> open(audited, message(VALUE, Protection.NONE.withPii())));
     }
 
     @Test
-    void whatIsNeitherPersonalNorRestrictedIsNotTold() {
+    void whatIsNeitherPersonalNorRestrictedIsNotAudited() {
         open(audited, message(VALUE, Protection.NONE.classified("internal")));
         assertEquals(List.of(), lines.outcomes());
     }
 
     @Test
-    void neitherKeysNorPayloadsAreTold() {
+    void neitherKeysNorPayloadsAreAudited() {
         open(audited.withKeys(reader), message(audited, VALUE, Protection.NONE.encryptTo(reader).signWith(signer)));
         for (String hidden : List.of("4111", signer.encodedSecret(), reader.encodedSecret(), reader.encodedPublic())) {
             assertFalse(lines.all.toString().contains(hidden));

@@ -73,7 +73,7 @@ class SchemasTest {
     }
 
     @Test
-    void aPayloadThatDoesNotFitIsRefusedWithWhatTheCheckSaid() {
+    void aPayloadThatDoesNotFitIsRefusedWithTheTextOfTheCheck() {
         SchemaException refused = assertThrows(SchemaException.class,
                 () -> received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, ORDER)));
         assertEquals("BAD_SCHEMA", refused.code());
@@ -108,7 +108,7 @@ class SchemasTest {
     }
 
     @Test
-    void aMessageThatNamesNoSchemaIsNotAskedFor() {
+    void aMessageThatNamesNoSchemaIsNotLookedUp() {
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, SchemaReference.NONE));
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, named("order", "")));
         assertEquals(List.of(), lookups);
@@ -141,7 +141,7 @@ class SchemasTest {
     }
 
     @Test
-    void aRefusalIsToldToTheAudit() {
+    void aRefusalIsAudited() {
         MessageSecurity reading = using(with(schema(MISFIT))).withAudit(lines);
         assertThrows(SchemaException.class, () -> received(reading, sent(MessageSecurity.NONE, ORDER)));
         assertEquals(List.of("receive BAD_SCHEMA"), lines.outcomes());

@@ -127,7 +127,7 @@ class KeySourceTest extends OneLane {
     }
 
     @Test
-    void aScanLeavesNoCursorBehindThatOnlyARetiredKeyOpens() throws Exception {
+    void aScanLeavesNoCursorThatOnlyARetiredKeyOpens() throws Exception {
         Sender sender = new Sender(1);
         sender.send("one");
         LaneReader reader = inbox(1).lane("analytics");

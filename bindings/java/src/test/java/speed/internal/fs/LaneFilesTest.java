@@ -39,7 +39,7 @@ class LaneFilesTest {
 
     /** Many times: between two ticks of the clock that stamps files a directory changes without another time. */
     @Test
-    void aFileThatComesOrGoesAtOnceBehindAListingIsNoticed() throws IOException, PosixException {
+    void aFileThatComesOrGoesRightAfterAListingIsNoticed() throws IOException, PosixException {
         Path file = directory.resolve("one");
         for (int round = 0; round < 1_000; round++) {
             files.list();

@@ -86,7 +86,7 @@ class LaneRoomTest extends OneLane {
 
     /** The envelope is in the lane, and who sent it knows that it may not survive a power cut. */
     @Test
-    void aFlushThatCannotBeginIsToldToWhoWaitsForIt() throws IOException {
+    void aFlushThatCannotBeginIsReportedToWhoWaitsForIt() throws IOException {
         try (BenchRoot disk = new BenchRoot("target");
                 Node receiver = disk.node("receiver", "sender");
                 Node sender = disk.builder("sender").durable().open()) {

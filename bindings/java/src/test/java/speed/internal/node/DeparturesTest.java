@@ -37,7 +37,7 @@ class DeparturesTest {
     }
 
     @Test
-    void whoWaitedWhenTheNodeWasFoundGoneIsTold() {
+    void whoWaitedWhenTheNodeWasFoundGoneIsNotified() {
         Departures departures = departures();
         call(OLD);
         find(departures);
@@ -58,7 +58,7 @@ class DeparturesTest {
     }
 
     @Test
-    void nobodyIsToldBeforeTheInboxIsScannedAndTheLaneIsReadToItsEnd() {
+    void nobodyIsNotifiedBeforeTheInboxIsScannedAndTheLaneIsReadToItsEnd() {
         Departures departures = departures();
         call(OLD);
         find(departures);
@@ -71,7 +71,7 @@ class DeparturesTest {
 
     /** The later reading has all that still wait. */
     @Test
-    void aNodeThatIsFoundGoneAgainIsToldOfOnce() {
+    void aNodeThatIsFoundGoneAgainIsReportedOnce() {
         Departures departures = departures();
         call(OLD);
         find(departures);
