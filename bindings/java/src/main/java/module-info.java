@@ -3,9 +3,6 @@
  *
  * <p>BouncyCastle and aircompressor are optional: a program that encrypts messages by ML-KEM requires
  * {@code org.bouncycastle.provider} itself, one that compresses them by zstd, lz4 or snappy {@code aircompressor}.
- *
- * @uses speed.Node.Engine
- * @provides speed.Node.Engine
  */
 module speed {
     requires com.google.protobuf;
@@ -25,6 +22,6 @@ module speed {
     exports speed.options;
     exports speed.topics;
 
-    uses speed.Node.Engine;
-    provides speed.Node.Engine with speed.internal.node.NodeEngine;
+    uses speed.internal.spi.Engine;
+    provides speed.internal.spi.Engine with speed.internal.node.NodeEngine;
 }

@@ -2,6 +2,7 @@ package speed;
 
 import java.nio.file.Path;
 import speed.errors.ConfigurationException;
+import speed.internal.spi.Engine;
 import speed.internal.wire.Require;
 import speed.message.AuditLog;
 
@@ -51,6 +52,6 @@ public final class AuditFile {
         if (maxBytes < 1 || kept < 1) {
             throw new ConfigurationException("an audit log keeps at least one byte, and one file beside its own");
         }
-        return Node.Builder.engine().openAudit(Require.value("path", path), maxBytes, kept);
+        return Engine.installed().openAudit(Require.value("path", path), maxBytes, kept);
     }
 }

@@ -1,5 +1,6 @@
 package speed;
 
+import speed.internal.spi.Engine;
 import speed.internal.wire.Require;
 import speed.message.MessageKey;
 
@@ -23,6 +24,6 @@ public final class KeySet {
      * @throws speed.errors.AlgorithmException for an algorithm that is weak, unknown, or not available here
      */
     public static MessageKey[] read(String uri) {
-        return Node.Builder.engine().readKeys(Require.value("uri", uri)).toArray(new MessageKey[0]);
+        return Engine.installed().readKeys(Require.value("uri", uri)).toArray(new MessageKey[0]);
     }
 }

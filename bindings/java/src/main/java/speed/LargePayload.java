@@ -11,18 +11,12 @@ import speed.internal.segment.Source;
  * A received payload that is too large to be held: it lies in the node's sealed store and is read from there, until its
  * message is done. Thread-safe; a stream is for one thread.
  */
-@SuppressWarnings("exports") // the node alone makes them
 public final class LargePayload {
     private static final int COPY_BYTES = 1 << 20;
 
     private final Source source;
 
-    /**
-     * A payload; only a node makes one.
-     *
-     * @param source reads from the store
-     */
-    public LargePayload(Source source) {
+    LargePayload(Source source) {
         this.source = source;
     }
 

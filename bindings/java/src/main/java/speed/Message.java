@@ -6,84 +6,30 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import speed.internal.spi.ReceivedMessage;
 import speed.internal.wire.Batch;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.MessageView;
-import speed.message.OpenedMessage;
 
 /**
  * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
  * for you. Thread-safe.
  */
-@SuppressWarnings("exports") // some methods are for the node alone
 public final class Message {
+    static {
+        ReceivedMessage.MESSAGES.install(Message::new);
+    }
+
+    private final ReceivedMessage received;
     private final MessageView view;
-    private final String source;
-    private final long sequence;
-    private final boolean redelivered;
-    private final int deliveries;
     private final LargePayload large;
-    private final OpenedMessage opened;
     private Runnable finish;
 
-    /**
-     * A message; only a node makes one.
-     *
-     * @param view its fields
-     * @param source authenticated name of the sender
-     * @param sequence of its envelope
-     * @param redelivered whether a former process of this name may have handled it
-     * @param finish commits it
-     */
-    public Message(MessageView view, String source, long sequence, boolean redelivered, Runnable finish) {
-        this(view, null, source, sequence, redelivered, redelivered ? 2 : 1, finish);
-    }
-
-    /**
-     * A message whose payload is not held in memory; only a node makes one.
-     *
-     * @param view its fields
-     * @param large its payload, null if it is held in memory
-     * @param source authenticated name of the sender
-     * @param sequence of its envelope
-     * @param redelivered whether a former process of this name may have handled it
-     * @param deliveries how often it has been begun
-     * @param finish commits it
-     */
-    public Message(MessageView view, LargePayload large, String source, long sequence, boolean redelivered,
-            int deliveries, Runnable finish) {
-        this(view, large, null, source, sequence, redelivered, deliveries, finish);
-    }
-
-    private Message(MessageView view, LargePayload large, OpenedMessage opened, String source, long sequence,
-            boolean redelivered, int deliveries, Runnable finish) {
-        this.deliveries = deliveries;
-        this.large = large;
-        this.opened = opened;
-        this.view = view;
-        this.source = source;
-        this.sequence = sequence;
-        this.redelivered = redelivered;
-        this.finish = finish;
-    }
-
-    /**
-     * The same message after its checks; only a node calls it.
-     *
-     * @param after what the checks made of it
-     * @return a message that is finished with this one
-     */
-    public Message opened(OpenedMessage after) {
-        return new Message(after.view(), large, after, source, sequence, redelivered, deliveries, this::done);
-    }
-
-    /**
-     * Its fields; only a node needs them.
-     *
-     * @return as they were received
-     */
-    public MessageView view() {
-        return view;
+    private Message(ReceivedMessage received) {
+        this.received = received;
+        view = received.opened().view();
+        large = received.stored() == null ? null : new LargePayload(received.stored());
+        finish = received.finish();
     }
 
     /**
@@ -94,8 +40,8 @@ public final class Message {
      * @throws speed.errors.WireException when it is not what its content type says, or compressed, or encrypted
      */
     public Object payload() {
-        if (opened != null && opened.plain() != null) {
-            return opened.payload();
+        if (received.opened().plain() != null) {
+            return received.opened().payload();
         }
         return large != null && view.isPlainBytes() ? large : view.payload();
     }
@@ -148,7 +94,7 @@ public final class Message {
      * @return a copy
      */
     public byte[] payloadBytes() {
-        return opened != null ? opened.payloadBytes() : view.payloadBytes();
+        return received.opened().payloadBytes();
     }
 
     /**
@@ -157,7 +103,7 @@ public final class Message {
      * @return a node name
      */
     public String source() {
-        return source;
+        return received.source();
     }
 
     /**
@@ -166,7 +112,7 @@ public final class Message {
      * @return generation and counter
      */
     public long sequence() {
-        return sequence;
+        return received.sequence();
     }
 
     /**
@@ -175,7 +121,7 @@ public final class Message {
      * @return true after a crash, for what was in hand
      */
     public boolean redelivered() {
-        return redelivered;
+        return received.redelivered();
     }
 
     /**
@@ -184,7 +130,7 @@ public final class Message {
      * @return from 1
      */
     public int deliveries() {
-        return deliveries;
+        return received.deliveries();
     }
 
     /**
@@ -274,7 +220,7 @@ public final class Message {
      * @return a key id; null if there is no signature, or this node looks at none
      */
     public String signedBy() {
-        return opened == null || opened.signer() == null ? null : opened.signer().id();
+        return received.opened().signedBy();
     }
 
     /**
@@ -283,7 +229,7 @@ public final class Message {
      * @return a key id; null if it travelled in the clear
      */
     public String openedBy() {
-        return opened == null || opened.opener() == null ? null : opened.opener().id();
+        return received.opened().openedBy();
     }
 
     /**
@@ -301,7 +247,7 @@ public final class Message {
      * @return false if neither says it
      */
     public boolean containsPii() {
-        return opened != null ? opened.containsPii() : view.security().containsPii();
+        return received.opened().containsPii();
     }
 
     /**
@@ -372,6 +318,6 @@ public final class Message {
 
     @Override
     public String toString() {
-        return "Message from " + source + " " + Long.toHexString(sequence);
+        return "Message from " + source() + " " + Long.toHexString(sequence());
     }
 }

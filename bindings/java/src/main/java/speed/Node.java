@@ -1,16 +1,13 @@
 package speed;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.ServiceLoader;
 import java.util.function.Consumer;
 import speed.errors.ConfigurationException;
 import speed.errors.SpeedException;
+import speed.internal.spi.Engine;
 import speed.internal.wire.Require;
-import speed.message.AuditLog;
-import speed.message.MessageKey;
 import speed.options.NodeOptions;
 import speed.options.ServiceOptions;
 import speed.topics.Topic;
@@ -209,44 +206,6 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      */
     void close(Duration drain);
 
-    /** Runs nodes. A program never needs it: {@link Builder#open} finds the one that this library brings. */
-    interface Engine {
-        /**
-         * Claims the name and starts the node.
-         *
-         * @param options its settings
-         * @return a running node
-         */
-        Node start(NodeOptions options);
-
-        /**
-         * Makes a root and its key where they are missing, for {@link Root#init()}.
-         *
-         * @param root the directory; null for the one of the environment
-         * @param key the key file; null for the one of the environment, else the root's
-         * @return the absolute path of the root
-         */
-        Path makeRoot(Path root, Path key);
-
-        /**
-         * Opens a file for audit lines, for {@link AuditFile}.
-         *
-         * @param path the file
-         * @param maxBytes beyond which it gets another name
-         * @param kept how many of those there are
-         * @return the open log
-         */
-        AuditLog openAudit(Path path, long maxBytes, int kept);
-
-        /**
-         * Reads a set of keys, for {@link KeySet}.
-         *
-         * @param uri where it is
-         * @return the keys
-         */
-        List<MessageKey> readKeys(String uri);
-    }
-
     /** The settings of a node; {@link #open} starts it. Not thread-safe. */
     final class Builder extends NodeOptions.Builder<Builder> {
         private Builder(String name) {
@@ -266,13 +225,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @throws speed.errors.ConfigurationException when a setting, the root or the key file cannot be used
          */
         public Node open() {
-            return engine().start(options());
-        }
-
-        /** The one beside this interface, whatever class loader the program's thread has. */
-        static Engine engine() {
-            return ServiceLoader.load(Engine.class, Engine.class.getClassLoader()).findFirst().orElseThrow(
-                    () -> new ConfigurationException("no engine is on the class path: META-INF/services of speed is missing"));
+            return (Node) Engine.installed().start(options());
         }
     }
 }

@@ -1,6 +1,7 @@
 package speed;
 
 import java.nio.file.Path;
+import speed.internal.spi.Engine;
 import speed.internal.wire.Require;
 
 /**
@@ -25,7 +26,7 @@ public final class Root {
      * @throws speed.errors.KeyFileException when the key file cannot be written, is damaged, or others can reach it
      */
     public static Path init() {
-        return Node.Builder.engine().makeRoot(null, null);
+        return Engine.installed().makeRoot(null, null);
     }
 
     /**
@@ -37,7 +38,7 @@ public final class Root {
      * @throws speed.errors.KeyFileException when the key file cannot be written, is damaged, or others can reach it
      */
     public static Path init(Path root) {
-        return Node.Builder.engine().makeRoot(Require.value("root", root), null);
+        return Engine.installed().makeRoot(Require.value("root", root), null);
     }
 
     /**
@@ -50,6 +51,6 @@ public final class Root {
      * @throws speed.errors.KeyFileException when the key file cannot be written, is damaged, or others can reach it
      */
     public static Path init(Path root, Path key) {
-        return Node.Builder.engine().makeRoot(Require.value("root", root), Require.value("key", key));
+        return Engine.installed().makeRoot(Require.value("root", root), Require.value("key", key));
     }
 }

@@ -188,17 +188,17 @@ final class RowService {
 
         /** The usual scale, unless a row does not fit into it: then as many digits as any row has behind its point. */
         private static int scale(List<Object> cells) {
-            int before = 0;
-            int behind = 0;
+            int integerDigits = 0;
+            int fractionDigits = 0;
             for (Object cell : cells) {
                 if (cell instanceof BigDecimal decimal) {
                     BigDecimal plain = decimal.stripTrailingZeros();
-                    before = Math.max(before, plain.precision() - plain.scale());
-                    behind = Math.max(behind, plain.scale());
+                    integerDigits = Math.max(integerDigits, plain.precision() - plain.scale());
+                    fractionDigits = Math.max(fractionDigits, plain.scale());
                 }
             }
-            boolean isUsual = before <= PRECISION - USUAL_SCALE && behind <= USUAL_SCALE;
-            return isUsual ? USUAL_SCALE : Math.min(behind, PRECISION);
+            boolean isUsual = integerDigits <= PRECISION - USUAL_SCALE && fractionDigits <= USUAL_SCALE;
+            return isUsual ? USUAL_SCALE : Math.min(fractionDigits, PRECISION);
         }
 
         @SuppressWarnings("unchecked") // a row that is no decimal is refused as one that does not fit
@@ -234,7 +234,7 @@ final class RowService {
         static CallException thrown(Throwable error, int number) {
             Fault fault = Fault.of(error);
             CallException failed = failed(fault.code(), fault.text(), fault.details(), number);
-            if (!fault.isSaid()) {
+            if (!fault.isDeclared()) {
                 failed.initCause(error);
             }
             return failed;

@@ -77,8 +77,8 @@ class AnswersTest extends TwoNodes {
         Map<String, Integer> codes = new HashMap<>();
         for (int call = 0; call < odd.size(); call++) {
             assertEquals((long) call % ODD.size(), answer(plain.get(call)));
-            Object told = answer(odd.get(call));
-            codes.merge(told instanceof CallException error ? error.code() : "SUCCESS", 1, Integer::sum);
+            Object answer = answer(odd.get(call));
+            codes.merge(answer instanceof CallException error ? error.code() : "SUCCESS", 1, Integer::sum);
         }
         assertEquals(Map.of("SUCCESS", 50, "INTERNAL_ERROR", 50, "EXECUTION_FAILED", 400), codes);
     }
@@ -95,7 +95,7 @@ class AnswersTest extends TwoNodes {
     }
 
     @Test
-    void whatIsLeftOutOfAnErrorIsSaidInItsText() {
+    void whatIsLeftOutOfAnErrorIsStatedInItsText() {
         billing.register("large", request ->
                 Response.error("EXECUTION_FAILED", "x".repeat(5_000), Map.of("large", new byte[1 << 20])));
         ExecutionFailedException failed = assertThrows(ExecutionFailedException.class, () -> call("large"));

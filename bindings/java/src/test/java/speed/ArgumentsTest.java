@@ -74,7 +74,7 @@ class ArgumentsTest extends TwoNodes {
     }
 
     @Test
-    void nullIsToldAndDoesNothing() {
+    void nullIsRefusedAndDoesNothing() {
         Stream.<Executable>of(
                 () -> analytics.call("billing", "one", null),
                 () -> analytics.call("billing", "one", Map.of(), (Duration) null),
@@ -124,8 +124,8 @@ class ArgumentsTest extends TwoNodes {
                 () -> Node.builder("other").fabrics((String[]) null),
                 () -> Node.builder("other").lease(null, SOON).root(root.path()).open())
                 .forEach(mistake -> {
-                    String said = assertThrows(SpeedException.class, mistake).getMessage();
-                    assertTrue(said.contains("null") || said.contains("empty"), said);
+                    String text = assertThrows(SpeedException.class, mistake).getMessage();
+                    assertTrue(text.contains("null") || text.contains("empty"), text);
                 });
     }
 }

@@ -48,7 +48,7 @@ class DepartureTest extends TwoNodes {
     }
 
     @Test
-    void callersThatGetNoAnswerAreToldWhenTheLaneIsRead() throws InterruptedException {
+    void callersThatGetNoAnswerAreNotifiedWhenTheLaneIsRead() throws InterruptedException {
         billing.register("slow", request -> released.await(40, TimeUnit.SECONDS));
         CompletableFuture<Object> call = analytics.submit("billing", "slow", Map.of(), SOON.multipliedBy(2));
         billing.sendAll("analytics", IntStream.range(0, IN_HAND + 100).boxed().toList());

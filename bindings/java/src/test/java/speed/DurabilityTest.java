@@ -103,7 +103,7 @@ class DurabilityTest {
 
     /** A device reports a loss once; a later flush that succeeds proves nothing. */
     @Test
-    void aFlushThatFailsIsToldToAllWhoseEnvelopesItWasFor() throws Exception {
+    void aFlushThatFailsIsReportedToAllWhoseEnvelopesItWasFor() throws Exception {
         flushes.fail(true);
         List<FutureTask<String>> sends = sendFromThreads();
         awaitAppended(THREADS * MESSAGE_BYTES);
@@ -112,9 +112,9 @@ class DurabilityTest {
         flushes.fail(false);
         flushes.release(THREADS);
         for (FutureTask<String> send : sends) {
-            ExecutionException told =
+            ExecutionException failure =
                     assertThrows(ExecutionException.class, () -> send.get(SECONDS, TimeUnit.SECONDS));
-            assertEquals(StorageException.class, told.getCause().getClass());
+            assertEquals(StorageException.class, failure.getCause().getClass());
         }
         sender.send("receiver", "later");
     }

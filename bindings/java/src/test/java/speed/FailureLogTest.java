@@ -101,7 +101,7 @@ class FailureLogTest extends TwoNodes {
     }
 
     @Test
-    void aHandlerWhoseFailureFailsToSayWhyIsToldToItsSender() {
+    void aHandlerWhoseFailureHasNoReadableTextIsReportedToItsSender() {
         billing.onMessage(message -> {
             throw new Speechless();
         });

@@ -90,7 +90,7 @@ class FullInboxTest extends TwoNodes {
     }
 
     @Test
-    void aSenderThatWaitsForRoomIsToldThatItsNodeWasClosed() {
+    void aSenderThatWaitsForRoomIsNotifiedThatItsNodeWasClosed() {
         FutureTask<String> patient = fill("billing");
         sender.close(Duration.ZERO);
         ExecutionException closed = assertThrows(ExecutionException.class, () -> patient.get(20, TimeUnit.SECONDS));
@@ -99,7 +99,7 @@ class FullInboxTest extends TwoNodes {
 
     /** S-11: the reader answers the successor of a node that another thread waits for, then the others. */
     @Test
-    void theReaderDoesNotWaitBehindASender() {
+    void theReaderDoesNotWaitForASender() {
         FutureTask<String> patient = fill("billing");
         billing.close();
         billing = root.node("billing", "analytics", "sender");

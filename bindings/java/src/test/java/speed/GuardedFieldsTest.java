@@ -79,8 +79,8 @@ class GuardedFieldsTest {
     }
 
     private static List<String> untaken(
-            Path source, String text, String indent, String lock, String field, String behind) {
-        Pattern touched = Pattern.compile("(?<![\\w.])(?:this\\.|this::)?" + field + behind);
+            Path source, String text, String indent, String lock, String field, String suffix) {
+        Pattern touched = Pattern.compile("(?<![\\w.])(?:this\\.|this::)?" + field + suffix);
         String taking = lock.equals("this") ? "synchronized \\(this\\)"
                 : "synchronized \\(" + lock + "\\)|\\b" + lock + "\\.(lock|tryLock)";
         Pattern takes = Pattern.compile(taking);

@@ -54,7 +54,7 @@ class HousedMessagingTest {
 
     /** What is told, and to which it may be told no more. */
     private static final class Lines implements AuditLog {
-        private final List<String> told = new CopyOnWriteArrayList<>();
+        private final List<String> recorded = new CopyOnWriteArrayList<>();
         private volatile boolean isFull;
 
         @Override
@@ -62,7 +62,7 @@ class HousedMessagingTest {
             if (isFull) {
                 throw new StorageException("the audit log is full; nothing was done", 0);
             }
-            told.add(line.get("operation") + " " + line.get("source") + " " + line.get("reader"));
+            recorded.add(line.get("operation") + " " + line.get("source") + " " + line.get("reader"));
         }
 
         @Override
@@ -103,19 +103,19 @@ class HousedMessagingTest {
 
     /** Remembers the payload, and how many lines there were when it came. */
     private void keep(Message message) {
-        handled.add(message.payload() + " after " + lines.told.size());
+        handled.add(message.payload() + " after " + lines.recorded.size());
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeAHandlerHasIt() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeAHandlerHasIt() throws InterruptedException {
         billing.onMessage(this::keep);
         orders.send("billing", "card", PERSONAL);
         assertEquals("card after 1", next());
-        assertEquals(List.of("access orders billing"), lines.told);
+        assertEquals(List.of("access orders billing"), lines.recorded);
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeABatchHasIt() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeABatchHasIt() throws InterruptedException {
         billing.onBatch(messages -> {
             messages.forEach(this::keep);
             return Map.of();
@@ -125,21 +125,21 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeItIsFetched() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeItIsFetched() throws InterruptedException {
         orders.send("billing", "card", PERSONAL);
         assertEquals("card", billing.receive(SOON).payload());
-        assertEquals(List.of("access orders billing"), lines.told);
+        assertEquals(List.of("access orders billing"), lines.recorded);
     }
 
     @Test
-    void whatIsPersonalIsToldBeforeASubscriberHasIt() throws InterruptedException {
+    void whatIsPersonalIsAuditedBeforeASubscriberHasIt() throws InterruptedException {
         billing.subscribe("cards.*", this::keep);
         assertEquals(1, orders.publish("cards.new", "card", PERSONAL).count());
         assertEquals("card after 1", next());
     }
 
     @Test
-    void whatCannotBeToldWaitsUntilItCan() throws InterruptedException {
+    void whatCannotBeAuditedWaitsUntilItCan() throws InterruptedException {
         lines.isFull = true;
         billing.onMessage(this::keep);
         orders.send("billing", "card", PERSONAL);
@@ -149,7 +149,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotFetchedAndTheTimeoutHolds() throws InterruptedException {
+    void whatCannotBeAuditedIsNotFetchedAndTheTimeoutHolds() throws InterruptedException {
         lines.isFull = true;
         orders.send("billing", "card", PERSONAL);
         assertNull(billing.receive(Duration.ofMillis(300)));
@@ -160,7 +160,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void aBatchWaitsForWhatCannotBeTold() throws InterruptedException {
+    void aBatchWaitsForWhatCannotBeAudited() throws InterruptedException {
         lines.isFull = true;
         billing.onBatch(messages -> {
             messages.forEach(this::keep);
@@ -173,7 +173,7 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotSent() throws InterruptedException {
+    void whatCannotBeAuditedIsNotSent() throws InterruptedException {
         orders.onMessage(this::keep);
         lines.isFull = true;
         MessageKey key = MessageKey.generate("billing-1", Algorithm.ED25519);
@@ -185,12 +185,12 @@ class HousedMessagingTest {
     }
 
     @Test
-    void whoSendsWhatDoesNotFitIsToldWhy() {
+    void whoSendsWhatDoesNotFitGetsTheReason() {
         billing.onMessage(this::keep);
         InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class, () -> orders.send("billing",
                 "text", SendOptions.DEFAULT.withSchema(ORDER).withAcknowledgement().withTimeout(SOON)));
         assertTrue(refused.getMessage().contains("BAD_SCHEMA: amount: is missing"), refused.getMessage());
-        assertEquals(List.of("receive orders billing"), lines.told);
+        assertEquals(List.of("receive orders billing"), lines.recorded);
     }
 
     @Test

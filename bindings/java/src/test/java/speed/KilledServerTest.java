@@ -68,7 +68,7 @@ class KilledServerTest {
     }
 
     @Test
-    void aCallThatEndsItsProcessRunsOnceAndWhatWaitedBehindItNeverRunsInTheNextLife() throws Exception {
+    void aCallThatEndsItsProcessRunsOnceAndWhatWaitedForItNeverRunsInTheNextLife() throws Exception {
         start(OnError.DEAD_LETTER, 5);
         CompletableFuture<Object> charge = analytics.submit("billing", "charge", Map.of(), SOON);
         CompletableFuture<Object> total = analytics.submit("billing", "total", Map.of(), SOON);
@@ -103,7 +103,7 @@ class KilledServerTest {
     }
 
     @Test
-    void anIdempotentServiceRunsAgainWhileItsCallerWaitsAndIsTold() throws Exception {
+    void anIdempotentServiceRunsAgainWhileItsCallerWaitsAndSeesThatItRepeats() throws Exception {
         start(OnError.DEAD_LETTER, 5);
         CompletableFuture<Object> again = analytics.submit("billing", "again", Map.of(), SOON);
         awaitDeath();

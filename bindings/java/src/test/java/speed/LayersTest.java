@@ -32,12 +32,13 @@ class LayersTest {
     private static final Path SOURCES = Path.of("src/main/java/speed");
     private static final Pattern USE = Pattern.compile(" +(speed\\.\\S+) +-> (speed\\.\\S+) .*");
     /** Each names only what stands before it. */
-    private static final List<String> LAYERS = List.of("speed.errors", "speed.columns", "speed.internal.wire",
-            "speed.internal.message", "speed.message", "speed.options", "speed.internal.segment", "speed.topics", "speed",
-            "speed.internal.core", "speed.internal.fs", "speed.internal.engine.threads", "speed.internal.engine",
-            "speed.internal.engine.lane", "speed.internal.engine.link", "speed.internal.engine.call",
-            "speed.internal.engine.serve", "speed.internal.engine.deliver", "speed.internal.engine.remote",
-            "speed.internal.engine.send", "speed.internal.topics", "speed.internal.node", "speed.examples", "speed.tool");
+    private static final List<String> LAYERS = List.of("speed.errors", "speed.columns", "speed.internal.access",
+            "speed.internal.wire", "speed.internal.message", "speed.message", "speed.options", "speed.internal.segment",
+            "speed.topics", "speed.internal.spi", "speed", "speed.internal.core", "speed.internal.fs",
+            "speed.internal.engine.threads", "speed.internal.engine", "speed.internal.engine.lane",
+            "speed.internal.engine.link", "speed.internal.engine.call", "speed.internal.engine.serve",
+            "speed.internal.engine.deliver", "speed.internal.engine.remote", "speed.internal.engine.send",
+            "speed.internal.topics", "speed.internal.node", "speed.examples", "speed.tool");
     private static final Set<String> PURE = Set.of("speed.columns", "speed.message", "speed.internal.wire",
             "speed.internal.segment", "speed.internal.message", "speed.internal.core");
     private static final Pattern IMPURE = Pattern.compile(

@@ -71,7 +71,7 @@ class LeavingTest extends TwoNodes {
     }
 
     @Test
-    void whoIsAboutToUseANodeThatLeavesIsToldAtOnceAndWhatItAcceptedIsAnswered() throws Exception {
+    void whoIsAboutToUseANodeThatLeavesIsRefusedAtOnceAndWhatItAcceptedIsAnswered() throws Exception {
         leaver.register("hold", request -> {
             entered.countDown();
             awaits(released);

@@ -123,7 +123,7 @@ class MessageBatchTest extends TwoNodes {
     }
 
     @Test
-    void aRefusedPlaceIsToldToItsSenderAndNoOther() {
+    void aRefusedPlaceIsReportedToItsSenderAndNoOther() {
         billing.onBatch(messages -> {
             Map<Integer, String> refused = new HashMap<>();
             for (int place = 0; place < messages.size(); place++) {

@@ -87,7 +87,7 @@ class MessagingTest extends TwoNodes {
     }
 
     @Test
-    void whatExpiresBehindABusyHandlerIsNotHandledAndItsSenderIsTold() throws InterruptedException {
+    void whatExpiresWhileAHandlerIsBusyIsNotHandledAndItsSenderIsNotified() throws InterruptedException {
         BlockingQueue<Object> handled = new LinkedBlockingQueue<>();
         CountDownLatch goesOn = new CountDownLatch(1);
         billing.onMessage(message -> {
@@ -113,7 +113,7 @@ class MessagingTest extends TwoNodes {
     }
 
     @Test
-    void aFailingHandlerIsReportedToWhoAskedForAnAcknowledgement() {
+    void aFailingHandlerIsReportedToWhoRequestedAnAcknowledgement() {
         billing.onMessage(message -> {
             throw new IllegalStateException("no luck");
         });

@@ -61,28 +61,39 @@ class ModulePathTest {
         try (BenchRoot root = new BenchRoot(null)) {
             Process program = new ProcessBuilder("java", "-p", classes + File.pathSeparator + jars(), "-m", "shop/shop.Main",
                     root.path().toString()).redirectErrorStream(true).start();
-            String said = new String(program.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            assertEquals("5 100000 k", said.strip());
+            String output = new String(program.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertEquals("5 100000 k", output.strip());
             assertEquals(0, program.waitFor());
         }
     }
 
     @Test
     void aProgramCannotNameWhatOnlyANodeNeeds(@TempDir Path place) throws IOException {
-        String told = refused(place, "speed.internal.wire.Names");
-        assertTrue(told.contains("package speed.internal.wire is not visible"), told);
+        String errors = refused(place, "speed.internal.wire.Names");
+        assertTrue(errors.contains("package speed.internal.wire is not visible"), errors);
+        for (String name : List.of("speed.internal.spi.Engine", "speed.internal.message.OpenedMessage")) {
+            assertTrue(refused(place, name).contains("is not visible"), name);
+        }
+    }
+
+    @Test
+    void noExportedPackageHasWhatOnlyANodeNeeds(@TempDir Path place) throws IOException {
+        for (String name : List.of("speed.message.OpenedMessage", "speed.Node.Engine")) {
+            assertTrue(refused(place, name).contains("cannot find symbol"), name);
+        }
+        assertTrue(refused(place, "speed.message.Guard").contains("Guard is not public"), "speed.message.Guard");
     }
 
     private static String refused(Path place, String name) throws IOException {
         Path module = Files.writeString(place.resolve("module-info.java"), MODULE);
         Path main = Files.writeString(Files.createDirectories(place.resolve("shop")).resolve("Main.java"),
                 "package shop; class Main { " + name + " inside; }");
-        StringWriter told = new StringWriter();
-        PrintWriter out = new PrintWriter(told);
+        StringWriter errors = new StringWriter();
+        PrintWriter out = new PrintWriter(errors);
         int result = ToolProvider.findFirst("javac").orElseThrow().run(out, out, "-p", jars(), "-d",
                 place.resolve("classes").toString(), module.toString(), main.toString());
         assertEquals(1, result);
-        return told.toString();
+        return errors.toString();
     }
 
     private static Path compiled(Path place) throws IOException {

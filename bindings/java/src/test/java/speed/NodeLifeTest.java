@@ -162,13 +162,13 @@ class NodeLifeTest extends TwoNodes {
 
     /** who takes its file away while a higher claim stands has its name. */
     @Test
-    void aProgramIsToldThatItsLeaseIsGone() throws Exception {
-        CompletableFuture<SpeedException> told = new CompletableFuture<>();
+    void aProgramIsNotifiedThatItsLeaseIsGone() throws Exception {
+        CompletableFuture<SpeedException> lost = new CompletableFuture<>();
         try (Node loser = root.builder("loser").lease(Duration.ofSeconds(3), Duration.ofMillis(200)).open()) {
-            loser.onLost(told::complete);
+            loser.onLost(lost::complete);
             Files.createFile(Path.of(Names.claimPath(root.path().toString(), "loser", 2)));
             Files.delete(Path.of(Names.entryPath(root.path().toString(), "loser")));
-            assertEquals("LEASE_LOST", told.get(20, TimeUnit.SECONDS).code());
+            assertEquals("LEASE_LOST", lost.get(20, TimeUnit.SECONDS).code());
             assertThrows(LeaseLostException.class, loser::nodes);
             assertTrue(loser.isClosed());
         }

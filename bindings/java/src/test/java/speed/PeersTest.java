@@ -21,7 +21,7 @@ import speed.errors.UnknownNodeException;
 /** What a node sees of the others. */
 class PeersTest extends TwoNodes {
     @Test
-    void joinsAndLeavesAreTold() throws IOException, InterruptedException {
+    void joinsAndLeavesAreReported() throws IOException, InterruptedException {
         BlockingQueue<String> news = new LinkedBlockingQueue<>();
         billing.onJoin(node -> news.add("+" + node.name()));
         billing.onLeave(node -> news.add("-" + node.name()));

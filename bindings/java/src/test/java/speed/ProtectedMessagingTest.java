@@ -79,7 +79,7 @@ class ProtectedMessagingTest {
     }
 
     @Test
-    void whoSendsWithoutASignatureIsToldTheCode() throws InterruptedException {
+    void whoSendsWithoutASignatureGetsTheCode() throws InterruptedException {
         List<Message> handled = new ArrayList<>();
         billing.onMessage(handled::add);
         InvalidArgumentsException refused = assertThrows(InvalidArgumentsException.class,

@@ -58,7 +58,7 @@ class QueuedTest {
     }
 
     @Test
-    void aRequestWhoseDeadlinePassesWhileAWorkerIsAboutToStartItIsToldTheTruth() throws Exception {
+    void aRequestWhoseDeadlinePassesWhileAWorkerIsAboutToStartItGetsATrueReply() throws Exception {
         MethodEntryRequest begins = server.eventRequestManager().createMethodEntryRequest();
         begins.addClassFilter("speed.internal.engine.lane.AcceptedRequest");
         begins.setSuspendPolicy(EventRequest.SUSPEND_EVENT_THREAD);

@@ -30,7 +30,7 @@ class RequestTest {
     }
 
     @Test
-    void anArgumentIsTakenAsTheTypeThatIsAskedFor() {
+    void anArgumentIsTakenAsTheRequestedType() {
         assertEquals(7, request(7L).get("a", Integer.class));
         assertEquals(7, request(7L).get("a", int.class));
         assertEquals((short) 7, request(7L).get("a", Short.class));
@@ -55,7 +55,7 @@ class RequestTest {
     }
 
     @Test
-    void whatIsMissingIsToldFromWhatIsNull() {
+    void whatIsMissingDiffersFromWhatIsNull() {
         assertEquals("tax: argument 'a' must be Double, not null", refusal(Double.class, null).getMessage());
         InvalidArgumentsException error =
                 assertThrows(InvalidArgumentsException.class, () -> request(1L).get("b", Double.class));

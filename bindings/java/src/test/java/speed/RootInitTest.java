@@ -109,7 +109,7 @@ class RootInitTest {
     }
 
     @Test
-    void whatAKilledProcessLeftBesideTheKeyIsTakenAway() throws IOException {
+    void whatAKilledProcessLeftNextToTheKeyIsTakenAway() throws IOException {
         Files.createDirectory(root.getParent(),
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
         Path other = root.getParent().resolve("own.key");

@@ -100,7 +100,7 @@ class RowServiceTest {
     }
 
     @Test
-    void decimalsMakeAColumnOf18DigitsBehindThePoint() throws Exception {
+    void decimalsMakeAColumnOf18FractionDigits() throws Exception {
         Column column = (Column) answered(new BigDecimal("1.25"), null, 3);
         assertEquals(List.of(38, 18), List.of(column.precision(), column.scale()));
         assertEquals(new BigDecimal("1.25"), ((BigDecimal) column.get(0)).stripTrailingZeros());
@@ -174,13 +174,14 @@ class RowServiceTest {
     @Test
     void whatARowSaysKeepsItsCodeAndDetails() {
         Map<String, Object> details = Map.of("why", "asked");
-        for (Object said : List.of(new InvalidArgumentsException("no", details), Response.error("INVALID_ARGUMENTS", "no", details))) {
-            CallException error = refusal(1, said);
+        for (Object declared : List.of(
+                new InvalidArgumentsException("no", details), Response.error("INVALID_ARGUMENTS", "no", details))) {
+            CallException error = refusal(1, declared);
             assertEquals(List.of("INVALID_ARGUMENTS", "row 1: no"), List.of(error.code(), error.getMessage()));
             assertEquals(Map.of("why", "asked", "row", 1L), error.details());
         }
-        for (Object said : List.of(new ApplicationException("SOLD", "no", details), Response.error("SOLD", "no", details))) {
-            CallException error = refusal(1, said);
+        for (Object declared : List.of(new ApplicationException("SOLD", "no", details), Response.error("SOLD", "no", details))) {
+            CallException error = refusal(1, declared);
             assertEquals(List.of("SOLD", "row 1: no"), List.of(error.code(), error.getMessage()));
             assertInstanceOf(ApplicationException.class, error);
         }
@@ -191,9 +192,9 @@ class RowServiceTest {
 
     @Test
     void whatACallOfTheRowEndedWithIsNotTheCallersFault() {
-        InvalidArgumentsException behind = new InvalidArgumentsException("no");
-        behind.about("shop", "order");
-        CallException error = refusal(1, behind);
+        InvalidArgumentsException nested = new InvalidArgumentsException("no");
+        nested.about("shop", "order");
+        CallException error = refusal(1, nested);
         assertEquals("EXECUTION_FAILED", error.code());
         assertEquals(Map.of("cause", "INVALID_ARGUMENTS", "node", "shop", "service", "order", "row", 1L), error.details());
         assertEquals("TIMEOUT", refusal(new CallTimeoutException("late")).details().get("cause"));
@@ -210,7 +211,7 @@ class RowServiceTest {
     }
 
     @Test
-    void noServiceOfRowsIsToldAtOnce() {
+    void noServiceOfRowsIsRefusedAtOnce() {
         assertThrows(ConfigurationException.class, () -> Service.byRow(null));
     }
 }

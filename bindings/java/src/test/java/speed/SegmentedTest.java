@@ -124,7 +124,7 @@ class SegmentedTest extends TwoNodes {
 
     /** G-14: a payload in segments keeps its place among its sender's messages, unless its sender needs no order. */
     @Test
-    void whatComesBehindAPayloadInSegmentsIsHandledBehindIt() throws InterruptedException {
+    void whatComesAfterAPayloadInSegmentsIsHandledAfterIt() throws InterruptedException {
         BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
         billing.onMessage(message -> sizes.add(message.payload() instanceof LargePayload large
                 ? (int) large.size() : ((byte[]) message.payload()).length));
@@ -139,7 +139,7 @@ class SegmentedTest extends TwoNodes {
     }
 
     @Test
-    void whatNeedsNoOrderHoldsUpNothingBehindIt() throws InterruptedException {
+    void whatNeedsNoOrderHoldsUpNothingAfterIt() throws InterruptedException {
         CountDownLatch small = new CountDownLatch(1);
         BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
         billing.onMessage(message -> {

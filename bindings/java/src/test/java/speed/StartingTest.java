@@ -53,7 +53,7 @@ class StartingTest {
     }
 
     @Test
-    void aNodeThatIsStillStartingAtTheDeadlineIsToldAsThat() {
+    void aNodeThatIsStillStartingAtTheDeadlineIsReportedAsThat() {
         NodeStartingException error = assertThrows(NodeStartingException.class,
                 () -> analytics.call("billing", "total", Map.of(), Duration.ofMillis(50)));
         assertEquals(Execution.NOT_BEGUN, error.execution());

@@ -58,10 +58,10 @@ class TopicConversationsTest {
 
         private synchronized Object answer(Request request) {
             Contract next = expected.poll();
-            String asked = request.service() + " " + Contract.spelled(request.arguments());
+            String call = request.service() + " " + Contract.spelled(request.arguments());
             String awaited = next == null ? "" : next.text("service") + " " + Contract.spelled(next.value("arguments"));
-            if (!asked.equals(awaited)) {
-                surprises.add(asked + " instead of " + awaited);
+            if (!call.equals(awaited)) {
+                surprises.add(call + " instead of " + awaited);
                 return Response.error("SURPRISED", "this was not to be asked");
             }
             return next.has("refusal") ? Response.error(next.text("refusal"), "as it was written") : next.value("answer");
@@ -202,12 +202,12 @@ class TopicConversationsTest {
     }
 
     /** What a step gives, in the program's own words. */
-    private static Object told(Contract step) {
+    private static Object expected(Contract step) {
         Object gives = step.get("gives");
         if (gives instanceof Map<?, ?> message && message.containsKey("payload")) {
-            Map<Object, Object> told = new LinkedHashMap<>(message);
-            told.put("payload", Notation.value(message.get("payload")));
-            return told;
+            Map<Object, Object> expected = new LinkedHashMap<>(message);
+            expected.put("payload", Notation.value(message.get("payload")));
+            return expected;
         }
         return gives;
     }
@@ -219,7 +219,7 @@ class TopicConversationsTest {
             assertEquals(step.text("raises"), error.code());
             return;
         }
-        assertEquals(text(told(step)), text(program.done(step.text("do"), given)));
+        assertEquals(text(expected(step)), text(program.done(step.text("do"), given)));
     }
 
     /** As the vectors are read: an int is a Long there. */

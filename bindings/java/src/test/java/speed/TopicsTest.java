@@ -20,6 +20,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -36,6 +37,7 @@ import speed.topics.Consumer;
 import speed.topics.ConsumerOptions;
 import speed.topics.PublishBatchOptions;
 import speed.topics.PublishOptions;
+import speed.topics.Reader;
 import speed.topics.Start;
 import speed.topics.Topic;
 import speed.topics.TopicMessage;
@@ -113,7 +115,7 @@ class TopicsTest {
     }
 
     @Test
-    void whatCannotBeMeantIsRefusedBeforeTheHostIsAsked() {
+    void whatCannotBeMeantIsRefusedBeforeTheHostIsCalled() {
         Topic orders = billing.topic("orders");
         PublishBatchOptions oneKey = PublishBatchOptions.DEFAULT.withKeys(List.of("one"));
         assertThrows(ConfigurationException.class, () -> orders.publishBatch(List.of(1, 2), oneKey));
@@ -131,11 +133,11 @@ class TopicsTest {
 
     @Test
     void closingEndsWhoWaits() throws Exception {
-        CountDownLatch asked = new CountDownLatch(1);
+        CountDownLatch polled = new CountDownLatch(1);
         CountDownLatch left = new CountDownLatch(1);
         hosting.register("topics.subscribe", request -> Map.of("lane", "x", "cursor", 0));
         hosting.register("topics.receive", request -> {
-            asked.countDown();
+            polled.countDown();
             left.await();
             return Map.of("lane", "x", "batch", 0, "messages", List.of());
         });
@@ -146,7 +148,7 @@ class TopicsTest {
         Consumer consumer = billing.topic("orders").consumer("billing");
         FutureTask<TopicMessage> waits = new FutureTask<>(consumer::receive);
         new Thread(waits, "waits").start();
-        asked.await();
+        polled.await();
         consumer.close();
         assertNull(waits.get(20, TimeUnit.SECONDS));
     }
@@ -188,7 +190,7 @@ class TopicsTest {
     }
 
     @Test
-    void theHostIsToldOfEachMessageBeforeTheProgramGetsIt() throws Exception {
+    void theHostGetsTheBeginOfEachMessageBeforeTheProgramGetsIt() throws Exception {
         FourMessages host = new FourMessages();
         try (Consumer consumer = billing.topic("orders").consumer("billing")) {
             for (long offset = 0; offset < 4; offset++) {
@@ -211,20 +213,20 @@ class TopicsTest {
 
     @Test
     void aConsumerThatIsClosedWhileItJoinsAgainHasLeftInTheEnd() throws Exception {
-        List<String> asked = Collections.synchronizedList(new ArrayList<>());
+        List<String> requests = Collections.synchronizedList(new ArrayList<>());
         CountDownLatch joinsAgain = new CountDownLatch(1);
         CountDownLatch left = new CountDownLatch(1);
         hosting.register("topics.subscribe", request -> {
-            if (!asked.isEmpty()) {
+            if (!requests.isEmpty()) {
                 joinsAgain.countDown();
                 left.await();
             }
-            asked.add("subscribe");
+            requests.add("subscribe");
             return Map.of("lane", "x", "cursor", 0);
         });
         hosting.register("topics.receive", request -> Response.error("NOT_JOINED", "who is this?"));
         hosting.register("topics.leave", request -> {
-            asked.add("leave");
+            requests.add("leave");
             left.countDown();
             return Map.of();
         });
@@ -234,15 +236,15 @@ class TopicsTest {
         joinsAgain.await();
         consumer.close();
         assertNull(waits.get(20, TimeUnit.SECONDS));
-        assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), asked);
+        assertEquals(List.of("subscribe", "leave", "subscribe", "leave"), requests);
     }
 
     @Test
     void anInterruptEndsWhoWaits() throws Exception {
-        CountDownLatch asked = new CountDownLatch(1);
+        CountDownLatch polled = new CountDownLatch(1);
         letsConsumersJoin();
         hosting.register("topics.receive", request -> {
-            asked.countDown();
+            polled.countDown();
             request.cancellation().await(SOON);
             return Map.of("lane", "x", "batch", 0, "messages", List.of());
         });
@@ -253,7 +255,7 @@ class TopicsTest {
             });
             Thread thread = new Thread(waits, "waits");
             thread.start();
-            asked.await();
+            polled.await();
             thread.interrupt();
             assertTrue(waits.get(20, TimeUnit.SECONDS));
         }
@@ -308,7 +310,22 @@ class TopicsTest {
     }
 
     @Test
-    void anAnswerOfAnotherShapeIsTold() {
+    void deliveriesAreEqualByTheirPlaceAndShowNoPayload() throws InterruptedException {
+        Object[] attempts = {1, 1, 2};
+        hosting.register("topics.read", request -> Map.of("lane", "x", "next", 1, "messages", Stream.of(attempts)
+                .map(attempt -> List.of(7, attempt, 0, record("secret"))).toList()));
+        Reader reader = billing.topic("orders").reader(Start.LATEST);
+        TopicMessage first = reader.receive(SOON);
+        TopicMessage same = reader.receive(SOON);
+        TopicMessage again = reader.receive(SOON);
+        assertEquals(first, same);
+        assertEquals(first.hashCode(), same.hashCode());
+        assertNotEquals(first, again);
+        assertEquals("TopicMessage orders 7 of shop", first.toString());
+    }
+
+    @Test
+    void anAnswerOfAnotherShapeIsRefused() {
         hosting.register("topics.publish", request -> Map.of("lane", "x"));
         hosting.register("topics.read", request -> Map.of("lane", "x", "next", 1, "messages", List.of(List.of(1, "often"))));
         assertThrows(WireException.class, () -> billing.topic("orders").publish(1));

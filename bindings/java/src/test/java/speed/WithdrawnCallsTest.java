@@ -66,9 +66,9 @@ class WithdrawnCallsTest extends TwoNodes {
 
     @Test
     void aRunningServiceSeesThatItsCallIsWithdrawnAndMayEnd() throws Exception {
-        CountDownLatch told = new CountDownLatch(1);
+        CountDownLatch cancelled = new CountDownLatch(1);
         billing.register("looks", request -> {
-            request.cancellation().onCancel(told::countDown);
+            request.cancellation().onCancel(cancelled::countDown);
             entered.countDown();
             assertTrue(request.cancellation().await(Duration.ofSeconds(40)));
             throw new CancellationException();
@@ -79,7 +79,7 @@ class WithdrawnCallsTest extends TwoNodes {
         CallWithdrawnException ended = withdrawn(call);
         assertEquals(Map.of("phase", "running"), ended.details());
         assertEquals(Execution.MAY_HAVE_RUN, ended.execution());
-        assertTrue(told.await(20, TimeUnit.SECONDS));
+        assertTrue(cancelled.await(20, TimeUnit.SECONDS));
     }
 
     /** G-14: what withdraws it does not overtake it. */
@@ -148,27 +148,27 @@ class WithdrawnCallsTest extends TwoNodes {
 
     @Test
     void aPassedDeadlineTellsTheServiceToo() throws Exception {
-        CountDownLatch told = new CountDownLatch(1);
+        CountDownLatch cancelled = new CountDownLatch(1);
         billing.register("looks", request -> {
             if (request.cancellation().await(Duration.ofSeconds(40))) {
-                told.countDown();
+                cancelled.countDown();
             }
             return null;
         });
         CallTimeoutException late = assertThrows(CallTimeoutException.class,
                 () -> analytics.call("billing", "looks", Map.of(), Duration.ofMillis(100)));
         assertEquals(Execution.MAY_HAVE_RUN, late.execution());
-        assertTrue(told.await(20, TimeUnit.SECONDS));
+        assertTrue(cancelled.await(20, TimeUnit.SECONDS));
     }
 
     @Test
-    void ofACallerThatLeftNothingBeginsAndWhatRunsIsTold() throws Exception {
-        CountDownLatch told = new CountDownLatch(1);
+    void ofACallerThatLeftNothingBeginsAndWhatRunsIsCancelled() throws Exception {
+        CountDownLatch cancelled = new CountDownLatch(1);
         try (Node one = root.builder("one", "analytics", "billing").workers(1).open()) {
             one.register("looks", request -> {
                 entered.countDown();
                 request.cancellation().await(Duration.ofSeconds(40));
-                told.countDown();
+                cancelled.countDown();
                 return null;
             });
             one.register("count", request -> ran.incrementAndGet());
@@ -177,7 +177,7 @@ class WithdrawnCallsTest extends TwoNodes {
             analytics.submit("one", "count", Map.of(), SOON.multipliedBy(2));
             analytics.ping("one"); // both have arrived
             analytics.close();
-            assertTrue(told.await(30, TimeUnit.SECONDS));
+            assertTrue(cancelled.await(30, TimeUnit.SECONDS));
             assertEquals(1L, billing.call("one", "count", Map.of(), SOON));
         }
     }

@@ -79,8 +79,8 @@ final class AuditTrail {
                 ids(keys));
     }
 
-    void beginsVerifying(Security said) {
-        begins("verify", said.signatureAlgorithm(), said.signatureKeyId());
+    void beginsVerifying(Security security) {
+        begins("verify", security.signatureAlgorithm(), security.signatureKeyId());
     }
 
     /** Null where it is only decompressed. */

@@ -17,6 +17,8 @@ import speed.errors.SchemaException;
 import speed.errors.WireException;
 import speed.internal.message.Compression;
 import speed.internal.message.Compression.Shown;
+import speed.internal.message.MessageGuard;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.Content;
 import speed.internal.wire.Limits;
 import speed.internal.wire.MessageDraft;
@@ -27,9 +29,13 @@ import speed.internal.wire.SignedParts;
 import speed.message.LoadedKey.Signer;
 import speed.message.MessageSecurity.Sensitivity;
 
-/** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
-@SuppressWarnings("exports") // some methods are for the node alone
-public final class Guard {
+/** Applies a {@link MessageSecurity} to what a node sends and receives. Thread-safe. */
+final class Guard implements MessageGuard<Protection, SchemaReference> {
+    static {
+        Factory<MessageSecurity, Protection, SchemaReference> factory = Guard::new;
+        FACTORY.install(factory);
+    }
+
     private final MessageSecurity security;
     private final String name;
     private final KnownSchemas schemas;
@@ -37,22 +43,8 @@ public final class Guard {
     private final Map<String, MessageKey> keys = new HashMap<>();
     private final KeyUses uses = new KeyUses(Algorithm.MAX_KEY_USES);
 
-    /**
-     * For none by name.
-     *
-     * @param security its settings
-     */
-    public Guard(MessageSecurity security) {
-        this(security, "");
-    }
-
-    /**
-     * For one node.
-     *
-     * @param security its settings
-     * @param name the node's, for an audit
-     */
-    public Guard(MessageSecurity security, String name) {
+    /** The name is the node's, for an audit; empty for none. */
+    Guard(MessageSecurity security, String name) {
         this.security = security;
         this.name = name;
         schemas = new KnownSchemas(security.schemas());
@@ -63,22 +55,12 @@ public final class Guard {
 
     // --- sending ---
 
-    /**
-     * The bytes of one message, compressed, encrypted, then signed.
-     *
-     * @param draft its metadata
-     * @param payload its value
-     * @param asked what is to be done to it; the node's defaults hold where it says nothing
-     * @param schema of its payload
-     * @return the message
-     * @throws MessageException for keys, algorithms, classification and payloads that cannot be
-     * @throws speed.errors.StorageException when its audit cannot be written
-     */
-    public byte[] write(MessageDraft draft, Object payload, Protection asked, SchemaReference schema) {
-        if (!protects(asked, schema)) {
+    @Override
+    public byte[] write(MessageDraft draft, Object payload, Protection requested, SchemaReference schema) {
+        if (!protects(requested, schema)) {
             return draft.encode(payload);
         }
-        Protection protection = asked.or(security.defaults());
+        Protection protection = requested.or(security.defaults());
         Content content = Content.of(payload);
         AuditTrail trail = AuditTrail.ofSent(security.audit(), draft, protection.level());
         try {
@@ -100,16 +82,16 @@ public final class Guard {
         trail.beginsSending(protection);
         check(protection, draft);
         Content content = compressed(plain, protection.compression());
-        Security said = said(draft, protection);
+        Security securityContext = securityContext(draft, protection);
         if (protection.isEncrypting()) {
             PayloadContext context = PayloadContext.of(draft, content, described, protection);
             Encryption.Made made = protection.direct()
                     ? Encryption.encryptDirectly(content.data(), protection.recipients(), context)
                     : Encryption.encrypt(content.data(), protection.recipients(), context);
             content = content.withData(made.ciphertext());
-            said = said.withEncryption(made.how());
+            securityContext = securityContext.withEncryption(made.how());
         }
-        byte[] message = fitting(draft.encode(content, said, described));
+        byte[] message = fitting(draft.encode(content, securityContext, described));
         return protection.signer() == null ? message : fitting(Signing.sign(message, protection.signer()));
     }
 
@@ -145,7 +127,7 @@ public final class Guard {
         return content.compressed(encoding, Compression.compress(encoding, content.data()));
     }
 
-    private Security said(MessageDraft draft, Protection protection) {
+    private Security securityContext(MessageDraft draft, Protection protection) {
         MessageKey signer = protection.signer();
         return new Security(draft.publisherId(), security.publisherTeam(),
                 signer == null ? "" : signer.algorithm().label(), signer == null ? "" : signer.id(),
@@ -154,29 +136,7 @@ public final class Guard {
 
     // --- receiving ---
 
-    /**
-     * As {@link #open(MessageView, long, String)}, of a message that no node sent.
-     *
-     * @param received as it came
-     * @param nowMs Unix ms of this node's clock
-     * @return the message as a handler may have it
-     */
-    public OpenedMessage open(MessageView received, long nowMs) {
-        return open(received, nowMs, "");
-    }
-
-    /**
-     * A received message, checked in such an order that nothing is decrypted for who is not trusted.
-     *
-     * @param received as it came
-     * @param nowMs Unix ms of this node's clock
-     * @param source the node that sent it, for an audit
-     * @return the message as a handler may have it
-     * @throws MessageException when it is refused
-     * @throws WireException when its time is ahead of this clock
-     * @throws speed.errors.StorageException when its audit cannot be written: it is to be judged later
-     * @throws java.io.UncheckedIOException when its schema cannot be reached: it is to be judged later
-     */
+    @Override
     public OpenedMessage open(MessageView received, long nowMs, String source) {
         AuditTrail trail = AuditTrail.ofReceived(security.audit(), received, source, name);
         try {
@@ -229,31 +189,27 @@ public final class Guard {
     }
 
     /** Who looks at no signature refuses what it says of itself as well. */
-    private static void checkSignatureAlgorithm(Security said, FipsMode mode) {
-        if (!said.signatureAlgorithm().isEmpty()) {
-            Algorithm.of(said.signatureAlgorithm()).allowedBy(mode);
+    private static void checkSignatureAlgorithm(Security context, FipsMode mode) {
+        if (!context.signatureAlgorithm().isEmpty()) {
+            Algorithm.of(context.signatureAlgorithm()).allowedBy(mode);
         }
     }
 
-    /**
-     * What also a node asks that verifies and decrypts nothing.
-     *
-     * @param view as it came
-     * @throws MessageException when it is refused
-     */
-    public static void checkUnopened(MessageView view) {
-        Security said = view.security();
-        checkSignatureAlgorithm(said, FipsMode.OFF);
-        Sensitivity.checkEncrypted(said.classification(), view.isEncrypted());
+    @Override
+    public OpenedMessage unopened(MessageView view) {
+        Security context = view.security();
+        checkSignatureAlgorithm(context, FipsMode.OFF);
+        Sensitivity.checkEncrypted(context.classification(), view.isEncrypted());
         if (view.isEncrypted()) {
-            Algorithm.of(said.encryption().algorithm());
+            Algorithm.of(context.encryption().algorithm());
         }
+        return new OpenedMessage(view, null, null, null, context.containsPii());
     }
 
     private OpenedMessage opened(MessageView view, MessageKey signer, AuditTrail trail) {
         boolean isPersonal = view.security().containsPii();
         if (!view.isEncrypted() && !Compression.isRead(view.contentEncoding())) {
-            return new OpenedMessage(view, null, signer, null, isPersonal);
+            return new OpenedMessage(view, null, idOf(signer), null, isPersonal);
         }
         trail.beginsOpening(view.security().encryption());
         Decryption.Opened opened = view.isEncrypted() ? Decryption.open(view, keys::get, security.fipsMode())
@@ -264,7 +220,11 @@ public final class Guard {
         } else {
             trail.done(opened.key());
         }
-        return new OpenedMessage(view, plain, signer, opened.key(), isPersonal);
+        return new OpenedMessage(view, plain, idOf(signer), idOf(opened.key()), isPersonal);
+    }
+
+    private static String idOf(MessageKey key) {
+        return key == null ? null : key.id();
     }
 
     /** What is in an encoding that is not read here stays as it is. */
@@ -300,15 +260,9 @@ public final class Guard {
         return new NotAvailableException("what no envelope holds is neither signed, encrypted nor described: send it in parts");
     }
 
-    /**
-     * Whether more is done to a message than to frame it.
-     *
-     * @param asked of its protection
-     * @param schema of its payload
-     * @return whether it must be written in memory
-     */
-    public boolean protects(Protection asked, SchemaReference schema) {
-        return asked != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
+    @Override
+    public boolean protects(Protection requested, SchemaReference schema) {
+        return requested != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
                 || security.publisherTeam() != null;
     }
 
@@ -367,11 +321,11 @@ public final class Guard {
         private static final Pattern NAME = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,127}");
 
         /** The schema that a received message names, if it is here; SchemaException if the message has another hash. */
-        PayloadSchema of(Schema said) {
-            PayloadSchema known = find(said.name(), said.version());
-            if (known != null && !said.hash().equals(known.hash())) {
-                throw new SchemaException("schema_hash: is not that of '" + Shown.text(said.name()) + "' of version '"
-                        + Shown.text(said.version()) + "' here");
+        PayloadSchema of(Schema declared) {
+            PayloadSchema known = find(declared.name(), declared.version());
+            if (known != null && !declared.hash().equals(known.hash())) {
+                throw new SchemaException("schema_hash: is not that of '" + Shown.text(declared.name()) + "' of version '"
+                        + Shown.text(declared.version()) + "' here");
             }
             return known;
         }

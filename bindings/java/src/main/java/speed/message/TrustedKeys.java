@@ -50,18 +50,18 @@ final class TrustedKeys {
     }
 
     private MessageKey trusted(MessageView view) {
-        Security said = view.security();
-        MessageKey key = byId.get(said.signatureKeyId());
+        Security context = view.security();
+        MessageKey key = byId.get(context.signatureKeyId());
         if (key == null || !key.algorithm().isSignature()) {
             throw new UntrustedException(
-                    "signature_key_id: '" + Shown.text(said.signatureKeyId()) + "' is not trusted here");
+                    "signature_key_id: '" + Shown.text(context.signatureKeyId()) + "' is not trusted here");
         }
-        if (!key.bounds().coversPublisher(said.publisherId())) {
+        if (!key.bounds().coversPublisher(context.publisherId())) {
             throw new UntrustedException("publisher_id: key '" + key.id() + "' does not speak for '"
-                    + Shown.text(said.publisherId()) + "'");
+                    + Shown.text(context.publisherId()) + "'");
         }
-        if (!said.signatureAlgorithm().equals(key.algorithm().label())) {
-            throw new UntrustedException("signature_algorithm: is '" + Shown.text(said.signatureAlgorithm())
+        if (!context.signatureAlgorithm().equals(key.algorithm().label())) {
+            throw new UntrustedException("signature_algorithm: is '" + Shown.text(context.signatureAlgorithm())
                     + "', and key '" + key.id() + "' is of " + key.algorithm().label());
         }
         try {

@@ -65,15 +65,15 @@ final class AgentProtection {
     /** Schemas by {@code NAME/VERSION}; each says how it judges every payload. */
     private static Schemas schemas(Map<?, ?> known) {
         return (name, version) -> Optional.ofNullable((Map<?, ?>) known.get(name + "/" + version)).map(
-                said -> new PayloadSchema((String) said.get("hash"), Boolean.TRUE.equals(said.get("personal")),
-                        (type, payload) -> judged(said)));
+                definition -> new PayloadSchema((String) definition.get("hash"),
+                        Boolean.TRUE.equals(definition.get("personal")), (type, payload) -> judged(definition)));
     }
 
-    private static List<String> judged(Map<?, ?> said) {
-        if (said.get("misfit") instanceof String why) {
+    private static List<String> judged(Map<?, ?> definition) {
+        if (definition.get("misfit") instanceof String why) {
             throw new SchemaException(why);
         }
-        return ((List<?>) said.get("deprecated")).stream().map(String.class::cast).toList();
+        return ((List<?>) definition.get("deprecated")).stream().map(String.class::cast).toList();
     }
 
     private static SendOptions options(Fields fields) {

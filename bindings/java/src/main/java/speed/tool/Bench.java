@@ -58,8 +58,8 @@ public final class Bench {
         System.out.println(arguments.has("--json") ? Json.write(figures) : shown(figures));
     }
 
-    private static Map<String, Object> measure(String what, int bytes, int count, int callers, String beside) throws Exception {
-        try (BenchRoot root = new BenchRoot(beside)) {
+    private static Map<String, Object> measure(String what, int bytes, int count, int callers, String parent) throws Exception {
+        try (BenchRoot root = new BenchRoot(parent)) {
             Process server = root.start(Bench.class.getName(), List.of("serve", "--root", root.path().toString()));
             try (Node client = root.node(CLIENT, SERVER)) {
                 client.waitFor(SERVER, START);
@@ -134,14 +134,14 @@ public final class Bench {
     }
 
     private static void pipelined(Node client, byte[] payload, int count) {
-        Queue<CompletableFuture<Object>> underWay = new ArrayDeque<>();
+        Queue<CompletableFuture<Object>> inFlight = new ArrayDeque<>();
         for (int call = 0; call < count; call++) {
-            if (underWay.size() == WINDOW) {
-                underWay.remove().join();
+            if (inFlight.size() == WINDOW) {
+                inFlight.remove().join();
             }
-            underWay.add(client.submit(SERVER, "echo", Map.of("data", payload)));
+            inFlight.add(client.submit(SERVER, "echo", Map.of("data", payload)));
         }
-        underWay.forEach(CompletableFuture::join);
+        inFlight.forEach(CompletableFuture::join);
     }
 
     private static void oneWay(Node client, byte[] payload, int count, Map<String, Object> figures) {

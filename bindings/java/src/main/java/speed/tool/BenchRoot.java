@@ -18,10 +18,10 @@ public final class BenchRoot implements AutoCloseable {
 
     private final Path root;
 
-    /** Makes the root beside a directory, or in memory. */
-    public BenchRoot(String beside) throws IOException {
-        boolean inMemory = beside == null && Files.isDirectory(Path.of(MEMORY));
-        Path place = Path.of(inMemory ? MEMORY : beside != null ? beside : System.getProperty("java.io.tmpdir"));
+    /** Makes the root in a directory; without one (null) in memory. */
+    public BenchRoot(String parent) throws IOException {
+        boolean inMemory = parent == null && Files.isDirectory(Path.of(MEMORY));
+        Path place = Path.of(inMemory ? MEMORY : parent != null ? parent : System.getProperty("java.io.tmpdir"));
         root = Files.createTempDirectory(place, "speed-bench-");
         byte[] key = new byte[Limits.KEY_BYTES];
         new SecureRandom().nextBytes(key);

@@ -12,6 +12,8 @@ import java.util.Set;
 import speed.errors.KeyFileException;
 import speed.errors.MessageException;
 import speed.errors.WireException;
+import speed.internal.message.MessageGuard;
+import speed.internal.message.OpenedMessage;
 import speed.internal.segment.Segment;
 import speed.internal.wire.Block;
 import speed.internal.wire.Control;
@@ -30,10 +32,10 @@ import speed.internal.wire.SpcRequest;
 import speed.internal.wire.SpcResponse;
 import speed.internal.wire.TopicRecord;
 import speed.internal.wire.ValueReader;
-import speed.message.Guard;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
-import speed.message.OpenedMessage;
+import speed.message.Protection;
+import speed.message.SchemaReference;
 import speed.message.SignaturePolicy;
 
 /** What this implementation makes of bytes. Keys and lane are those of the vectors: analytics to billing, two keys. */
@@ -114,7 +116,7 @@ public final class Decoding {
                 Set.of("aes-256-gcm", "chacha20-poly1305", "x25519-chacha20-poly1305");
         private static final long CLOCK_MS = 1_800_000_000_000L;
         private static final Path CONTRACT = Path.of(System.getProperty("speed.contract", "registry_spec"));
-        private static final Guard GUARD = new Guard(settings());
+        private static final MessageGuard<Protection, SchemaReference> GUARD = MessageGuard.of(settings(), "");
 
         private VectorGuard() {}
 
@@ -126,7 +128,7 @@ public final class Decoding {
          * @throws speed.errors.SpeedException for what is refused
          */
         public static OpenedMessage open(byte[] message) {
-            return GUARD.open(MessageView.of(message), CLOCK_MS);
+            return GUARD.open(MessageView.of(message), CLOCK_MS, "");
         }
 
         private static MessageSecurity settings() {

@@ -162,10 +162,10 @@ public final class Living {
     private void close(String name, Duration drain) {
         Node node = nodes.get(name);
         try {
-            StringBuilder told = new StringBuilder();
+            StringBuilder counters = new StringBuilder();
             ((Map<?, ?>) node.stats().get("counters")).forEach((key, count) ->
-                    told.append(' ').append(key).append('=').append(count));
-            tell("counted " + name + told);
+                    counters.append(' ').append(key).append('=').append(count));
+            tell("counted " + name + counters);
         } catch (SpeedException error) {
             tell("refused", "stats", error.code());
         }
@@ -335,8 +335,8 @@ public final class Living {
 
         private void publish() {
             String id = next();
-            Published told = node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL));
-            tell(Stream.concat(Stream.of("published", id), told.delivered().stream()).toArray());
+            Published published = node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL));
+            tell(Stream.concat(Stream.of("published", id), published.delivered().stream()).toArray());
         }
 
         private void look() {

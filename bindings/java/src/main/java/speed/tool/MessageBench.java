@@ -1,12 +1,11 @@
 package speed.tool;
 
 import java.util.Arrays;
-import java.util.Map;
 import speed.errors.UntrustedException;
+import speed.internal.message.MessageGuard;
 import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageView;
 import speed.message.Algorithm;
-import speed.message.Guard;
 import speed.message.KeyBounds;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
@@ -21,7 +20,7 @@ public final class MessageBench {
     private static final int MIDDLE = 1 << 20;
     private static final int LARGE = 10 << 20;
     private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
-            "default", 1_700_000_000_123L, 0, 0, null, null, "billing", null, Map.of(), Map.of(), Map.of());
+            "default", 1_700_000_000_123L, "billing", MessageDraft.Options.NONE);
 
     private MessageBench() {}
 
@@ -44,26 +43,30 @@ public final class MessageBench {
 
     private static void say(Algorithm algorithm, MessageKey key, int bytes, String size) {
         boolean signs = algorithm.isSignature();
-        Guard writer = new Guard(MessageSecurity.NONE);
-        Guard reader = new Guard(signs ? MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key)
+        MessageGuard<Protection, SchemaReference> writer = guard(MessageSecurity.NONE);
+        MessageGuard<Protection, SchemaReference> reader = guard(signs ? MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key)
                 : MessageSecurity.NONE.withKeys(key));
-        Protection asked = signs ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+        Protection protection = signs ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
         byte[] payload = new byte[bytes];
         double micros = median(() -> reader.open(
-                MessageView.of(writer.write(DRAFT, payload, asked, SchemaReference.NONE)), DRAFT.publishedAtMs()));
+                MessageView.of(writer.write(DRAFT, payload, protection, SchemaReference.NONE)), DRAFT.publishedAtMs(), ""));
         System.out.printf("%-26s %s written and opened: %9.1f µs  %6.3f GB/s%n", algorithm.label(), size, micros,
                 bytes / micros / 1e3);
+    }
+
+    private static MessageGuard<Protection, SchemaReference> guard(MessageSecurity security) {
+        return MessageGuard.of(security, "");
     }
 
     /** A large message of who is not trusted. */
     private static void sayRefused() {
         MessageKey key = MessageKey.generate("key-1", Algorithm.ED25519);
-        byte[] message = new Guard(MessageSecurity.NONE)
+        byte[] message = guard(MessageSecurity.NONE)
                 .write(DRAFT, new byte[LARGE], Protection.NONE.signWith(key), SchemaReference.NONE);
-        Guard reader = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key));
+        MessageGuard<Protection, SchemaReference> reader = guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, key));
         double micros = median(() -> {
             try {
-                reader.open(MessageView.of(message), DRAFT.publishedAtMs());
+                reader.open(MessageView.of(message), DRAFT.publishedAtMs(), "");
             } catch (UntrustedException refused) {
                 return;
             }

@@ -6,10 +6,10 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import speed.internal.message.MessageGuard;
 import speed.internal.wire.Json;
 import speed.internal.wire.MessageDraft;
 import speed.message.Algorithm;
-import speed.message.Guard;
 import speed.message.KeyBounds;
 import speed.message.MessageKey;
 import speed.message.MessageSecurity;
@@ -27,12 +27,12 @@ final class ProtectedVectors {
     private static final byte[] PAYLOAD = "hello".repeat(20).getBytes(StandardCharsets.US_ASCII);
     private static final SchemaReference SCHEMA = SchemaReference.of("order", "2", "json-schema", PAYLOAD);
     private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
-            "default", 1_700_000_000_123L, 0, 0, null, null, "billing", null, Map.of(), Map.of(), Map.of());
+            "default", 1_700_000_000_123L, "billing", MessageDraft.Options.NONE);
 
     private static final List<String> ENCODINGS = List.of("none", "gzip", "zstd", "lz4", "snappy");
     private static final Map<String, Object> ORDER = Map.of("amount", 1000);
 
-    private final Guard guard = new Guard(MessageSecurity.NONE.withPublisherTeam("payments"));
+    private final MessageGuard<Protection, SchemaReference> guard = guard(MessageSecurity.NONE.withPublisherTeam("payments"));
 
     private ProtectedVectors() {}
 
@@ -43,10 +43,14 @@ final class ProtectedVectors {
 
     /** With a key of the vectors: encrypted to it in each encoding, or signed by it. */
     static List<Made> of(MessageKey key) {
-        Guard plain = new Guard(MessageSecurity.NONE);
-        Protection asked = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+        MessageGuard<Protection, SchemaReference> plain = guard(MessageSecurity.NONE);
+        Protection protection = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
         return ENCODINGS.stream().map(encoding -> new Made(key.id(),
-                plain.write(DRAFT, ORDER, asked.compressed(encoding), SchemaReference.NONE), List.of())).toList();
+                plain.write(DRAFT, ORDER, protection.compressed(encoding), SchemaReference.NONE), List.of())).toList();
+    }
+
+    private static MessageGuard<Protection, SchemaReference> guard(MessageSecurity security) {
+        return MessageGuard.of(security, "");
     }
 
     private List<Made> made() {
@@ -55,8 +59,8 @@ final class ProtectedVectors {
         for (Algorithm algorithm : Algorithm.values()) {
             MessageKey key = key(algorithm.label() + "-1", algorithm);
             signer = algorithm == Algorithm.ED25519 ? key : signer;
-            Protection asked = algorithm.isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
-            made.add(written(algorithm.label(), asked, key));
+            Protection protection = algorithm.isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+            made.add(written(algorithm.label(), protection, key));
         }
         MessageKey reader = key("reader-1", Algorithm.X25519);
         MessageKey other = key("other-1", Algorithm.X25519);
@@ -75,8 +79,8 @@ final class ProtectedVectors {
         return MessageKey.generate(id, algorithm).withBounds(KeyBounds.NONE.withPublishers("billing"));
     }
 
-    private Made written(String name, Protection asked, MessageKey... keys) {
-        return new Made(name, guard.write(DRAFT, PAYLOAD, asked, SCHEMA), List.of(keys));
+    private Made written(String name, Protection protection, MessageKey... keys) {
+        return new Made(name, guard.write(DRAFT, PAYLOAD, protection, SCHEMA), List.of(keys));
     }
 
     /** The fields of a line. */

@@ -197,7 +197,7 @@ public final class Vectors {
     /** The messages with all metadata that a writer sets; others hold what only a reader must know. */
     private static byte[] message(Map<?, ?> expected) {
         return new MessageDraft(text(expected, "message_id"), text(expected, "topic"), text(expected, "namespace"),
-                number(expected, "published_at_ms"), 0, 0, null, null, null, null, Map.of(), Map.of(), Map.of())
+                number(expected, "published_at_ms"), null, MessageDraft.Options.NONE)
                 .encode(Decoding.hex(expected.get("payload_hex")));
     }
 

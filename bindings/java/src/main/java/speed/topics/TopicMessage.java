@@ -2,43 +2,28 @@ package speed.topics;
 
 import java.time.Instant;
 import java.util.Map;
+import java.util.Objects;
 import speed.internal.wire.Conversion;
+import speed.internal.wire.TopicDelivery;
+import speed.internal.wire.TopicRecord;
 
 /**
- * One message of a durable topic.
- *
- * @param topic where it stands
- * @param offset its place there; offsets only grow
- * @param payload what was published; null of a tombstone
- * @param key its key; null without one
- * @param properties what its publisher wrote beside it
- * @param publisher the authenticated node that published it
- * @param recordedAt when it was recorded, in milliseconds
- * @param attempts how often it was delivered to its subscription, this time included; 0 for readers
- * @param lane of its topic, as the host calls it: a topic that is made anew has another one
- * @param epoch of its subscription: one that began anew, by a seek, has another one; 0 for readers
- * @param producer what its publisher gave for recognising repetitions; empty without
- * @param sequence likewise; 0 without
- * @param isTombstone whether it says that its key has no value any more
- * @param origin of a dead letter, where it came from; null of others
- * @param failedAttempts of a dead letter, how often it had been delivered there
+ * One message of a durable topic. Two are equal that are the same delivery of the same message: topic, lane, offset, epoch
+ * and attempt say which one it is. Immutable, but for a payload that can be changed.
  */
-public record TopicMessage(
-        String topic,
-        long offset,
-        Object payload,
-        String key,
-        Map<String, String> properties,
-        String publisher,
-        Instant recordedAt,
-        int attempts,
-        String lane,
-        long epoch,
-        String producer,
-        long sequence,
-        boolean isTombstone,
-        Origin origin,
-        int failedAttempts) {
+public final class TopicMessage {
+    static {
+        TopicDelivery.MESSAGES.install(TopicMessage::new);
+    }
+
+    private final TopicDelivery delivery;
+    private final Object payload;
+
+    private TopicMessage(TopicDelivery delivery) {
+        this.delivery = delivery;
+        payload = delivery.record().payload();
+    }
+
     /**
      * Where a dead letter came from.
      *
@@ -49,12 +34,30 @@ public record TopicMessage(
     public record Origin(String topic, long offset, String subscription) {}
 
     /**
-     * Whether it was delivered before; it may have been handled then.
+     * Where it stands.
      *
-     * @return true from the second attempt on
+     * @return the name of a topic
      */
-    public boolean redelivered() {
-        return attempts > 1;
+    public String topic() {
+        return delivery.topic();
+    }
+
+    /**
+     * Its place there; offsets only grow.
+     *
+     * @return from 0
+     */
+    public long offset() {
+        return delivery.offset();
+    }
+
+    /**
+     * What was published.
+     *
+     * @return null of a tombstone
+     */
+    public Object payload() {
+        return payload;
     }
 
     /**
@@ -67,5 +70,139 @@ public record TopicMessage(
      */
     public <T> T payload(Class<T> type) {
         return Conversion.as(payload, type, "BAD_PAYLOAD", "the payload");
+    }
+
+    /**
+     * Its key.
+     *
+     * @return null without one
+     */
+    public String key() {
+        return delivery.metadata().key();
+    }
+
+    /**
+     * What its publisher wrote beside it.
+     *
+     * @return maybe empty, not to be changed
+     */
+    public Map<String, String> properties() {
+        return delivery.metadata().properties();
+    }
+
+    /**
+     * The authenticated node that published it.
+     *
+     * @return a node name
+     */
+    public String publisher() {
+        return delivery.metadata().publisher();
+    }
+
+    /**
+     * When it was recorded.
+     *
+     * @return to the millisecond, by the clock of its host
+     */
+    public Instant recordedAt() {
+        return Instant.ofEpochMilli(delivery.recordedAtMs());
+    }
+
+    /**
+     * How often it was delivered to its subscription, this time included.
+     *
+     * @return 0 for readers
+     */
+    public int attempts() {
+        return delivery.attempts();
+    }
+
+    /**
+     * Whether it was delivered before; it may have been handled then.
+     *
+     * @return true from the second attempt on
+     */
+    public boolean redelivered() {
+        return attempts() > 1;
+    }
+
+    /**
+     * The topic's, as the host calls it.
+     *
+     * @return another one for a topic that is made anew
+     */
+    public String lane() {
+        return delivery.lane();
+    }
+
+    /**
+     * That of its subscription: one that began anew, by a seek, has another one.
+     *
+     * @return 0 for readers
+     */
+    public long epoch() {
+        return delivery.epoch();
+    }
+
+    /**
+     * What its publisher gave for recognising repetitions.
+     *
+     * @return empty without
+     */
+    public String producer() {
+        return delivery.metadata().producer();
+    }
+
+    /**
+     * What its publisher gave likewise.
+     *
+     * @return 0 without
+     */
+    public long sequence() {
+        return delivery.record().sequence();
+    }
+
+    /**
+     * Whether it says that its key has no value any more.
+     *
+     * @return then it has no payload
+     */
+    public boolean isTombstone() {
+        return delivery.record().type() == TopicRecord.TOMBSTONE;
+    }
+
+    /**
+     * Where it came from, if it is a dead letter.
+     *
+     * @return null of others
+     */
+    public Origin origin() {
+        TopicDelivery.Origin origin = delivery.metadata().origin();
+        return origin == null ? null : new Origin(origin.topic(), origin.offset(), origin.subscription());
+    }
+
+    /**
+     * How often a dead letter had been delivered where it came from.
+     *
+     * @return 0 of others
+     */
+    public int failedAttempts() {
+        return delivery.record().attempts();
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof TopicMessage that && topic().equals(that.topic()) && lane().equals(that.lane())
+                && offset() == that.offset() && epoch() == that.epoch() && attempts() == that.attempts();
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(topic(), lane(), offset());
+    }
+
+    @Override
+    public String toString() {
+        return "TopicMessage " + topic() + " " + offset() + " of " + publisher();
     }
 }

@@ -93,7 +93,7 @@ class ColumnTest {
     }
 
     @Test
-    void anotherKindThanAskedForIsNamed() {
+    void anotherKindThanRequestedIsNamed() {
         WrongKindException error = assertThrows(WrongKindException.class, () -> Column.of(1L).doubles());
         assertEquals("BAD_PAYLOAD: a column is of INT64, not FLOAT64", error.getMessage());
     }

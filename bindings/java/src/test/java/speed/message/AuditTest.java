@@ -51,7 +51,7 @@ class AuditTest {
         public void close() {}
 
         /** Operations and outcomes. */
-        List<String> told() {
+        List<String> outcomes() {
             return all.stream().map(line -> line.get("operation") + " " + line.get("outcome")).toList();
         }
 
@@ -66,8 +66,8 @@ class AuditTest {
 
     private static MessageView saying(Security security, String topic) {
         MessageDraft draft = Written.draft();
-        MessageDraft named = new MessageDraft(draft.messageId(), topic, draft.namespace(), AT_MS, 0, 0, null, null,
-                "billing", null, Map.of(), Map.of(), Map.of());
+        MessageDraft named = new MessageDraft(
+                draft.messageId(), topic, draft.namespace(), AT_MS, "billing", MessageDraft.Options.NONE);
         return MessageView.of(named.encode(Content.of(VALUE), security, speed.internal.wire.Schema.NONE));
     }
 
@@ -76,7 +76,7 @@ class AuditTest {
     @Test
     void whatIsEncryptedAndSignedIsTwoLinesThatNameTheirKeys() {
         message(audited, VALUE, Protection.NONE.encryptTo(reader, other).signWith(signer).classified("restricted"));
-        assertEquals(List.of("encrypt ok", "sign ok"), lines.told());
+        assertEquals(List.of("encrypt ok", "sign ok"), lines.outcomes());
         assertEquals("{operation=encrypt, outcome=ok, algorithm=x25519-chacha20-poly1305, key_id=reader-1,reader-2, "
                 + "message_id=id-1, source=billing, topic=orders.created, namespace=default, classification=restricted}",
                 lines.all.get(0).toString());
@@ -84,9 +84,9 @@ class AuditTest {
     }
 
     @Test
-    void whatIsOnlyCompressedIsNotTold() {
+    void whatIsOnlyCompressedIsNotAudited() {
         message(audited, VALUE, Protection.NONE.compressed("gzip"));
-        assertEquals(List.of(), lines.told());
+        assertEquals(List.of(), lines.outcomes());
     }
 
     @Test
@@ -94,21 +94,21 @@ class AuditTest {
         MessageKey bound = signer.withBounds(KeyBounds.NONE.withTopics("stock.*"));
         assertThrows(KeyRefusedException.class,
                 () -> message(audited, VALUE, Protection.NONE.encryptTo(reader).signWith(bound)));
-        assertEquals(List.of("send KEY_REFUSED"), lines.told());
+        assertEquals(List.of("send KEY_REFUSED"), lines.outcomes());
         assertEquals("x25519-chacha20-poly1305,ed25519", lines.last("algorithm"));
         assertEquals("reader-1,signer-1", lines.last("key_id"));
     }
 
     @Test
-    void aConfidentialMessageInTheClearIsTold() {
+    void aConfidentialMessageInTheClearIsAudited() {
         assertThrows(NotEncryptedException.class,
                 () -> message(audited, VALUE, Protection.NONE.classified("confidential")));
-        assertEquals(List.of("send NOT_ENCRYPTED"), lines.told());
+        assertEquals(List.of("send NOT_ENCRYPTED"), lines.outcomes());
         assertEquals("confidential", lines.last("classification"));
     }
 
     @Test
-    void whatCannotBeToldIsNotWritten() {
+    void whatCannotBeAuditedIsNotWritten() {
         lines.isFull = true;
         assertThrows(StorageException.class, () -> message(audited, VALUE, Protection.NONE.signWith(signer)));
     }
@@ -127,9 +127,9 @@ class AuditTest {
     }
 
     @Test
-    void aSignatureThatNobodyLooksAtIsNotTold() {
+    void aSignatureThatNobodyLooksAtIsNotAudited() {
         open(audited, message(VALUE, Protection.NONE.signWith(signer)));
-        assertEquals(List.of(), lines.told());
+        assertEquals(List.of(), lines.outcomes());
     }
 
     @Test
@@ -139,39 +139,39 @@ class AuditTest {
         MessageSecurity requiring = audited.withPolicy(SignaturePolicy.REQUIRE, signer);
         assertThrows(BadSignatureException.class, () -> open(requiring, MessageView.of(altered)));
         assertThrows(UnsignedException.class, () -> open(requiring, message(VALUE, Protection.NONE)));
-        assertEquals(List.of("verify BAD_SIGNATURE", "verify UNSIGNED"), lines.told());
+        assertEquals(List.of("verify BAD_SIGNATURE", "verify UNSIGNED"), lines.outcomes());
         assertEquals("signer-1", lines.all.get(0).get("key_id"));
     }
 
     @Test
-    void aWeakAlgorithmOfASignatureIsToldThoughNobodyLooksAtIt() {
+    void aWeakAlgorithmOfASignatureIsAuditedThoughNobodyLooksAtIt() {
         MessageView weak = saying(new Security("billing", "", "md5", "k", false, "", null), "orders.created");
         assertThrows(WeakAlgorithmException.class, () -> open(audited, weak));
-        assertEquals(List.of("verify WEAK_ALGORITHM"), lines.told());
+        assertEquals(List.of("verify WEAK_ALGORITHM"), lines.outcomes());
     }
 
     @Test
     void aPayloadForOthersIsOneLineWithTheirKeys() {
         MessageView view = message(VALUE, Protection.NONE.encryptTo(reader, other));
         assertThrows(NoRecipientKeyException.class, () -> open(audited, view));
-        assertEquals(List.of("decrypt NO_RECIPIENT_KEY"), lines.told());
+        assertEquals(List.of("decrypt NO_RECIPIENT_KEY"), lines.outcomes());
         assertEquals("reader-1,reader-2", lines.last("key_id"));
     }
 
     @Test
-    void whatIsRefusedForItsTimeIsToldByItsWireCode() {
+    void whatIsRefusedForItsTimeIsAuditedByItsWireCode() {
         MessageSecurity verifying = audited.withPolicy(SignaturePolicy.VERIFY, signer);
         Guard guard = new Guard(verifying, "archive");
         assertThrows(WireException.class,
                 () -> guard.open(message(VALUE, Protection.NONE.signWith(signer)), AT_MS - 400_000, "till"));
-        assertEquals(List.of("verify ok", "receive BAD_MESSAGE"), lines.told());
+        assertEquals(List.of("verify ok", "receive BAD_MESSAGE"), lines.outcomes());
         assertEquals("", lines.last("key_id"));
     }
 
     @Test
-    void aRestrictedMessageIsToldBeforeItIsHandedOut() {
+    void aRestrictedMessageIsAuditedBeforeItIsHandedOut() {
         open(audited.withKeys(reader), message(VALUE, Protection.NONE.encryptTo(reader).classified("restricted")));
-        assertEquals(List.of("decrypt ok", "access ok"), lines.told());
+        assertEquals(List.of("decrypt ok", "access ok"), lines.outcomes());
     }
 
     @Test
@@ -181,7 +181,7 @@ class AuditTest {
     }
 
     @Test
-    void aMessageWithPersonalDataIsToldBeforeItIsHandedOut() {
+    void aMessageWithPersonalDataIsAuditedBeforeItIsHandedOut() {
         open(audited, message(VALUE, Protection.NONE.withPii()));
         assertEquals("[{operation=access, outcome=ok, algorithm=, key_id=, message_id=id-1, source=till, "
                 + "reader=archive, topic=orders.created, namespace=default, publisher=billing, contains_pii=true}]",
@@ -189,19 +189,19 @@ class AuditTest {
     }
 
     @Test
-    void whatCannotBeToldIsNotHandedOut() {
+    void whatCannotBeAuditedIsNotHandedOut() {
         lines.isFull = true;
         assertThrows(StorageException.class, () -> open(audited, message(VALUE, Protection.NONE.withPii())));
     }
 
     @Test
-    void whatIsNeitherPersonalNorRestrictedIsNotTold() {
+    void whatIsNeitherPersonalNorRestrictedIsNotAudited() {
         open(audited, message(VALUE, Protection.NONE.classified("internal")));
-        assertEquals(List.of(), lines.told());
+        assertEquals(List.of(), lines.outcomes());
     }
 
     @Test
-    void neitherKeysNorPayloadsAreTold() {
+    void neitherKeysNorPayloadsAreAudited() {
         open(audited.withKeys(reader), message(audited, VALUE, Protection.NONE.encryptTo(reader).signWith(signer)));
         for (String hidden : List.of("4111", signer.encodedSecret(), reader.encodedSecret(), reader.encodedPublic())) {
             assertFalse(lines.all.toString().contains(hidden));

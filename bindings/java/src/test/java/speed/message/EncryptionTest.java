@@ -8,6 +8,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.MessageException;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.Contract;
 import speed.internal.wire.MessageView;
 
@@ -15,14 +16,14 @@ import speed.internal.wire.MessageView;
 class EncryptionTest {
     private final Contract vectors = Contract.vectors("encryption");
     private final Guard guard = new Guard(MessageSecurity.NONE.withKeys(vectors.cases("keys").stream()
-            .map(one -> MessageKey.of(one.values())).toArray(MessageKey[]::new)));
+            .map(one -> MessageKey.of(one.values())).toArray(MessageKey[]::new)), "");
 
     @TestFactory
     Stream<DynamicTest> anEncryptedPayloadOpens() {
         return vectors.each("valid", one -> {
-            OpenedMessage opened = guard.open(MessageView.of(one.bytes("hex")), 0);
+            OpenedMessage opened = guard.open(MessageView.of(one.bytes("hex")), 0, "");
             assertEquals(one.text("payload_hex"), HexFormat.of().formatHex(opened.payloadBytes()));
-            assertEquals(one.text("opened_by"), opened.opener() == null ? null : opened.opener().id());
+            assertEquals(one.text("opened_by"), opened.openedBy());
         });
     }
 
@@ -30,7 +31,7 @@ class EncryptionTest {
     Stream<DynamicTest> anEncryptedPayloadThatWasAlteredIsRefusedByName() {
         return vectors.each("invalid", one -> {
             MessageView view = MessageView.of(one.bytes("hex"));
-            MessageException refused = assertThrows(MessageException.class, () -> guard.open(view, 0));
+            MessageException refused = assertThrows(MessageException.class, () -> guard.open(view, 0, ""));
             assertEquals(one.text("error"), refused.code());
         });
     }

@@ -38,12 +38,12 @@ class GarbageTest {
         MessageKey[] keys = vectors.cases(signatures ? "trusted" : "keys").stream()
                 .map(one -> MessageKey.of(one.values())).toArray(MessageKey[]::new);
         return new Guard(signatures ? MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, keys)
-                : MessageSecurity.NONE.withKeys(keys));
+                : MessageSecurity.NONE.withKeys(keys), "");
     }
 
     private static void read(Guard guard, byte[] message) {
         try {
-            guard.open(MessageView.of(message), System.currentTimeMillis()).payload();
+            guard.open(MessageView.of(message), System.currentTimeMillis(), "").payload();
         } catch (MessageException | WireException named) {
             // as it should be
         } catch (RuntimeException | Error defect) {

@@ -38,6 +38,7 @@ import speed.errors.UnsignedException;
 import speed.errors.WeakAlgorithmException;
 import speed.errors.WireException;
 import speed.internal.message.Compression;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.Content;
 import speed.internal.wire.Limits;
 import speed.internal.wire.MessageFront;
@@ -60,7 +61,7 @@ class ProtectionTest {
                         String seen = new String(view.bytes(), StandardCharsets.ISO_8859_1);
                         assertFalse(seen.contains("4111"));
                         assertEquals(VALUE, opened(view, key).payload());
-                        assertEquals("reader-1", opened(view, key).opener().id());
+                        assertEquals("reader-1", opened(view, key).openedBy());
                     }
                 }));
     }
@@ -130,10 +131,10 @@ class ProtectionTest {
         MessageView plain = message(VALUE, Protection.NONE);
         MessageView signed = message(VALUE, Protection.NONE.signWith(signer));
         MessageSecurity verify = MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, signer);
-        assertNull(new Guard(verify).open(plain, Written.AT_MS).signer());
-        Guard requiring = new Guard(verify.withPolicy(SignaturePolicy.REQUIRE, signer));
-        assertEquals("signer-1", requiring.open(signed, Written.AT_MS).signer().id());
-        assertThrows(UnsignedException.class, () -> requiring.open(plain, Written.AT_MS));
+        assertNull(new Guard(verify, "").open(plain, Written.AT_MS, "").signedBy());
+        Guard requiring = new Guard(verify.withPolicy(SignaturePolicy.REQUIRE, signer), "");
+        assertEquals("signer-1", requiring.open(signed, Written.AT_MS, "").signedBy());
+        assertThrows(UnsignedException.class, () -> requiring.open(plain, Written.AT_MS, ""));
         assertThrows(ConfigurationException.class, () -> MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY));
     }
 
@@ -141,9 +142,9 @@ class ProtectionTest {
     void aMessageOfTheFutureIsRefusedByWhoLooksAtSignatures() {
         MessageKey signer = Written.signer(Algorithm.ED25519);
         MessageView signed = message(VALUE, Protection.NONE.signWith(signer));
-        Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer));
-        guard.open(signed, Written.AT_MS - 300_000);
-        WireException early = assertThrows(WireException.class, () -> guard.open(signed, Written.AT_MS - 300_001));
+        Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer), "");
+        guard.open(signed, Written.AT_MS - 300_000, "");
+        WireException early = assertThrows(WireException.class, () -> guard.open(signed, Written.AT_MS - 300_001, ""));
         assertEquals("BAD_MESSAGE", early.reason());
         assertTrue(early.getMessage().contains("published_at_ms"));
     }
@@ -153,10 +154,10 @@ class ProtectionTest {
         MessageSecurity strict = MessageSecurity.NONE.withFipsMode(FipsMode.STRICT);
         for (Algorithm algorithm : List.of(Algorithm.CHACHA20_POLY1305, Algorithm.X25519, Algorithm.X_WING)) {
             MessageKey key = MessageKey.generate("k", algorithm);
-            Protection asked = Protection.NONE.encryptTo(key);
-            assertThrows(WeakAlgorithmException.class, () -> message(strict, VALUE, asked));
-            Guard guard = new Guard(strict.withKeys(key));
-            assertThrows(WeakAlgorithmException.class, () -> guard.open(message(VALUE, asked), Written.AT_MS));
+            Protection protection = Protection.NONE.encryptTo(key);
+            assertThrows(WeakAlgorithmException.class, () -> message(strict, VALUE, protection));
+            Guard guard = new Guard(strict.withKeys(key), "");
+            assertThrows(WeakAlgorithmException.class, () -> guard.open(message(VALUE, protection), Written.AT_MS, ""));
         }
         MessageKey approved = MessageKey.generate("k", Algorithm.ML_KEM_1024);
         assertTrue(message(strict, VALUE, Protection.NONE.encryptTo(approved)).isEncrypted());
@@ -168,10 +169,10 @@ class ProtectionTest {
         assertThrows(ConfigurationException.class, () -> message(VALUE, Protection.NONE.classified("secret")));
         MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
         MessageView view = message(VALUE, Protection.NONE.classified("restricted").encryptTo(key));
-        Guard confidential = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("confidential"));
-        assertThrows(NotClearedException.class, () -> confidential.open(view, Written.AT_MS));
-        Guard restricted = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("restricted"));
-        assertEquals(VALUE, restricted.open(view, Written.AT_MS).payload());
+        Guard confidential = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("confidential"), "");
+        assertThrows(NotClearedException.class, () -> confidential.open(view, Written.AT_MS, ""));
+        Guard restricted = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("restricted"), "");
+        assertEquals(VALUE, restricted.open(view, Written.AT_MS, "").payload());
     }
 
     @Test
@@ -215,8 +216,8 @@ class ProtectionTest {
         int most = Limits.MAX_PAYLOAD_BYTES - (int) (message(new byte[half], signed).size() - half);
         MessageView largest = message(new byte[most], signed);
         assertEquals(Limits.MAX_PAYLOAD_BYTES, largest.size());
-        Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer));
-        assertEquals("signer-1", guard.open(largest, Written.AT_MS).signer().id());
+        Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer), "");
+        assertEquals("signer-1", guard.open(largest, Written.AT_MS, "").signedBy());
         assertThrows(NotAvailableException.class, () -> message(new byte[most + 1], signed));
     }
 
@@ -250,9 +251,9 @@ class ProtectionTest {
         MessageView stored = MessageView.of(new MessageFront(front, (long) front.length + bytes), () -> new byte[0]);
         MessageKey signer = Written.signer(Algorithm.ED25519);
         MessageSecurity verify = MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, signer);
-        assertSame(stored, new Guard(verify).open(stored, Written.AT_MS).view());
-        Guard requiring = new Guard(verify.withPolicy(SignaturePolicy.REQUIRE, signer));
-        assertThrows(NotAvailableException.class, () -> requiring.open(stored, Written.AT_MS));
+        assertSame(stored, new Guard(verify, "").open(stored, Written.AT_MS, "").view());
+        Guard requiring = new Guard(verify.withPolicy(SignaturePolicy.REQUIRE, signer), "");
+        assertThrows(NotAvailableException.class, () -> requiring.open(stored, Written.AT_MS, ""));
     }
 
     /** M-9. */
@@ -320,7 +321,7 @@ class ProtectionTest {
     void schemaAndPersonalDataAreNamed() {
         byte[] file = "{}".getBytes(StandardCharsets.UTF_8);
         SchemaReference schema = SchemaReference.of("order", "2", "json-schema", file);
-        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE).write(
+        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE, "").write(
                 Written.draft(), Map.of(), Protection.NONE.withPii(), schema));
         assertTrue(view.security().containsPii());
         assertEquals("order", view.schema().name());

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.SchemaException;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.MessageView;
 import speed.internal.wire.Values;
 import speed.message.AuditTest.Lines;
@@ -32,12 +33,12 @@ class SchemasTest {
         throw new SchemaException("amount: is missing");
     };
 
-    private final List<String> asked = new ArrayList<>();
+    private final List<String> lookups = new ArrayList<>();
     private final Lines lines = new Lines();
 
     private Schemas with(PayloadSchema schema) {
         return (name, version) -> {
-            asked.add(name + "/" + version);
+            lookups.add(name + "/" + version);
             return Optional.of(schema);
         };
     }
@@ -47,11 +48,11 @@ class SchemasTest {
     }
 
     private static MessageView sent(MessageSecurity security, SchemaReference reference) {
-        return MessageView.of(new Guard(security).write(Written.draft(), VALUE, Protection.NONE, reference));
+        return MessageView.of(new Guard(security, "").write(Written.draft(), VALUE, Protection.NONE, reference));
     }
 
     private static OpenedMessage received(MessageSecurity security, MessageView view) {
-        return new Guard(security).open(view, AT_MS);
+        return new Guard(security, "").open(view, AT_MS, "");
     }
 
     private static SchemaReference named(String name, String version) {
@@ -68,11 +69,11 @@ class SchemasTest {
     void aPayloadThatFitsIsHandedOut() {
         OpenedMessage opened = received(using(with(schema(FITS))), sent(MessageSecurity.NONE, ORDER));
         assertEquals(VALUE, opened.payload());
-        assertEquals(List.of("order/v1"), asked);
+        assertEquals(List.of("order/v1"), lookups);
     }
 
     @Test
-    void aPayloadThatDoesNotFitIsRefusedWithWhatTheCheckSaid() {
+    void aPayloadThatDoesNotFitIsRefusedWithTheTextOfTheCheck() {
         SchemaException refused = assertThrows(SchemaException.class,
                 () -> received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, ORDER)));
         assertEquals("BAD_SCHEMA", refused.code());
@@ -85,7 +86,7 @@ class SchemasTest {
             throw new AssertionError("it was checked");
         });
         MessageKey theirs = MessageKey.generate("theirs", Algorithm.X25519);
-        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE)
+        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE, "")
                 .write(Written.draft(), VALUE, Protection.NONE.encryptTo(theirs), ORDER));
         SchemaException refused = assertThrows(SchemaException.class, () -> received(using(with(another)), view));
         assertTrue(refused.getMessage().startsWith("schema_hash: "), refused.getMessage());
@@ -107,17 +108,17 @@ class SchemasTest {
     }
 
     @Test
-    void aMessageThatNamesNoSchemaIsNotAskedFor() {
+    void aMessageThatNamesNoSchemaIsNotLookedUp() {
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, SchemaReference.NONE));
         received(using(with(schema(MISFIT))), sent(MessageSecurity.NONE, named("order", "")));
-        assertEquals(List.of(), asked);
+        assertEquals(List.of(), lookups);
     }
 
     @Test
     void theCheckSeesThePayloadDecryptedAndDecompressed() {
         MessageKey reader = MessageKey.generate("reader-1", Algorithm.X25519);
-        Protection asked = Protection.NONE.encryptTo(reader).compressed("gzip");
-        byte[] message = new Guard(MessageSecurity.NONE).write(Written.draft(), VALUE, asked, ORDER);
+        Protection protection = Protection.NONE.encryptTo(reader).compressed("gzip");
+        byte[] message = new Guard(MessageSecurity.NONE, "").write(Written.draft(), VALUE, protection, ORDER);
         List<byte[]> seen = new ArrayList<>();
         Check look = (type, payload) -> {
             assertEquals("application/msgpack", type);
@@ -134,16 +135,16 @@ class SchemasTest {
         MessageView view = sent(MessageSecurity.NONE, ORDER);
         assertFalse(view.security().containsPii());
         assertTrue(received(reading, view).containsPii());
-        assertEquals(List.of("access ok"), lines.told());
+        assertEquals(List.of("access ok"), lines.outcomes());
         assertEquals(true, lines.last("contains_pii"));
         assertEquals("order/v1", lines.last("schema"));
     }
 
     @Test
-    void aRefusalIsToldToTheAudit() {
+    void aRefusalIsAudited() {
         MessageSecurity reading = using(with(schema(MISFIT))).withAudit(lines);
         assertThrows(SchemaException.class, () -> received(reading, sent(MessageSecurity.NONE, ORDER)));
-        assertEquals(List.of("receive BAD_SCHEMA"), lines.told());
+        assertEquals(List.of("receive BAD_SCHEMA"), lines.outcomes());
     }
 
     @TestFactory
@@ -152,7 +153,7 @@ class SchemasTest {
                 DynamicTest.dynamicTest(name.isEmpty() ? "(with an empty version)" : name, () -> {
                     MessageView view = sent(MessageSecurity.NONE, name.isEmpty() ? named("order", "..") : named(name, "v1"));
                     assertThrows(SchemaException.class, () -> received(using(with(schema(FITS))), view));
-                    assertEquals(List.of(), asked);
+                    assertEquals(List.of(), lookups);
                 }));
     }
 
@@ -195,9 +196,9 @@ class SchemasTest {
         };
         MessageSecurity reading = using(away).withAudit(lines);
         assertThrows(UncheckedIOException.class, () -> received(reading, sent(MessageSecurity.NONE, ORDER)));
-        assertEquals(List.of(), lines.told());
+        assertEquals(List.of(), lines.outcomes());
         assertThrows(SchemaException.class, () -> sent(reading, ORDER));
-        assertEquals(List.of("send BAD_SCHEMA"), lines.told());
+        assertEquals(List.of("send BAD_SCHEMA"), lines.outcomes());
     }
 
     // --- sending ---

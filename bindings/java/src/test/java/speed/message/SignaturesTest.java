@@ -44,13 +44,13 @@ class SignaturesTest {
 
     @TestFactory
     Stream<DynamicTest> aRefusedAlgorithmIsNamedWhateverThePolicy() {
-        Guard lenient = new Guard(MessageSecurity.NONE);
-        Guard verifying = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, keys.get(0)));
+        Guard lenient = new Guard(MessageSecurity.NONE, "");
+        Guard verifying = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, keys.get(0)), "");
         return vectors.each("refused_algorithms", one -> {
             MessageView view = MessageView.of(one.bytes("hex"));
             for (Guard guard : List.of(lenient, verifying)) {
                 MessageException refused =
-                        assertThrows(MessageException.class, () -> guard.open(view, view.publishedAtMs()));
+                        assertThrows(MessageException.class, () -> guard.open(view, view.publishedAtMs(), ""));
                 assertEquals(one.text("error"), refused.code());
             }
         });

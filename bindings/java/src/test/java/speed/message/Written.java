@@ -1,6 +1,7 @@
 package speed.message;
 
 import java.util.Map;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.MessageDraft;
 import speed.internal.wire.MessageView;
 
@@ -12,20 +13,19 @@ final class Written {
     private Written() {}
 
     static MessageDraft draft() {
-        return new MessageDraft("id-1", "orders.created", "default", AT_MS, 0, 0, null, null, "billing", null, Map.of(),
-                Map.of(), Map.of());
+        return new MessageDraft("id-1", "orders.created", "default", AT_MS, "billing", MessageDraft.Options.NONE);
     }
 
-    static MessageView message(Object payload, Protection asked) {
-        return message(MessageSecurity.NONE, payload, asked);
+    static MessageView message(Object payload, Protection protection) {
+        return message(MessageSecurity.NONE, payload, protection);
     }
 
-    static MessageView message(MessageSecurity security, Object payload, Protection asked) {
-        return MessageView.of(new Guard(security).write(draft(), payload, asked, SchemaReference.NONE));
+    static MessageView message(MessageSecurity security, Object payload, Protection protection) {
+        return MessageView.of(new Guard(security, "").write(draft(), payload, protection, SchemaReference.NONE));
     }
 
     static OpenedMessage opened(MessageView view, MessageKey... keys) {
-        return new Guard(MessageSecurity.NONE.withKeys(keys)).open(view, AT_MS);
+        return new Guard(MessageSecurity.NONE.withKeys(keys), "").open(view, AT_MS, "");
     }
 
     static MessageKey signer(Algorithm algorithm) {

@@ -41,7 +41,7 @@ public final class Log {
     private static Object[] shown(Object... values) {
         Object[] shown = new Object[values.length];
         for (int at = 0; at < values.length; at++) {
-            shown[at] = values[at] instanceof Throwable failure ? ToldFailure.of(failure) : shown(values[at]);
+            shown[at] = values[at] instanceof Throwable failure ? LoggedFailure.of(failure) : shown(values[at]);
         }
         return shown;
     }
@@ -51,20 +51,20 @@ public final class Log {
     }
 
     /** A throwable whose traces, kind and causes are those of another, and whose texts are harmless. */
-    private static final class ToldFailure extends Throwable {
+    private static final class LoggedFailure extends Throwable {
         private static final long serialVersionUID = 1L;
         private static final int MAX_CAUSES = 16;
 
         private final String kind;
 
-        private ToldFailure(Throwable failure, int causes) {
+        private LoggedFailure(Throwable failure, int causes) {
             super(textOf(failure), causes == 0 ? null : cause(failure, causes - 1));
             kind = failure.getClass().getName();
             setStackTrace(trace(failure));
         }
 
-        static ToldFailure of(Throwable failure) {
-            return new ToldFailure(failure, MAX_CAUSES);
+        static LoggedFailure of(Throwable failure) {
+            return new LoggedFailure(failure, MAX_CAUSES);
         }
 
         private static String textOf(Throwable failure) {
@@ -72,9 +72,9 @@ public final class Log {
             return text == null ? null : Printable.text(text, MAX_VALUE_CHARACTERS);
         }
 
-        private static ToldFailure cause(Throwable failure, int causes) {
+        private static LoggedFailure cause(Throwable failure, int causes) {
             Throwable cause = Fault.causeOf(failure);
-            return cause == null ? null : new ToldFailure(cause, causes);
+            return cause == null ? null : new LoggedFailure(cause, causes);
         }
 
         private static StackTraceElement[] trace(Throwable failure) {

@@ -95,7 +95,7 @@ public final class ServiceTable {
                         Map.of("phase", "running"));
             }
             Fault fault = Fault.of(failure, request.arguments());
-            if (!fault.isSaid() || Fault.causeOf(failure) != null) {
+            if (!fault.isDeclared() || Fault.causeOf(failure) != null) {
                 failed.accept(failure);
             }
             return ServiceCodes.travelling(Response.error(fault.code(), fault.text(), fault.details()));

@@ -29,11 +29,11 @@ public enum Verdict {
             return NOT_BEGUN;
         }
         List<Long> unlisted = sequences.stream().filter(one -> !listed.containsKey(one)).toList();
-        long behind = unlisted.stream()
+        long unread = unlisted.stream()
                 .filter(one -> Long.compareUnsigned(one, cursor.lastSequence()) > 0).count();
-        if (behind > 0) {
+        if (unread > 0) {
             boolean isFull = cursor.unfinished().size() >= Limits.MAX_UNFINISHED;
-            return isFull || sequences.size() - behind >= needed ? MAY_HAVE_RUN : NOT_BEGUN;
+            return isFull || sequences.size() - unread >= needed ? MAY_HAVE_RUN : NOT_BEGUN;
         }
         return unlisted.size() < sequences.size() ? REPEATABLE : MAY_HAVE_RUN;
     }

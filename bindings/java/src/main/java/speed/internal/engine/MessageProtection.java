@@ -1,14 +1,17 @@
 package speed.internal.engine;
 
 import java.io.UncheckedIOException;
-import speed.Message;
 import speed.errors.MessageException;
 import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.internal.core.Log;
+import speed.internal.message.MessageGuard;
+import speed.internal.message.OpenedMessage;
 import speed.internal.wire.MessageDraft;
-import speed.message.Guard;
+import speed.internal.wire.MessageView;
 import speed.message.MessageSecurity;
+import speed.message.Protection;
+import speed.message.SchemaReference;
 import speed.options.SendOptions;
 
 /**
@@ -18,13 +21,13 @@ import speed.options.SendOptions;
 public final class MessageProtection {
     private static final Log LOG = new Log("speed.messages");
 
-    private final Guard guard;
+    private final MessageGuard<Protection, SchemaReference> guard;
     private final boolean opens;
     private final LogLimiter lines;
 
     public MessageProtection(String name, MessageSecurity security, LogLimiter lines) {
         this.lines = lines;
-        guard = new Guard(security == null ? MessageSecurity.NONE : security, name);
+        guard = MessageGuard.of(security == null ? MessageSecurity.NONE : security, name);
         opens = security != null;
     }
 
@@ -42,26 +45,18 @@ public final class MessageProtection {
      * A message as a handler may have it; WireException with the code of the refusal for others, with KEY_UNAVAILABLE
      * for those that cannot be judged, or told to the audit, now.
      */
-    public Message open(Message message) {
+    public OpenedMessage open(MessageView view, String source) {
         try {
-            return looked(message);
+            return opens ? guard.open(view, System.currentTimeMillis(), source) : guard.unopened(view);
         } catch (MessageException refused) {
-            lines.warn(LOG, "a message of {} was refused: {}: {}", message.source(), refused.code(), refused.getMessage());
+            lines.warn(LOG, "a message of {} was refused: {}: {}", source, refused.code(), refused.getMessage());
             throw new WireException(refused.code(), refused.getMessage());
         } catch (WireException refused) {
-            lines.warn(LOG, "a message of {} was refused: {}", message.source(), refused.getMessage());
+            lines.warn(LOG, "a message of {} was refused: {}", source, refused.getMessage());
             throw refused;
         } catch (StorageException | UncheckedIOException away) {
-            lines.warn(LOG, "a message of {} waits: {}", message.source(), away.getMessage());
+            lines.warn(LOG, "a message of {} waits: {}", source, away.getMessage());
             throw new WireException("KEY_UNAVAILABLE", away.getMessage());
         }
-    }
-
-    private Message looked(Message message) {
-        if (opens) {
-            return message.opened(guard.open(message.view(), System.currentTimeMillis(), message.source()));
-        }
-        Guard.checkUnopened(message.view());
-        return message;
     }
 }

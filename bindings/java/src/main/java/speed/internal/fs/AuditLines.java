@@ -60,10 +60,10 @@ public final class AuditLines implements AuditLog {
 
     @Override
     public void write(Map<String, Object> line) {
-        Map<String, Object> told = new LinkedHashMap<>();
-        told.put("time", TIME.format(OffsetDateTime.now(ZoneOffset.UTC)));
-        told.putAll(line);
-        append(Json.write(told) + "\n");
+        Map<String, Object> stamped = new LinkedHashMap<>();
+        stamped.put("time", TIME.format(OffsetDateTime.now(ZoneOffset.UTC)));
+        stamped.putAll(line);
+        append(Json.write(stamped) + "\n");
     }
 
     private synchronized void append(String line) {

@@ -15,22 +15,22 @@ import speed.internal.wire.Json;
  *
  * @param maker the process
  * @param lease in ms
- * @param made CLOCK_MONOTONIC ms of its boot when it was made, NOT_TOLD in a claim that does not tell
- * @param above what earlier lives up to this generation left is forgotten, NOT_TOLD in a claim that does not tell
+ * @param made CLOCK_MONOTONIC ms of its boot when it was made, ABSENT where its file has none
+ * @param above what earlier lives up to this generation left is forgotten, ABSENT where its file has none
  * @param ephemeral whether the name will not come back
  * @param sweeps whether no node starts here: somebody removes what is left of the name
  */
 public record Claimant(Entry.Process maker, long lease, long made, int above, boolean ephemeral, boolean sweeps) {
-    static final int NOT_TOLD = -1;
+    static final int ABSENT = -1;
 
     /** A node that starts. */
     static Claimant starting(long lease, boolean ephemeral) {
-        return new Claimant(ThisProcess.identity(), lease, NOT_TOLD, NOT_TOLD, ephemeral, false);
+        return new Claimant(ThisProcess.identity(), lease, ABSENT, ABSENT, ephemeral, false);
     }
 
     /** Somebody who removes what is left of a name. */
     static Claimant sweeping(long lease) {
-        return new Claimant(ThisProcess.identity(), lease, NOT_TOLD, NOT_TOLD, false, true);
+        return new Claimant(ThisProcess.identity(), lease, ABSENT, ABSENT, false, true);
     }
 
     /** The same who claims now, after a former claimant (null for none), where so much was forgotten. */
@@ -79,8 +79,8 @@ public record Claimant(Entry.Process maker, long lease, long made, int above, bo
         fields.put("host", maker.host());
         fields.put("boot_id", maker.bootId());
         fields.put("lease", lease);
-        putUnless(made == NOT_TOLD, fields, "made_monotonic_ms", made);
-        putUnless(above == NOT_TOLD, fields, "above", above);
+        putUnless(made == ABSENT, fields, "made_monotonic_ms", made);
+        putUnless(above == ABSENT, fields, "above", above);
         putUnless(!ephemeral, fields, "ephemeral", true);
         putUnless(!sweeps, fields, "sweeps", true);
         return fields;
@@ -122,8 +122,8 @@ public record Claimant(Entry.Process maker, long lease, long made, int above, bo
                 (String) fields.get("pid_namespace"), (String) fields.get("host"), (String) fields.get("boot_id"));
         Object made = fields.get("made_monotonic_ms");
         Object above = isAuthentic ? fields.get("above") : null;
-        return new Claimant(maker, (Long) fields.get("lease"), made == null ? NOT_TOLD : (Long) made,
-                above == null ? NOT_TOLD : Math.toIntExact((Long) above),
+        return new Claimant(maker, (Long) fields.get("lease"), made == null ? ABSENT : (Long) made,
+                above == null ? ABSENT : Math.toIntExact((Long) above),
                 isAuthentic && Boolean.TRUE.equals(fields.get("ephemeral")), Boolean.TRUE.equals(fields.get("sweeps")));
     }
 }

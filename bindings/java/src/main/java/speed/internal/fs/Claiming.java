@@ -41,7 +41,7 @@ public final class Claiming {
     }
 
     /** Claims the next generation; NameTakenException if it is another's, WireException if the floor is altered. */
-    WonClaim win(Claimant asked) throws PosixException {
+    WonClaim win(Claimant candidate) throws PosixException {
         for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
             int newest = Claim.newest(root, name);
             Claimant judged = newest > 0 ? Claim.read(root, name, newest, registry.keyring()) : null;
@@ -50,7 +50,7 @@ public final class Claiming {
                 continue;
             }
             boolean unchanged = Objects.equals(registry.read(name), entry) && newest == Claim.newest(root, name);
-            WonClaim won = unchanged ? take(newest, judged, asked, entry) : null;
+            WonClaim won = unchanged ? take(newest, judged, candidate, entry) : null;
             if (won != null) {
                 return won;
             }
@@ -67,13 +67,13 @@ public final class Claiming {
     }
 
     /** The first claim above the newest one, which was judged, what else was used, and the floor; null if others won. */
-    private WonClaim take(int newest, Claimant judged, Claimant asked, Entry entry) throws PosixException {
+    private WonClaim take(int newest, Claimant judged, Claimant candidate, Entry entry) throws PosixException {
         Keyring keyring = registry.keyring();
         int floor = FloorFile.of(root, name, keyring);
         int before = used(newest, entry);
         int generation = Math.max(before, floor) + 1;
         Claimant former = Claim.readNewest(root, name, keyring);
-        Claimant claimant = asked.after(former, forgotten(newest, former, floor));
+        Claimant claimant = candidate.after(former, forgotten(newest, former, floor));
         if (!Claim.take(root, name, generation, claimant, keyring)) {
             return null;
         }
@@ -97,7 +97,7 @@ public final class Claiming {
 
     /** Up to which generation nothing of the name is accepted any more. */
     private int forgotten(int newest, Claimant former, int floor) throws PosixException {
-        if (former == null || former.above() == Claimant.NOT_TOLD) {
+        if (former == null || former.above() == Claimant.ABSENT) {
             return floor;
         }
         boolean nothingWaits = former.ephemeral() && !Fences.hasUnopened(root, name, registry.keyring());
@@ -129,7 +129,7 @@ public final class Claiming {
      */
     private boolean isFree(int generation) throws PosixException {
         long began = Posix.monotonicMs();
-        boolean told = false;
+        boolean isLogged = false;
         while (true) {
             Claimant claimant = Claim.read(root, name, generation, registry.keyring());
             Optional<Boolean> released = Claim.isReleased(root, name, generation);
@@ -152,15 +152,15 @@ public final class Claiming {
                 return true;
             }
             pause(WATCH_MS); // the claimant may be on another host: only its entry tells
-            if (!told && Posix.monotonicMs() < deadline) {
-                tellOfWait(generation, claimant, deadline - began);
+            if (!isLogged && Posix.monotonicMs() < deadline) {
+                logWait(generation, claimant, deadline - began);
             }
-            told = true;
+            isLogged = true;
         }
     }
 
     /** Once, and not of a claim that was only being written as it was looked at. */
-    private void tellOfWait(int generation, Claimant claimant, long milliseconds) {
+    private void logWait(int generation, Claimant claimant, long milliseconds) {
         LOG.warn("{} waits up to {} s for its name: the claim {} {}, which may be starting; if nobody is, `chmod 400` it",
                 name, (milliseconds + 999) / 1000, Names.claimPath(root, name, generation),
                 claimant == null ? "does not tell its maker" : "is of " + claimant);

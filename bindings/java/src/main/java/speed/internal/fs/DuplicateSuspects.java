@@ -46,7 +46,7 @@ final class DuplicateSuspects {
     }
 
     /** The same of what lies behind those that its cursor lists. */
-    void knowNothingBehindTheList() {
+    void knowNothingPastTheList() {
         all = true;
         unknown = true;
     }

@@ -29,8 +29,8 @@ final class FloorFile {
     static int forgottenUpTo(String root, String name, Keyring keyring) throws PosixException {
         try {
             Claimant claimant = Claim.readNewest(root, name, keyring);
-            boolean isTold = claimant != null && claimant.above() != Claimant.NOT_TOLD;
-            return isTold ? claimant.above() : of(root, name, keyring);
+            boolean isKnown = claimant != null && claimant.above() != Claimant.ABSENT;
+            return isKnown ? claimant.above() : of(root, name, keyring);
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
                 return 0; // nobody ever registered here

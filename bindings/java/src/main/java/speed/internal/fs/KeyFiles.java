@@ -77,7 +77,7 @@ public final class KeyFiles {
         try {
             return TrustedPath.followed(path);
         } catch (UntrustedException error) {
-            throw new KeyFileException(error.told("use a key file of your own, elsewhere"));
+            throw new KeyFileException(error.advice("use a key file of your own, elsewhere"));
         } catch (PosixException error) {
             throw unreadable(path, error);
         }

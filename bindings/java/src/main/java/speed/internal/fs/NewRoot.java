@@ -37,7 +37,7 @@ public final class NewRoot {
         }
         Path path = Path.of(key);
         String target = path.getParent().toRealPath().resolve(path.getFileName()).toString();
-        int lock = locked(key, Names.lockBeside(target));
+        int lock = locked(key, Names.lockPath(target));
         try {
             if (!isTaken(target)) {
                 put(target, newKey());
@@ -85,7 +85,7 @@ public final class NewRoot {
 
     /** Writes beside and renames: the file is whole at every moment. What a killed process left is taken away. */
     private static void put(String path, byte[] key) throws PosixException {
-        String temporary = Names.beside(path);
+        String temporary = Names.nextKeyPath(path);
         Posix.removeQuietly(temporary);
         try {
             write(temporary, path, KeyFile.format(List.of(key)));

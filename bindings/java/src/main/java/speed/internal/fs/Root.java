@@ -43,7 +43,7 @@ final class Root {
         try {
             checkWhole(root);
         } catch (UntrustedException error) {
-            throw new RootException(error.told(OTHERWISE));
+            throw new RootException(error.advice(OTHERWISE));
         } catch (PosixException error) {
             if (!error.is(PosixException.ENOENT)) {
                 throw new RootException("cannot use " + error.getMessage() + "; " + OTHERWISE);

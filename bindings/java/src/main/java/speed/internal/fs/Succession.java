@@ -57,7 +57,7 @@ final class Succession {
         LaneFile last = files.listing().lastFile();
         repeats.suspect(last == LaneFile.NONE ? start() : new Position(last, files.fileBytes(last)));
         if (cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
-            repeats.knowNothingBehindTheList(); // more was unfinished than it lists, and what was begun behind that is not told
+            repeats.knowNothingPastTheList(); // more was unfinished than it lists; nothing says what of it was begun
         } else if (cursor.receiverGeneration() == generation) {
             // The lane failed and is opened again, with any number of messages in the program's hands. Which requests
             // were begun the cursor tells: each of them was committed before.

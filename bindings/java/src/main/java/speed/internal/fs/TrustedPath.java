@@ -30,12 +30,12 @@ final class TrustedPath {
      * @throws UntrustedException for a step that others can change
      */
     static String followed(String path) throws UntrustedException, PosixException {
-        TrustedPath way = new TrustedPath(path);
-        way.check("/", Posix.status(Posix.AT_FDCWD, "/"), false);
-        while (!way.names.isEmpty()) {
-            way.take(way.names.removeFirst());
+        TrustedPath walk = new TrustedPath(path);
+        walk.check("/", Posix.status(Posix.AT_FDCWD, "/"), false);
+        while (!walk.names.isEmpty()) {
+            walk.take(walk.names.removeFirst());
         }
-        return way.place.isEmpty() ? "/" : way.place;
+        return walk.place.isEmpty() ? "/" : walk.place;
     }
 
     private void take(String name) throws UntrustedException, PosixException {
@@ -98,7 +98,7 @@ final class TrustedPath {
         }
 
         /** What was found and what to do: the cure, or else something other. */
-        String told(String otherwise) {
+        String advice(String otherwise) {
             return getMessage() + ": " + (cure.isEmpty() ? "" : cure + ", or ") + otherwise;
         }
     }

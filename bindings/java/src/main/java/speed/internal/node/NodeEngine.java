@@ -8,12 +8,13 @@ import speed.internal.fs.KeyFiles;
 import speed.internal.fs.KeySets;
 import speed.internal.fs.NewRoot;
 import speed.internal.fs.Posix;
+import speed.internal.spi.Engine;
 import speed.message.AuditLog;
 import speed.message.MessageKey;
 import speed.options.NodeOptions;
 
 /** Starts the nodes of this library: what {@link Node.Builder#open} finds. */
-public final class NodeEngine implements Node.Engine {
+public final class NodeEngine implements Engine<Node> {
     private static final int MAX_OPEN_FILES = 8192;
 
     @Override

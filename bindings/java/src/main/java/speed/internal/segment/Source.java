@@ -49,7 +49,7 @@ public interface Source {
      * @param begin where its end begins
      * @return reads from there on
      */
-    static Source behind(Source whole, long begin) {
+    static Source tail(Source whole, long begin) {
         return new Source() {
             @Override
             public long size() {

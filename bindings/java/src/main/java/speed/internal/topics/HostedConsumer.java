@@ -51,7 +51,7 @@ final class HostedConsumer implements Consumer {
     @GuardedBy("receiving")
     private long freshUntil;
     /** What an acknowledgement told of the subscription last, which a seek makes another one; -1 since the host was asked. */
-    private final AtomicLong toldEpoch = new AtomicLong(-1);
+    private final AtomicLong acknowledgedEpoch = new AtomicLong(-1);
     /** Open until this is closed. */
     private final CountDownLatch closing = new CountDownLatch(1);
 
@@ -104,9 +104,9 @@ final class HostedConsumer implements Consumer {
 
     @GuardedBy("receiving")
     private void join() {
-        Map<String, Object> asked = who();
-        asked.putAll(terms);
-        host.ask("subscribe", asked, Require.CALL_TIMEOUT);
+        Map<String, Object> arguments = who();
+        arguments.putAll(terms);
+        host.ask("subscribe", arguments, Require.CALL_TIMEOUT);
         got = 0; // what was not handed out comes again
         begun = 0;
         waiting.clear();
@@ -156,7 +156,7 @@ final class HostedConsumer implements Consumer {
             while (!isClosing()) {
                 TopicMessage next = next();
                 if (next == null) {
-                    next = asked(ends);
+                    next = polled(ends);
                 }
                 if (next != null || TopicHost.until(ends).isZero()) {
                     return next;
@@ -170,7 +170,7 @@ final class HostedConsumer implements Consumer {
 
     /** The first message of an answer; null without one, after a moment at least while there is time. */
     @GuardedBy("receiving")
-    private TopicMessage asked(long ends) throws InterruptedException {
+    private TopicMessage polled(long ends) throws InterruptedException {
         long moment = TopicHost.after(TopicHost.PAUSE);
         Duration left = TopicHost.until(ends);
         Duration wait = left.compareTo(TopicHost.WAIT) < 0 ? left : TopicHost.WAIT;
@@ -186,8 +186,8 @@ final class HostedConsumer implements Consumer {
     /** The next one that the program may have; null if the host is to be asked. */
     @GuardedBy("receiving")
     private TopicMessage next() {
-        long told = toldEpoch.get();
-        if (begun == 0 || TopicHost.until(freshUntil).isZero() || (told != -1 && told != waiting.peek().epoch())) {
+        long epoch = acknowledgedEpoch.get();
+        if (begun == 0 || TopicHost.until(freshUntil).isZero() || (epoch != -1 && epoch != waiting.peek().epoch())) {
             return null;
         }
         begun--;
@@ -205,13 +205,13 @@ final class HostedConsumer implements Consumer {
         question.put("epoch", some.get(0).epoch());
         question.put("offsets", offsets(some.stream()));
         begun = 0;
-        return toldOr(() -> begun(host.ask("begin", question, TopicHost.GRACE), some));
+        return askOrRejoin(() -> begun(host.ask("begin", question, TopicHost.GRACE), some));
     }
 
     /** What the host does not know any more is gone. */
     @GuardedBy("receiving")
     private void begun(TopicHost.Answer answer, List<TopicMessage> some) {
-        toldEpoch.set(-1);
+        acknowledgedEpoch.set(-1);
         if (!isOfSameTime(some.get(0), answer)) {
             waiting.clear();
             return;
@@ -242,12 +242,12 @@ final class HostedConsumer implements Consumer {
     /** Asks for messages; false when the host is away. */
     @GuardedBy("receiving")
     private boolean fetch(Duration wait) {
-        return toldOr(() -> take(host.ask("receive", question(wait), wait.plus(TopicHost.GRACE))));
+        return askOrRejoin(() -> take(host.ask("receive", question(wait), wait.plus(TopicHost.GRACE))));
     }
 
     /** Asks; joins again where the host does not know this consumer. False when it is away. */
     @GuardedBy("receiving")
-    private boolean toldOr(Runnable ask) {
+    private boolean askOrRejoin(Runnable ask) {
         try {
             return !isAway(ask);
         } catch (ApplicationException error) {
@@ -260,12 +260,12 @@ final class HostedConsumer implements Consumer {
 
     @GuardedBy("receiving")
     private Map<String, Object> question(Duration wait) {
-        Map<String, Object> asked = who();
-        asked.put("most", prefetch);
-        asked.put("got", got);
-        asked.put("wait_ms", wait.toMillis());
-        asked.put("begin", 1);
-        return asked;
+        Map<String, Object> arguments = who();
+        arguments.put("most", prefetch);
+        arguments.put("got", got);
+        arguments.put("wait_ms", wait.toMillis());
+        arguments.put("begin", 1);
+        return arguments;
     }
 
     @GuardedBy("receiving")
@@ -274,7 +274,7 @@ final class HostedConsumer implements Consumer {
         got = answer.get("batch", Long.class);
         waiting.addAll(messages);
         window = 1;
-        toldEpoch.set(-1);
+        acknowledgedEpoch.set(-1);
         hear(Math.min(1, waiting.size()));
     }
 
@@ -307,24 +307,24 @@ final class HostedConsumer implements Consumer {
 
     /** Settles messages that were given between two seeks, of which {@code first} is one. */
     private long acknowledged(TopicMessage first, String which, Object offsets) {
-        Map<String, Object> asked = new LinkedHashMap<>();
-        asked.put("subscription", subscription);
-        asked.put("lane", first.lane());
-        asked.put("epoch", first.epoch());
-        asked.put(which, offsets);
-        TopicHost.Answer answer = host.ask("acknowledge", asked, Require.CALL_TIMEOUT);
-        toldEpoch.set(answer.get("epoch", Long.class));
+        Map<String, Object> arguments = new LinkedHashMap<>();
+        arguments.put("subscription", subscription);
+        arguments.put("lane", first.lane());
+        arguments.put("epoch", first.epoch());
+        arguments.put(which, offsets);
+        TopicHost.Answer answer = host.ask("acknowledge", arguments, Require.CALL_TIMEOUT);
+        acknowledgedEpoch.set(answer.get("epoch", Long.class));
         return answer.get("acknowledged", Long.class);
     }
 
     @Override
     public long reject(List<TopicMessage> messages, Duration delay) {
-        Map<String, Object> asked = who();
-        asked.put("offsets", offsets(Require.value("messages", messages).stream()));
+        Map<String, Object> arguments = who();
+        arguments.put("offsets", offsets(Require.value("messages", messages).stream()));
         if (delay != null) {
-            asked.put("delay_ms", Require.timeout(delay).toMillis());
+            arguments.put("delay_ms", Require.timeout(delay).toMillis());
         }
-        return host.ask("reject", asked, Require.CALL_TIMEOUT).get("rejected", Long.class);
+        return host.ask("reject", arguments, Require.CALL_TIMEOUT).get("rejected", Long.class);
     }
 
     private static List<Long> offsets(Stream<TopicMessage> messages) {
@@ -370,10 +370,10 @@ final class HostedConsumer implements Consumer {
     }
 
     private void leave(List<Long> unseen) {
-        Map<String, Object> asked = who();
-        asked.put("unseen", unseen);
+        Map<String, Object> arguments = who();
+        arguments.put("unseen", unseen);
         try {
-            host.ask("leave", asked, TopicHost.GRACE);
+            host.ask("leave", arguments, TopicHost.GRACE);
         } catch (SpeedException away) {
             // as the comment of close says
         }

@@ -70,11 +70,11 @@ final class HostedReader implements Reader {
 
     /** Whether there were messages. */
     private boolean fetch(Duration wait) {
-        Map<String, Object> asked = new LinkedHashMap<>();
-        asked.put("start", next);
-        asked.put("most", prefetch);
-        asked.put("wait_ms", wait.toMillis());
-        TopicHost.Answer answer = host.ask("read", asked, wait.plus(TopicHost.GRACE));
+        Map<String, Object> arguments = new LinkedHashMap<>();
+        arguments.put("start", next);
+        arguments.put("most", prefetch);
+        arguments.put("wait_ms", wait.toMillis());
+        TopicHost.Answer answer = host.ask("read", arguments, wait.plus(TopicHost.GRACE));
         List<TopicMessage> messages = host.messages(answer);
         next = answer.get("next", Long.class);
         return waiting.addAll(messages);

@@ -132,15 +132,15 @@ public final class HostedTopic implements Topic {
 
     /** Publishes by one write. */
     private List<Kept> published(List<Map<String, Object>> messages, String producer, String owner, Duration timeout) {
-        Map<String, Object> asked = new LinkedHashMap<>();
-        asked.put("messages", messages);
+        Map<String, Object> arguments = new LinkedHashMap<>();
+        arguments.put("messages", messages);
         if (!producer.isEmpty()) {
-            asked.put("producer", producer);
+            arguments.put("producer", producer);
         }
         if (!owner.isEmpty()) {
-            asked.put("owner", owner);
+            arguments.put("owner", owner);
         }
-        TopicHost.Answer answer = host.ask("publish", asked, timeout);
+        TopicHost.Answer answer = host.ask("publish", arguments, timeout);
         List<Kept> kept = new ArrayList<>();
         for (long offset : answer.get("offsets", long[].class)) {
             kept.add(new Kept(offset, offset < 0));

@@ -1,7 +1,6 @@
 package speed.internal.topics;
 
 import java.time.Duration;
-import java.time.Instant;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -16,7 +15,7 @@ import speed.errors.WireException;
 import speed.internal.wire.Conversion;
 import speed.internal.wire.Limits;
 import speed.internal.wire.Names;
-import speed.internal.wire.TopicRecord;
+import speed.internal.wire.TopicDelivery;
 import speed.topics.TopicMessage;
 
 /** The host of a durable topic, as its clients ask it. Thread-safe. */
@@ -31,8 +30,6 @@ final class TopicHost {
     static final Duration FRESH = Duration.ofMillis(20);
     /** Messages that a program may get before the host is asked again. */
     static final int MOST_BEGUN = 64;
-
-    private static final String ANSWER = "a message of the host";
 
     private final Caller caller;
     private final Peers peers;
@@ -62,13 +59,13 @@ final class TopicHost {
      * allows nobody, as in the moment after its start.
      */
     Answer ask(String service, Map<String, Object> arguments, Duration timeout) {
-        Map<String, Object> asked = new LinkedHashMap<>();
-        asked.put("topic", topic);
-        asked.putAll(arguments);
+        Map<String, Object> request = new LinkedHashMap<>();
+        request.put("topic", topic);
+        request.putAll(arguments);
         long ends = after(timeout.compareTo(GRACE) < 0 ? timeout : GRACE);
         while (true) {
             try {
-                return new Answer(caller.call(host, "topics." + service, asked, timeout));
+                return new Answer(caller.call(host, "topics." + service, request, timeout));
             } catch (AccessDeniedException denied) {
                 outwait(ends, denied);
             }
@@ -99,50 +96,11 @@ final class TopicHost {
         String lane = answer.get("lane", String.class);
         long epoch = answer.has("epoch") ? answer.get("epoch", Long.class) : 0;
         return List.of(answer.get("messages", Object[].class)).stream()
-                .map(row -> message(topic, lane, epoch, row)).toList();
+                .map(row -> message(TopicDelivery.of(topic, lane, epoch, row))).toList();
     }
 
-    /** What a row of the host's answer says. */
-    private static TopicMessage message(String topic, String lane, long epoch, Object answered) {
-        List<?> row = row(answered, 4);
-        TopicRecord record = TopicRecord.read(as(row.get(3), byte[].class));
-        Map<Object, Object> about = record.about();
-        return new TopicMessage(topic, as(row.get(0), Long.class), record.payload(),
-                about.get("key") == null ? null : as(about.get("key"), String.class), properties(about),
-                text(about, "publisher"), Instant.ofEpochMilli(as(row.get(2), Long.class)), as(row.get(1), Integer.class),
-                lane, epoch, text(about, "producer"), record.sequence(), record.type() == TopicRecord.TOMBSTONE,
-                record.type() == TopicRecord.DEAD_LETTER ? origin(about.get("origin")) : null, record.attempts());
-    }
-
-    private static Map<String, String> properties(Map<Object, Object> about) {
-        Map<String, String> properties = new LinkedHashMap<>();
-        Map<?, ?> given = about.get("properties") == null ? Map.of() : as(about.get("properties"), Map.class);
-        given.forEach((name, text) -> properties.put(as(name, String.class), as(text, String.class)));
-        return properties;
-    }
-
-    private static TopicMessage.Origin origin(Object given) {
-        if (given == null) {
-            return null;
-        }
-        List<?> parts = row(given, 3);
-        return new TopicMessage.Origin(as(parts.get(0), String.class), as(parts.get(1), Long.class), as(parts.get(2), String.class));
-    }
-
-    private static String text(Map<Object, Object> about, String name) {
-        return about.get(name) == null ? "" : as(about.get(name), String.class);
-    }
-
-    private static List<?> row(Object given, int size) {
-        List<?> row = as(given, List.class);
-        if (row.size() != size) {
-            throw new WireException("BAD_PAYLOAD", ANSWER + " has " + row.size() + " parts, not " + size);
-        }
-        return row;
-    }
-
-    private static <T> T as(Object value, Class<T> type) {
-        return Conversion.as(value, type, "BAD_PAYLOAD", ANSWER);
+    private static TopicMessage message(TopicDelivery delivery) {
+        return (TopicMessage) TopicDelivery.MESSAGES.get().apply(delivery);
     }
 
     /** Asks; an interrupt meanwhile withdraws the call and is thrown, after what came of the call was kept. */

@@ -17,9 +17,9 @@ import speed.errors.SpeedException;
  * @param code the error's code
  * @param text its text
  * @param details its details
- * @param isSaid whether the service made the error as its answer; else it is a trouble of the service
+ * @param isDeclared whether the service made the error as its answer; else it is a trouble of the service
  */
-public record Fault(String code, String text, Map<String, Object> details, boolean isSaid) {
+public record Fault(String code, String text, Map<String, Object> details, boolean isDeclared) {
     private static final String FAILED = "EXECUTION_FAILED";
 
     /** The fault of what was thrown for a call with these arguments: that one is a column of another kind is its caller's. */
@@ -51,8 +51,8 @@ public record Fault(String code, String text, Map<String, Object> details, boole
         }
         if (failure instanceof ApplicationException || failure instanceof InvalidArgumentsException
                 || failure instanceof ExecutionFailedException) {
-            CallException said = (CallException) failure;
-            return new Fault(said.code(), said.getMessage(), said.details(), true);
+            CallException declared = (CallException) failure;
+            return new Fault(declared.code(), declared.getMessage(), declared.details(), true);
         }
         Map<String, Object> details = new LinkedHashMap<>(Map.of("exception", kindOf(failure)));
         if (failure instanceof CallException call) {

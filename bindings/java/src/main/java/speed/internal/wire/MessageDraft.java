@@ -13,24 +13,25 @@ import speed.errors.WireException;
 import speed.internal.wire.MessageView.MessageRules;
 import speed.internal.wire.MessageView.TraceParent;
 
-/** A message to be written: null, 0 and empty maps are not written. Times in Unix ms. */
+/** A message to be written. Times in Unix ms. */
 public record MessageDraft(
-        String messageId,
-        String topic,
-        String namespace,
-        long publishedAtMs,
-        int priority,
-        long ttlSeconds,
-        String correlationId,
-        String causalityParent,
-        String publisherId,
-        String traceparent,
-        Map<String, String> labels,
-        Map<String, String> baggage,
-        Map<String, byte[]> extensions) {
+        String messageId, String topic, String namespace, long publishedAtMs, String publisherId, Options options) {
     public static final String DEFAULT_TOPIC = "message";
     public static final String DEFAULT_NAMESPACE = "default";
     private static final int PAYLOAD = 99;
+
+    /** What a message need not have: null, 0 and empty maps are not written. */
+    public record Options(
+            int priority,
+            long ttlSeconds,
+            String correlationId,
+            String causalityParent,
+            String traceparent,
+            Map<String, String> labels,
+            Map<String, String> baggage,
+            Map<String, byte[]> extensions) {
+        public static final Options NONE = new Options(0, 0, null, null, null, Map.of(), Map.of(), Map.of());
+    }
 
     /** The bytes of the message with a payload; BAD_MESSAGE names the field that breaks a rule. */
     public byte[] encode(Object payload) {
@@ -50,7 +51,7 @@ public record MessageDraft(
     /** The message; without the payload's bytes where they are not at hand. */
     private byte[] encoded(Content content, int payloadBytes, Security security, Schema schema) {
         MessageRules.checkRequired(messageId, topic, namespace, publishedAtMs);
-        MessageRules.checkOptional(priority, ttlSeconds);
+        MessageRules.checkOptional(options.priority, options.ttlSeconds);
         try {
             ByteArrayOutputStream bytes = new ByteArrayOutputStream(256 + content.data().length);
             CodedOutputStream out = CodedOutputStream.newInstance(bytes);
@@ -58,7 +59,7 @@ public record MessageDraft(
             written(out, 2, security.encode());
             nested(out, 3, observability());
             written(out, 4, schema.encode());
-            for (Map.Entry<String, byte[]> extension : extensions.entrySet()) {
+            for (Map.Entry<String, byte[]> extension : options.extensions.entrySet()) {
                 nested(out, 97, entry(extension.getKey(), extension.getValue()));
             }
             putPayload(out, content, payloadBytes);
@@ -76,17 +77,17 @@ public record MessageDraft(
             out.writeString(3, namespace);
             out.writeInt64(4, publishedAtMs);
             out.writeEnum(5, content.type());
-            if (priority != 0) {
-                out.writeInt32(6, priority);
+            if (options.priority != 0) {
+                out.writeInt32(6, options.priority);
             }
-            if (ttlSeconds != 0) {
-                out.writeInt64(7, ttlSeconds);
+            if (options.ttlSeconds != 0) {
+                out.writeInt64(7, options.ttlSeconds);
             }
             if (content.encoding() != 0) {
                 out.writeEnum(8, content.encoding());
             }
-            text(out, 9, correlationId);
-            text(out, 10, causalityParent);
+            text(out, 9, options.correlationId);
+            text(out, 10, options.causalityParent);
             text(out, 11, content.custom());
             if (content.uncompressedBytes() != 0) {
                 out.writeInt64(13, content.uncompressedBytes());
@@ -95,15 +96,15 @@ public record MessageDraft(
     }
 
     private Part observability() {
-        TraceParent trace = traceparent == null ? null : TraceParent.parse(traceparent);
+        TraceParent trace = options.traceparent == null ? null : TraceParent.parse(options.traceparent);
         return out -> {
             if (trace != null) {
                 out.writeString(1, trace.traceId());
                 out.writeString(2, trace.spanId());
                 out.writeInt32(4, trace.flags());
             }
-            texts(out, 5, baggage);
-            texts(out, 6, labels);
+            texts(out, 5, options.baggage);
+            texts(out, 6, options.labels);
         };
     }
 

@@ -240,9 +240,9 @@ public final class MessageView {
             return data.clone();
         }
         byte[] before = front.bytes();
-        byte[] behind = value.get();
-        byte[] all = Arrays.copyOf(before, before.length + behind.length);
-        System.arraycopy(behind, 0, all, before.length, behind.length);
+        byte[] payload = value.get();
+        byte[] all = Arrays.copyOf(before, before.length + payload.length);
+        System.arraycopy(payload, 0, all, before.length, payload.length);
         return all;
     }
 

@@ -234,12 +234,12 @@ public final class Names {
     }
 
     /** Where the next content of a key file is written. */
-    public static String beside(String path) {
+    public static String nextKeyPath(String path) {
         return path + ".new";
     }
 
     /** The lock of a file. No node has such a name. */
-    public static String lockBeside(String path) {
+    public static String lockPath(String path) {
         int name = path.lastIndexOf('/') + 1;
         return path.substring(0, name) + "." + path.substring(name) + ".lock";
     }

@@ -28,11 +28,11 @@ class LogTest {
     @Test
     void failuresAndTheirCausesKeepKindAndTraceAndForgeNoLine() {
         Exception failure = new IllegalStateException(HOSTILE, new IOException(HOSTILE));
-        String said = written(() -> new Log("speed.test").error("it failed", failure));
-        assertTrue(said.contains("java.lang.IllegalStateException: " + SHOWN), said);
-        assertTrue(said.contains("Caused by: java.io.IOException: " + SHOWN), said);
-        assertTrue(said.contains("at speed.internal.core.LogTest"), said);
-        assertFalse(said.lines().anyMatch(line -> line.startsWith("2026")), said);
+        String output = written(() -> new Log("speed.test").error("it failed", failure));
+        assertTrue(output.contains("java.lang.IllegalStateException: " + SHOWN), output);
+        assertTrue(output.contains("Caused by: java.io.IOException: " + SHOWN), output);
+        assertTrue(output.contains("at speed.internal.core.LogTest"), output);
+        assertFalse(output.lines().anyMatch(line -> line.startsWith("2026")), output);
     }
 
     @Test

@@ -28,7 +28,7 @@ class PendingCallsTest {
     }
 
     @Test
-    void onlyTheNodeThatWasAskedCompletesACallAndOnlyOnce() {
+    void onlyTheCalledNodeCompletesACallAndOnlyOnce() {
         add(ONE, 10, "billing");
         assertFalse(calls.complete(ONE, "mallory", Outcome.of(1)));
         assertTrue(calls.complete(ONE, "billing", Outcome.of(2)));

@@ -11,31 +11,31 @@ import speed.internal.wire.Limits;
 
 /** What names requests overtakes none that is still being put together (G-14). */
 class RequestBarrierTest {
-    private final RequestBarrier behind = new RequestBarrier();
+    private final RequestBarrier barrier = new RequestBarrier();
     private final List<String> done = new ArrayList<>();
 
     private boolean await(String what) {
-        return behind.await("analytics", () -> done.add(what));
+        return barrier.await("analytics", () -> done.add(what));
     }
 
     private void end(Object ticket) {
-        behind.end("analytics", ticket).forEach(Runnable::run);
+        barrier.end("analytics", ticket).forEach(Runnable::run);
     }
 
     @Test
     void nothingWaitsWhileNoRequestIsPutTogether() {
-        end(behind.begin("analytics"));
+        end(barrier.begin("analytics"));
         assertFalse(await("at once"));
-        behind.begin("billing");
+        barrier.begin("billing");
         assertFalse(await("at once"));
     }
 
     @Test
     void itWaitsForAllRequestsThatCameBeforeItAndForNoLaterOne() {
-        Object first = behind.begin("analytics");
-        Object second = behind.begin("analytics");
+        Object first = barrier.begin("analytics");
+        Object second = barrier.begin("analytics");
         assertTrue(await("one") && await("two"));
-        Object third = behind.begin("analytics");
+        Object third = barrier.begin("analytics");
         end(second);
         assertEquals(List.of(), done);
         end(first);
@@ -46,7 +46,7 @@ class RequestBarrierTest {
 
     @Test
     void onlySoMuchWaitsOfOneSender() {
-        Object ticket = behind.begin("analytics");
+        Object ticket = barrier.begin("analytics");
         for (int number = 0; number < Limits.MAX_BEHIND; number++) {
             assertTrue(await("one"));
         }

@@ -34,12 +34,12 @@ class TrustTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> aStepOfAWayIsTrustedIfOnlyRootAndThisUserCanChangeIt() {
+    Stream<DynamicTest> aStepOfAPathIsTrustedIfOnlyRootAndThisUserCanChangeIt() {
         return VECTORS.each("steps", one -> assertEquals(verdict(one), Trust.ofStep(step(one), who(one))));
     }
 
     @TestFactory
-    Stream<DynamicTest> aRootIsPrivateOrAGroupsThatWasAskedFor() {
+    Stream<DynamicTest> aRootIsPrivateOrOfTheRequestedGroup() {
         return VECTORS.each("roots", one -> assertEquals(verdict(one),
                 Trust.ofRoot(step(one), who(one), (Boolean) one.get("inside"))));
     }

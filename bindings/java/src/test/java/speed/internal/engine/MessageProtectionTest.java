@@ -5,12 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
-import speed.Message;
 import speed.errors.WireException;
 import speed.internal.wire.Content;
 import speed.internal.wire.Contract;
@@ -24,37 +22,36 @@ class MessageProtectionTest {
     private static final Schema NO_SCHEMA = new Schema("", "", "", "", "", "", List.of());
     private final MessageProtection node = new MessageProtection("node", null, new LogLimiter());
 
-    private static Message message(byte[] data) {
-        return new Message(MessageView.of(data), "billing", 1, false, () -> { });
+    private static MessageView message(byte[] data) {
+        return MessageView.of(data);
     }
 
-    private static Message classified(String level) {
-        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1, 0, 0, null, null, "billing", null,
-                Map.of(), Map.of(), Map.of());
-        Security said = new Security("billing", "", "", "", false, level, null);
-        return message(draft.encode(Content.of("4111"), said, NO_SCHEMA));
+    private static MessageView classified(String level) {
+        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1, "billing", MessageDraft.Options.NONE);
+        Security context = new Security("billing", "", "", "", false, level, null);
+        return message(draft.encode(Content.of("4111"), context, NO_SCHEMA));
     }
 
     @TestFactory
     Stream<DynamicTest> aConfidentialMessageInTheClearIsRefused() {
         return Stream.of("confidential", "restricted", "cosmic").map(level -> DynamicTest.dynamicTest(level, () -> {
-            Message message = classified(level);
-            WireException refused = assertThrows(WireException.class, () -> node.open(message));
+            MessageView message = classified(level);
+            WireException refused = assertThrows(WireException.class, () -> node.open(message, "billing"));
             assertEquals("NOT_ENCRYPTED", refused.reason());
         }));
     }
 
     @Test
     void whatIsNotIsHandedOutAsItCame() {
-        Message message = classified("internal");
-        assertSame(message, node.open(message));
+        MessageView message = classified("internal");
+        assertSame(message, node.open(message, "billing").view());
     }
 
     @TestFactory
     Stream<DynamicTest> aRefusedAlgorithmIsNamed() {
         return Contract.vectors("signatures").each("refused_algorithms", one -> {
-            Message message = message(one.bytes("hex"));
-            WireException refused = assertThrows(WireException.class, () -> node.open(message));
+            MessageView message = message(one.bytes("hex"));
+            WireException refused = assertThrows(WireException.class, () -> node.open(message, "billing"));
             assertEquals(one.text("error"), refused.reason());
         });
     }

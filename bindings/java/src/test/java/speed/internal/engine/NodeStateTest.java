@@ -27,7 +27,7 @@ class NodeStateTest {
     }
 
     @Test
-    void whoClosesSecondIsToldThatItLeavesAlready() {
+    void whoClosesSecondSeesThatItLeavesAlready() {
         state.open();
         assertTrue(state.leave());
         assertFalse(state.leave());

@@ -108,7 +108,7 @@ class AuditLinesTest {
     }
 
     @Test
-    void aWriteThatFailsIsSaidAndTheNextOneTriesAgain() throws IOException {
+    void aWriteThatFailsIsReportedAndTheNextOneTriesAgain() throws IOException {
         try (AuditLines log = opened(LARGE, 4)) {
             FailingCall.during("write", PosixException.ENOSPC,
                     () -> assertThrows(StorageException.class, () -> log.write(line("lost"))));
@@ -118,7 +118,7 @@ class AuditLinesTest {
     }
 
     @Test
-    void aRenameThatFailsIsSaidAndTheNextOneTriesAgain() throws IOException {
+    void aRenameThatFailsIsReportedAndTheNextOneTriesAgain() throws IOException {
         try (AuditLines log = opened(100, 1)) {
             log.write(line("1"));
             FailingCall.during("renameat", PosixException.EIO,

@@ -49,12 +49,12 @@ class ClaimVectorsTest {
     private static Claimant claimant(Contract stated) {
         Entry.Process maker = new Entry.Process(stated.number("pid"), stated.number("pid_start"),
                 stated.text("pid_namespace"), stated.text("host"), stated.text("boot_id"));
-        return new Claimant(maker, stated.number("lease"), told(stated, "made_monotonic_ms"),
-                (int) told(stated, "above"), (Boolean) stated.get("ephemeral"), (Boolean) stated.get("sweeps"));
+        return new Claimant(maker, stated.number("lease"), orAbsent(stated, "made_monotonic_ms"),
+                (int) orAbsent(stated, "above"), (Boolean) stated.get("ephemeral"), (Boolean) stated.get("sweeps"));
     }
 
-    private static long told(Contract stated, String field) {
-        return stated.get(field) == null ? Claimant.NOT_TOLD : stated.number(field);
+    private static long orAbsent(Contract stated, String field) {
+        return stated.get(field) == null ? Claimant.ABSENT : stated.number(field);
     }
 
     @TestFactory
@@ -134,8 +134,8 @@ class ClaimVectorsTest {
     }
 
     private static Claimant claim(Contract made) {
-        long when = made.get("age_ms") == null ? Claimant.NOT_TOLD : Posix.monotonicMs() - made.number("age_ms");
-        return new Claimant(maker(made.text("maker")), made.number("lease_ms"), when, (int) told(made, "above"),
+        long when = made.get("age_ms") == null ? Claimant.ABSENT : Posix.monotonicMs() - made.number("age_ms");
+        return new Claimant(maker(made.text("maker")), made.number("lease_ms"), when, (int) orAbsent(made, "above"),
                 (Boolean) made.get("ephemeral"), (Boolean) made.get("sweeps"));
     }
 

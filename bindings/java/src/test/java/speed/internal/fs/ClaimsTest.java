@@ -89,7 +89,7 @@ class ClaimsTest {
 
     @Test
     void aClaimThatTellsNoTimeNeverExpiresAndAnUnreadableOneTellsNothing() throws IOException {
-        Claimant former = new Claimant(ThisProcess.identity(), LEASE, Claimant.NOT_TOLD, 0, false, false);
+        Claimant former = new Claimant(ThisProcess.identity(), LEASE, Claimant.ABSENT, 0, false, false);
         assertFalse(former.isExpired(Long.MAX_VALUE));
         Files.writeString(claim(1), "{\"pid\": 1}");
         assertNull(Claim.read(root.toString(), "billing", 1, registry.keyring()));

@@ -31,10 +31,10 @@ public final class HeldFlushes implements AutoCloseable {
     private int flush(int descriptor) {
         count.incrementAndGet();
         begun.release();
-        return wasTold(released) && !isFailing ? Libc.fsync(descriptor) : -1;
+        return acquired(released) && !isFailing ? Libc.fsync(descriptor) : -1;
     }
 
-    private static boolean wasTold(Semaphore semaphore) {
+    private static boolean acquired(Semaphore semaphore) {
         try {
             return semaphore.tryAcquire(SECONDS, TimeUnit.SECONDS);
         } catch (InterruptedException unexpected) {
@@ -44,7 +44,7 @@ public final class HeldFlushes implements AutoCloseable {
 
     /** Returns when one more flush has begun. */
     public void awaitBegun() {
-        if (!wasTold(begun)) {
+        if (!acquired(begun)) {
             throw new AssertionError("no flush began");
         }
     }

@@ -75,8 +75,8 @@ class KeySetsTest {
     @Test
     void aSecretThatOthersReachIsRefusedWithWhatToDo() throws IOException {
         for (String others : List.of("r-----", "---r--", "-w----", "----w-", "--x---")) {
-            String said = refused(file(READER.toJson(), "rw-" + others));
-            assertTrue(said.contains("chmod 600"), said);
+            String reason = refused(file(READER.toJson(), "rw-" + others));
+            assertTrue(reason.contains("chmod 600"), reason);
         }
     }
 
@@ -119,9 +119,9 @@ class KeySetsTest {
         return Stream.of("", "no JSON: " + secret, "null", "7", "[]", "[7]", "{}", many, "[".repeat(100_000),
                 "[" + secret + "," + secret + "]", secret + " ".repeat(1 << 20)).map(text ->
                 DynamicTest.dynamicTest(text.substring(0, Math.min(12, text.length())) + "…", () -> {
-                    String said = refused(file(text, "rw-------"));
-                    assertTrue(said.startsWith("key set "), said);
-                    assertFalse(said.contains(secret.substring(60)), said);
+                    String reason = refused(file(text, "rw-------"));
+                    assertTrue(reason.startsWith("key set "), reason);
+                    assertFalse(reason.contains(secret.substring(60)), reason);
                 }));
     }
 

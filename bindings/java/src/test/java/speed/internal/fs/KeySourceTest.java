@@ -52,11 +52,11 @@ class KeySourceTest extends OneLane {
         for (byte[] key : keys) {
             text.append(Base64.getEncoder().encodeToString(key)).append('\n');
         }
-        Path beside = root.resolve("speed.key.new");
-        Files.deleteIfExists(beside);
-        Files.createFile(beside, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-        Files.writeString(beside, text);
-        Files.move(beside, file, StandardCopyOption.ATOMIC_MOVE);
+        Path replacement = root.resolve("speed.key.new");
+        Files.deleteIfExists(replacement);
+        Files.createFile(replacement, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Files.writeString(replacement, text);
+        Files.move(replacement, file, StandardCopyOption.ATOMIC_MOVE);
     }
 
     private byte[] registryKey() {
@@ -127,7 +127,7 @@ class KeySourceTest extends OneLane {
     }
 
     @Test
-    void aScanLeavesNoCursorBehindThatOnlyARetiredKeyOpens() throws Exception {
+    void aScanLeavesNoCursorThatOnlyARetiredKeyOpens() throws Exception {
         Sender sender = new Sender(1);
         sender.send("one");
         LaneReader reader = inbox(1).lane("analytics");

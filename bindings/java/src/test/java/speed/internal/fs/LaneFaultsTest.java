@@ -220,7 +220,7 @@ class LaneFaultsTest extends OneLane {
     }
 
     @Test
-    void aLargeEnvelopeIsRedeliveredWholeAndNoMoreIsTakenThanWasAsked() throws PosixException {
+    void aLargeEnvelopeIsRedeliveredWholeAndNoMoreIsTakenThanRequested() throws PosixException {
         Sender sender = new Sender(1);
         sender.send(EnvelopeType.SPC_REQUEST, new byte[700_000]);
         sender.send("two");
@@ -283,7 +283,7 @@ class LaneFaultsTest extends OneLane {
 
     /** L-18: what an older generation left counts; links and directories under a file's name do not. */
     @Test
-    void aFenceStandsBehindTheLastSegmentThatIsOne() throws IOException {
+    void aFenceStandsAfterTheLastSegmentThatIsOne() throws IOException {
         Sender old = new Sender(1);
         old.send("by right");
         Files.createDirectory(file("000001-00000002"));

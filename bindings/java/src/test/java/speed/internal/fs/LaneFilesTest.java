@@ -39,7 +39,7 @@ class LaneFilesTest {
 
     /** Many times: between two ticks of the clock that stamps files a directory changes without another time. */
     @Test
-    void aFileThatComesOrGoesAtOnceBehindAListingIsNoticed() throws IOException, PosixException {
+    void aFileThatComesOrGoesRightAfterAListingIsNoticed() throws IOException, PosixException {
         Path file = directory.resolve("one");
         for (int round = 0; round < 1_000; round++) {
             files.list();
@@ -80,12 +80,12 @@ class LaneFilesTest {
     @Test
     void aFileThatIsReplacedWhileItIsOpenedIsOpenedAgain() throws Exception {
         Path file = directory.resolve("one");
-        Path beside = directory.resolve("two");
+        Path replacement = directory.resolve("two");
         Files.createFile(file);
         AtomicBoolean stop = new AtomicBoolean();
         CompletableFuture<Void> replacing = CompletableFuture.runAsync(() -> {
             while (!stop.get()) {
-                assertDoesNotThrow(() -> Files.move(Files.createFile(beside), file, StandardCopyOption.ATOMIC_MOVE));
+                assertDoesNotThrow(() -> Files.move(Files.createFile(replacement), file, StandardCopyOption.ATOMIC_MOVE));
             }
         });
         try (Directory opened = Directory.open(directory.toString())) {

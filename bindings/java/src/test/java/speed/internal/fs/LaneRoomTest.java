@@ -76,8 +76,8 @@ class LaneRoomTest extends OneLane {
         List.of("one", "two", "three").forEach(sender::send);
         Files.delete(file("000001-00000001"));
         Files.move(file("000001-00000002"), root.resolve("unlisted"));
-        Cursor behindTheFirst = new Cursor(1, new LaneFile(1, 2), 0, 0, List.of(), true, false);
-        Files.write(lane().resolve("cursor.000001"), behindTheFirst.encode(mac));
+        Cursor pastTheFirst = new Cursor(1, new LaneFile(1, 2), 0, 0, List.of(), true, false);
+        Files.write(lane().resolve("cursor.000001"), pastTheFirst.encode(mac));
         LaneReader reader = inbox(2).lane("analytics");
         Files.move(root.resolve("unlisted"), file("000001-00000002"));
         List<Received> received = reader.read(ALL, 1 << 24, System.nanoTime(), false).received();
@@ -86,14 +86,14 @@ class LaneRoomTest extends OneLane {
 
     /** The envelope is in the lane, and who sent it knows that it may not survive a power cut. */
     @Test
-    void aFlushThatCannotBeginIsToldToWhoWaitsForIt() throws IOException {
+    void aFlushThatCannotBeginIsReportedToWhoWaitsForIt() throws IOException {
         try (BenchRoot disk = new BenchRoot("target");
                 Node receiver = disk.node("receiver", "sender");
                 Node sender = disk.builder("sender").durable().open()) {
             sender.send(receiver.name(), 1);
             FailingCall.during("fcntl", PosixException.EMFILE, () -> {
-                StorageException told = assertThrows(StorageException.class, () -> sender.send(receiver.name(), 2));
-                assertTrue(told.getMessage().contains("may not survive a power cut"), told.getMessage());
+                StorageException failure = assertThrows(StorageException.class, () -> sender.send(receiver.name(), 2));
+                assertTrue(failure.getMessage().contains("may not survive a power cut"), failure.getMessage());
             });
             sender.send(receiver.name(), 3);
         }

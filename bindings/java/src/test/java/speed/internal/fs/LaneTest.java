@@ -86,7 +86,7 @@ class LaneTest extends OneLane {
 
     /** L-18: what an owner writes after its name changed hands is rejected. */
     @Test
-    void whatStandsBehindAFenceIsRejected() throws PosixException {
+    void whatStandsAfterAFenceIsRejected() throws PosixException {
         Sender old = new Sender(1);
         old.send("by right");
         Fences.set(root.toString(), "analytics", 2, ring);
@@ -250,7 +250,7 @@ class LaneTest extends OneLane {
     }
 
     @Test
-    void ofMoreLanesThanMayBeListedThoseThatAreAskedForAndTheNewestAre() throws IOException, PosixException {
+    void ofMoreLanesThanMayBeListedTheRequestedOnesAndTheNewestAre() throws IOException, PosixException {
         Inbox inbox = new Inbox(root.toString(), "billing", 1, ring, false, 3);
         inbox.prepare();
         for (String name : List.of("a", "b", "c", "d", "e", "f")) {

@@ -39,7 +39,7 @@ class RedeliveryTest extends OneLane {
     }
 
     @Test
-    void whatWasInHandComesInPartsAsItIsAskedFor() throws PosixException {
+    void whatWasInHandComesInPartsAsItIsRequested() throws PosixException {
         dieWith(payloads(1, 2, 3, 4, 5, 6));
         LaneReader successor = inbox(2).lane("analytics");
         assertEquals(List.of(1, 2), sizes(successor.read(2, 1 << 20, System.nanoTime(), true).received()));

@@ -103,8 +103,8 @@ class RegistryFaultsTest {
         Registry others = new Registry(root.toString(), new Keyring(List.of(new byte[32])));
         for (int errno : FAILURES) {
             FailingCall.during("openat", errno, () -> {
-                String told = assertThrows(StorageException.class, () -> others.absence("billing")).getMessage();
-                assertTrue(told.contains("cannot be read"), told);
+                String text = assertThrows(StorageException.class, () -> others.absence("billing")).getMessage();
+                assertTrue(text.contains("cannot be read"), text);
             });
         }
         assertTrue(others.absence("nobody").startsWith("no live node named 'nobody'"));
@@ -278,9 +278,9 @@ class RegistryFaultsTest {
                 return false;
             };
             FailingCall.during("pwrite", PosixException.EIO, late, () -> {
-                String said = assertThrows(LeaseLostException.class,
+                String text = assertThrows(LeaseLostException.class,
                         () -> analytics.send(billing.name(), new byte[1 << 20])).getMessage();
-                assertTrue(said.contains("may not have been delivered"), said);
+                assertTrue(text.contains("may not have been delivered"), text);
             });
         }
     }
@@ -289,9 +289,9 @@ class RegistryFaultsTest {
     void grantsThatCouldNotBePublishedAreNotPublishedByTheNextHeartbeat() throws PosixException {
         Registration registration = register();
         FailingCall.during("pwrite", PosixException.EIO,
-                () -> assertThrows(StorageException.class, () -> registration.allow(List.of("analytics"))));
+                () -> assertThrows(StorageException.class, () -> registration.allow(List.of("analytics"), List.of())));
         registration.heartbeat();
-        assertEquals(List.of(), registry.live("billing").allow());
+        assertEquals(List.of(), registry.live("billing").published().allow());
     }
 
     @Test

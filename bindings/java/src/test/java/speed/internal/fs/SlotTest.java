@@ -211,7 +211,7 @@ class SlotTest extends OneLane {
     }
 
     @Test
-    void aSizeThatIsOnlySaidCostsNoMemory() throws IOException {
+    void aSizeThatIsOnlyDeclaredCostsNoMemory() throws IOException {
         Sender sender = new Sender(1);
         sender.send(EnvelopeType.MESSAGE, EnvelopeType.SLOTTED,
                 new SlotHead(1, Limits.MAX_PAYLOAD_BYTES, KEY).encode());

@@ -108,26 +108,26 @@ class SweepTest {
         List<byte[]> keys = new Keyring(vectors.keys("accepted_keys")).registryKeys();
         return vectors.each("claims", one -> {
             Claimant read = Claimant.decode(one.bytes("hex"), keys);
-            assertEquals(one.get("claim"), read == null ? null : told(read));
+            assertEquals(one.get("claim"), read == null ? null : fields(read));
         });
     }
 
-    private static Map<String, Object> told(Claimant claimant) {
-        Map<String, Object> told = new HashMap<>();
-        told.put("pid", claimant.maker().pid());
-        told.put("boot_id", claimant.maker().bootId());
-        told.put("lease", claimant.lease());
-        told.put("made_monotonic_ms", claimant.made());
-        told.put("above", claimant.above() == Claimant.NOT_TOLD ? null : (long) claimant.above());
-        told.put("ephemeral", claimant.ephemeral());
-        told.put("sweeps", claimant.sweeps());
-        return told;
+    private static Map<String, Object> fields(Claimant claimant) {
+        Map<String, Object> fields = new HashMap<>();
+        fields.put("pid", claimant.maker().pid());
+        fields.put("boot_id", claimant.maker().bootId());
+        fields.put("lease", claimant.lease());
+        fields.put("made_monotonic_ms", claimant.made());
+        fields.put("above", claimant.above() == Claimant.ABSENT ? null : (long) claimant.above());
+        fields.put("ephemeral", claimant.ephemeral());
+        fields.put("sweeps", claimant.sweeps());
+        return fields;
     }
 
     @Test
     void aClaimIsReadBackAsWritten() {
         Claimant all = new Claimant(ThisProcess.identity(), LEASE, 7, 3, true, true);
-        Claimant least = new Claimant(ThisProcess.identity(), LEASE, Claimant.NOT_TOLD, Claimant.NOT_TOLD, false, false);
+        Claimant least = new Claimant(ThisProcess.identity(), LEASE, Claimant.ABSENT, Claimant.ABSENT, false, false);
         for (Claimant one : List.of(all, least)) {
             assertEquals(one, Claimant.decode(one.encode(ring.registryKeys().get(0)), ring.registryKeys()));
         }
@@ -328,7 +328,7 @@ class SweepTest {
         Entry.Process elsewhere = process(1, "another boot");
         publish("billing", elsewhere, 1, false);
         assertThrows(NameTakenException.class, () -> new SweepHold(registry, "billing"));
-        Claimant claimant = new Claimant(elsewhere, LEASE, Claimant.NOT_TOLD, 0, false, false);
+        Claimant claimant = new Claimant(elsewhere, LEASE, Claimant.ABSENT, 0, false, false);
         assertTrue(Claim.take(root.toString(), "worker", 1, claimant, ring));
         NameTakenException taken = assertThrows(NameTakenException.class, () -> new SweepHold(registry, "worker"));
         assertTrue(taken.getMessage().contains("cannot be seen from here"), taken.getMessage());

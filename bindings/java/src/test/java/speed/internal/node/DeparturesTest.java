@@ -17,10 +17,10 @@ class DeparturesTest {
     private static final RequestKey NEW = new RequestKey("to the successor");
 
     private final PendingCalls pending = new PendingCalls();
-    private final List<Object> told = new ArrayList<>();
+    private final List<Object> completed = new ArrayList<>();
 
     private void call(RequestKey key) {
-        pending.add(new Call(key, Long.MAX_VALUE, "billing", outcome -> told.add(key)));
+        pending.add(new Call(key, Long.MAX_VALUE, "billing", outcome -> completed.add(key)));
     }
 
     private Departures departures() {
@@ -37,12 +37,12 @@ class DeparturesTest {
     }
 
     @Test
-    void whoWaitedWhenTheNodeWasFoundGoneIsTold() {
+    void whoWaitedWhenTheNodeWasFoundGoneIsNotified() {
         Departures departures = departures();
         call(OLD);
         find(departures);
         tell(departures);
-        assertEquals(List.of(OLD), told);
+        assertEquals(List.of(OLD), completed);
     }
 
     /** A node that starts and is called right after the look is not taken for the one that was looked at. */
@@ -53,25 +53,25 @@ class DeparturesTest {
         find(departures);
         call(NEW);
         tell(departures);
-        assertEquals(List.of(OLD), told);
+        assertEquals(List.of(OLD), completed);
         assertTrue(pending.isOpen(NEW));
     }
 
     @Test
-    void nobodyIsToldBeforeTheInboxIsScannedAndTheLaneIsReadToItsEnd() {
+    void nobodyIsNotifiedBeforeTheInboxIsScannedAndTheLaneIsReadToItsEnd() {
         Departures departures = departures();
         call(OLD);
         find(departures);
         departures.tell(() -> false, name -> true);
         departures.tell(() -> true, name -> false);
-        assertEquals(List.of(), told);
+        assertEquals(List.of(), completed);
         tell(departures);
-        assertEquals(List.of(OLD), told);
+        assertEquals(List.of(OLD), completed);
     }
 
     /** The later reading has all that still wait. */
     @Test
-    void aNodeThatIsFoundGoneAgainIsToldOfOnce() {
+    void aNodeThatIsFoundGoneAgainIsReportedOnce() {
         Departures departures = departures();
         call(OLD);
         find(departures);
@@ -79,7 +79,7 @@ class DeparturesTest {
         find(departures);
         tell(departures);
         tell(departures);
-        assertEquals(2, told.size());
+        assertEquals(2, completed.size());
         assertTrue(pending.isEmpty());
     }
 }

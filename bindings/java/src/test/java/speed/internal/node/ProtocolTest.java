@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -63,8 +62,8 @@ class ProtocolTest {
     }
 
     private void send(String text) {
-        byte[] message = new MessageDraft(text, "message", "default", 1, 0, 0, null, null, "analytics", null, Map.of(),
-                Map.of(), Map.of()).encode(text);
+        byte[] message =
+                new MessageDraft(text, "message", "default", 1, "analytics", MessageDraft.Options.NONE).encode(text);
         link.send(Load.of(EnvelopeType.MESSAGE, 0, message, System.nanoTime() + SOON.toNanos()));
     }
 

@@ -62,8 +62,8 @@ class UngrantedTest {
     }
 
     private static void send(OutgoingLink link, String text) {
-        send(link, EnvelopeType.MESSAGE, new MessageDraft(text, "message", "default", 1, 0, 0, null, null, "guest", null,
-                Map.of(), Map.of(), Map.of()).encode(text));
+        MessageDraft draft = new MessageDraft(text, "message", "default", 1, "guest", MessageDraft.Options.NONE);
+        send(link, EnvelopeType.MESSAGE, draft.encode(text));
     }
 
     private void allow(String name) {

@@ -35,12 +35,12 @@ class SegmentVectorsTest {
     @TestFactory
     Stream<DynamicTest> aSegmentSizeIsAMaximumThatParityCutsDownToAMultipleOf64() {
         return vectors.each("sizes", one -> {
-            int asked = (int) one.number("asked");
+            int requested = (int) one.number("asked");
             double rate = ((Number) one.get("parity_rate")).doubleValue();
             if (one.has("used")) {
-                assertEquals(one.number("used"), new Splitter(asked, rate).shape(0).segmentSize());
+                assertEquals(one.number("used"), new Splitter(requested, rate).shape(0).segmentSize());
             } else {
-                assertThrows(ConfigurationException.class, () -> new Splitter(asked, rate));
+                assertThrows(ConfigurationException.class, () -> new Splitter(requested, rate));
             }
         });
     }

@@ -86,10 +86,11 @@ class MessagesTest {
         Map<String, byte[]> extensions = new LinkedHashMap<>();
         texts(fields, "extensions_hex").forEach((key, value) -> extensions.put(key, HexFormat.of().parseHex(value)));
         return new MessageDraft(fields.text("message_id"), fields.text("topic"), fields.text("namespace"),
-                fields.number("published_at_ms"), fields.has("priority") ? (int) fields.number("priority") : 0,
-                fields.has("ttl_seconds") ? fields.number("ttl_seconds") : 0, fields.text("correlation_id"),
-                fields.text("causality_parent"), fields.text("publisher_id"), fields.text("traceparent"),
-                texts(fields, "labels"), texts(fields, "baggage"), extensions);
+                fields.number("published_at_ms"), fields.text("publisher_id"), new MessageDraft.Options(
+                        fields.has("priority") ? (int) fields.number("priority") : 0,
+                        fields.has("ttl_seconds") ? fields.number("ttl_seconds") : 0, fields.text("correlation_id"),
+                        fields.text("causality_parent"), fields.text("traceparent"), texts(fields, "labels"),
+                        texts(fields, "baggage"), extensions));
     }
 
     private static Map<String, String> texts(Contract fields, String name) {
@@ -162,8 +163,9 @@ class MessagesTest {
     @Test
     void aWrittenMessageIsReadBack() {
         String trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_123L, 8, 60, "c", "p",
-                "billing", trace, Map.of("region", "eu"), Map.of("tenant", "a"), Map.of("x-retry", new byte[] {3}));
+        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_123L, "billing",
+                new MessageDraft.Options(8, 60, "c", "p", trace, Map.of("region", "eu"), Map.of("tenant", "a"),
+                        Map.of("x-retry", new byte[] {3})));
         MessageView view = MessageView.of(draft.encode(Map.of("amount", 1000)));
         assertEquals(Map.of("amount", 1000L), view.payload());
         assertEquals(trace, view.traceparent());
@@ -215,7 +217,7 @@ class MessagesTest {
     }
 
     private static MessageDraft draft(long ttlSeconds, String traceparent) {
-        return new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_000L, 0, ttlSeconds, null, null, null,
-                traceparent, Map.of(), Map.of(), Map.of());
+        return new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_000L, null, new MessageDraft.Options(
+                0, ttlSeconds, null, null, traceparent, Map.of(), Map.of(), Map.of()));
     }
 }

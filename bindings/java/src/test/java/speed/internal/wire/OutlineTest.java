@@ -15,7 +15,7 @@ class OutlineTest {
     }
 
     @Test
-    void partsAreToldByTheirSizesAndTheMessageByItsId() {
+    void partsAreReportedByTheirSizesAndTheMessageByItsId() {
         assertEquals("7 bytes: metadata 5, " + ABSENT + "; message_id 'abc'", outline("0a050a03616263"));
     }
 
@@ -25,7 +25,7 @@ class OutlineTest {
     }
 
     @Test
-    void itIsToldWhereReadingEnds() {
+    void theEndOfReadingIsReported() {
         assertEquals("3 bytes: metadata 0, " + ABSENT + ", nothing to be read from byte 2; no message_id",
                 outline("0a0007"));
     }

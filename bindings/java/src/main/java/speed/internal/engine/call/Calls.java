@@ -117,17 +117,17 @@ public final class Calls {
     /** Starts a call; calls start in the order in which this returns. */
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        return submit(target, service, arguments, timeout, trace, new Asked(target, service, UnaryOperator.identity()));
+        return submit(target, service, arguments, timeout, trace, new Invocation(target, service, UnaryOperator.identity()));
     }
 
     /** What a program asked for: who was called, and how its result is made of the answer. */
-    public record Asked(String node, String service, UnaryOperator<Object> reading) {}
+    public record Invocation(String node, String service, UnaryOperator<Object> reading) {}
 
     /** Starts a call that stands for what was asked. */
     public CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments, Duration timeout,
-            String trace, Asked asked) {
+            String trace, Invocation invocation) {
         String requestId = nextId();
-        CallFuture future = new CallFuture(target, requestId, asked);
+        CallFuture future = new CallFuture(target, requestId, invocation);
         start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
         return future;
     }
@@ -136,12 +136,12 @@ public final class Calls {
     private final class CallFuture extends CompletableFuture<Object> {
         private final String target;
         private final String requestId;
-        private final Asked asked;
+        private final Invocation invocation;
 
-        CallFuture(String target, String requestId, Asked asked) {
+        CallFuture(String target, String requestId, Invocation invocation) {
             this.target = target;
             this.requestId = requestId;
-            this.asked = asked;
+            this.invocation = invocation;
         }
 
         /** Withdraws the call: it ends as its server says, so this is never the end of it. */
@@ -156,9 +156,9 @@ public final class Calls {
 
         void end(Outcome outcome) {
             try {
-                complete(asked.reading.apply(read(outcome, false)));
+                complete(invocation.reading.apply(read(outcome, false)));
             } catch (SpeedException failure) {
-                failure.about(asked.node, asked.service);
+                failure.about(invocation.node, invocation.service);
                 completeExceptionally(failure);
             }
         }
@@ -338,7 +338,7 @@ public final class Calls {
     public Object ask(String target, EnvelopeType type, Map<String, Object> question, Duration timeout) {
         try (Waiter waiter = new Waiter(pool)) {
             beginToAsk(target, question, System.nanoTime() + timeout.toNanos(), waiter,
-                    (asked, deadline) -> Load.of(type, 0, asked, deadline));
+                    (payload, deadline) -> Load.of(type, 0, payload, deadline));
             Outcome outcome = waiter.await(() -> { });
             if (outcome.error() != null) {
                 throw outcome.error();

@@ -135,7 +135,7 @@ final class Batches {
                     arrival.finish();
                     return null;
                 }
-                return messages.open(arrival.message());
+                return arrival.message(messages.open(arrival.content().view(), arrival.source()));
             } catch (SegmentStoreException broken) {
                 arrival.finish(); // its sender was told
                 return null;

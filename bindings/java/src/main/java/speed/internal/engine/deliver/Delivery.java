@@ -177,7 +177,7 @@ public final class Delivery implements Arrival.Handler {
             return null;
         }
         try {
-            return messages.open(arrival.message());
+            return arrival.message(messages.open(arrival.content().view(), arrival.source()));
         } catch (WireException refused) {
             if (Failures.isForTheMoment(refused)) {
                 context.stats.count("messages_waiting_for_trust");

@@ -2,7 +2,6 @@ package speed.internal.engine.deliver;
 
 import java.util.Arrays;
 import java.util.List;
-import speed.LargePayload;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.internal.core.LaneProgress.Token;
@@ -50,7 +49,7 @@ public final class Segments {
     private final Futures futures;
     private final Delivery delivery;
     private final HeldPayloads held;
-    private final RequestBarrier behind = new RequestBarrier();
+    private final RequestBarrier barrier = new RequestBarrier();
 
     public Segments(Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
         this.context = context;
@@ -182,16 +181,16 @@ public final class Segments {
     }
 
     private Object begin(InHand one) {
-        synchronized (behind) {
-            return behind.begin(one.source());
+        synchronized (barrier) {
+            return barrier.begin(one.source());
         }
     }
 
     /** Does it once the requests of {@code source} that are being put together are known; at once if there are none. */
     public void afterRequests(String source, Runnable task) {
         boolean waits;
-        synchronized (behind) {
-            waits = behind.await(source, task);
+        synchronized (barrier) {
+            waits = barrier.await(source, task);
         }
         if (!waits) {
             task.run();
@@ -204,8 +203,8 @@ public final class Segments {
             assemble(one);
         } finally {
             List<Runnable> due;
-            synchronized (behind) {
-                due = behind.end(one.source(), ticket);
+            synchronized (barrier) {
+                due = barrier.end(one.source(), ticket);
             }
             due.forEach(Runnable::run);
         }
@@ -221,11 +220,11 @@ public final class Segments {
                 int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
                 MessageFront front = new MessageFront(bytes(payload, count), payload.size());
                 if (payload.size() > Limits.FILE_BACKED_BYTES) {
-                    LargePayload large = new LargePayload(Source.behind(payload, front.start()));
-                    return new Arrival.Content(MessageView.of(front, large::readAll), large, payload);
+                    Source value = Source.tail(payload, front.start());
+                    return new Arrival.Content(MessageView.of(front, () -> bytes(value)), value, payload);
                 }
             }
-            return Arrival.Content.of(bytes(payload, (int) payload.size()));
+            return Arrival.Content.of(bytes(payload));
         } catch (WireException broken) {
             one.failed = true;
             held.fail(one.key, broken);
@@ -254,6 +253,10 @@ public final class Segments {
             return;
         }
         deliver(one, () -> delivery.whole(one, one.received.with(payload)));
+    }
+
+    private static byte[] bytes(Source payload) {
+        return bytes(payload, Math.toIntExact(payload.size()));
     }
 
     private static byte[] bytes(Source payload, int count) {

@@ -106,7 +106,7 @@ public final class AcceptedRequest implements Job {
         while (place == failed && !cancellation.isCancelled()) {
             try {
                 TimeUnit.NANOSECONDS.timedWait(this, LOOK_NANOS);
-            } catch (InterruptedException leftBehind) {
+            } catch (InterruptedException leftover) {
                 withdrawn = true; // who interrupts a worker before it begins wants it not to begin
                 break;
             }

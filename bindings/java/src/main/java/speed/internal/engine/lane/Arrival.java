@@ -3,14 +3,15 @@ package speed.internal.engine.lane;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
-import speed.LargePayload;
 import speed.Message;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Work;
 import speed.internal.engine.threads.WorkerPool.Job;
 import speed.internal.fs.LaneReader.Beginning;
 import speed.internal.fs.Received;
+import speed.internal.message.OpenedMessage;
 import speed.internal.segment.Source;
+import speed.internal.spi.ReceivedMessage;
 import speed.internal.wire.Header.EnvelopeType;
 import speed.internal.wire.MessageView;
 
@@ -22,10 +23,10 @@ public final class Arrival implements Job {
     /**
      * What it says.
      *
-     * @param large its payload, null if it is held in memory
+     * @param stored its payload, null if that is held in memory
      * @param whole the bytes of all of it, as its envelopes carried them
      */
-    public record Content(MessageView view, LargePayload large, Source whole) {
+    public record Content(MessageView view, Source stored, Source whole) {
         public static Content of(byte[] payload) {
             return new Content(MessageView.of(payload), null, Source.of(payload));
         }
@@ -100,10 +101,9 @@ public final class Arrival implements Job {
     }
 
     /** The message for the program, which may finish it. */
-    public Message message() {
-        Content known = content();
-        return new Message(known.view, known.large, source(), received.header().sequence(), received.redelivered(),
-                deliveries, this::finish);
+    public Message message(OpenedMessage opened) {
+        return (Message) ReceivedMessage.MESSAGES.get().apply(new ReceivedMessage(opened, content().stored, source(),
+                received.header().sequence(), received.redelivered(), deliveries, this::finish));
     }
 
     // --- how often it was begun ---

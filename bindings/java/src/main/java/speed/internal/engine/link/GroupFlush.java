@@ -8,7 +8,7 @@ final class GroupFlush {
     @GuardedBy("this")
     private long covered;
     @GuardedBy("this")
-    private boolean isUnderWay;
+    private boolean isFlushing;
 
     /**
      * Returns once a flush is over that began when a counter had been appended, whether it failed or not. One of
@@ -31,7 +31,7 @@ final class GroupFlush {
     /** False for who is to flush now. */
     private synchronized boolean isDone(long counter) {
         boolean wasInterrupted = false;
-        while (covered < counter && isUnderWay) {
+        while (covered < counter && isFlushing) {
             try {
                 wait();
             } catch (InterruptedException later) {
@@ -41,13 +41,13 @@ final class GroupFlush {
         if (wasInterrupted) {
             Thread.currentThread().interrupt();
         }
-        isUnderWay = isUnderWay || covered < counter;
+        isFlushing = isFlushing || covered < counter;
         return covered >= counter;
     }
 
     private synchronized void end(long reached) {
         covered = Math.max(covered, reached);
-        isUnderWay = false;
+        isFlushing = false;
         notifyAll();
     }
 }

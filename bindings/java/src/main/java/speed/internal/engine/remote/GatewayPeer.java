@@ -27,14 +27,14 @@ import speed.options.SendOptions;
 record GatewayPeer(Calls calls, MessageProtection messages, String name) implements Peer {
     @Override
     public Object call(String service, Map<String, Object> arguments, Duration timeout, String trace, boolean views) {
-        return ask("call", asking(service, arguments), service, timeout, trace, views);
+        return ask("call", callArguments(service, arguments), service, timeout, trace, views);
     }
 
     @Override
     public CompletableFuture<Object> submit(String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        Calls.Asked asked = new Calls.Asked(name, service, this::carried);
+        Calls.Invocation invocation = new Calls.Invocation(name, service, this::carried);
         try {
-            return calls.submit(Hosts.GATEWAY, "call", asking(service, arguments), timeout, trace, asked);
+            return calls.submit(Hosts.GATEWAY, "call", callArguments(service, arguments), timeout, trace, invocation);
         } catch (SpeedException failure) {
             throw failed(failure, service);
         }
@@ -48,7 +48,7 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
     @Override
     public Object about(String operation) {
         String word = operation.toLowerCase(Locale.ROOT);
-        return ask(word, Map.of("node", Hosts.checkRemote(name)), word, ASKING, null, false);
+        return ask(word, Map.of("node", Hosts.checkRemote(name)), word, QUESTION_TIMEOUT, null, false);
     }
 
     @Override
@@ -79,22 +79,22 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
     }
 
     private void send(List<byte[]> encoded, boolean acknowledged, Duration timeout) {
-        Map<String, Object> asked = Map.of("node", Hosts.checkRemote(name), "messages", encoded, "ack", acknowledged);
+        Map<String, Object> request = Map.of("node", Hosts.checkRemote(name), "messages", encoded, "ack", acknowledged);
         try {
-            ask("send", asked, "send", timeout, null, false);
+            ask("send", request, "send", timeout, null, false);
         } catch (CallTimeoutException late) {
             throw new NotAcknowledgedException(name + ": " + late.getMessage());
         }
     }
 
-    private Map<String, Object> asking(String service, Map<String, Object> arguments) {
+    private Map<String, Object> callArguments(String service, Map<String, Object> arguments) {
         return Map.of("node", Hosts.checkRemote(name), "service", service, "arguments", arguments);
     }
 
-    private Object ask(String operation, Map<String, Object> asked, String service, Duration timeout,
+    private Object ask(String operation, Map<String, Object> arguments, String service, Duration timeout,
             String trace, boolean views) {
         try {
-            return carried(calls.call(Hosts.GATEWAY, operation, asked, timeout, trace, views));
+            return carried(calls.call(Hosts.GATEWAY, operation, arguments, timeout, trace, views));
         } catch (SpeedException failure) {
             throw failed(failure, service);
         }
@@ -102,23 +102,23 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
 
     /** The result in an answer of the gateway, or what ended the call. */
     private Object carried(Object answer) {
-        if (answer instanceof Map<?, ?> told && "SUCCESS".equals(told.get("status"))) {
-            return told.get("result");
+        if (answer instanceof Map<?, ?> reply && "SUCCESS".equals(reply.get("status"))) {
+            return reply.get("result");
         }
-        if (answer instanceof Map<?, ?> told && "ERROR".equals(told.get("status"))) {
-            throw error(told);
+        if (answer instanceof Map<?, ?> reply && "ERROR".equals(reply.get("status"))) {
+            throw error(reply);
         }
         throw new InternalException(
                 "the node '" + Hosts.GATEWAY + "' answers what no gateway does: stop it, and start speedd");
     }
 
     /** What it says begins with the node once, whoever said it. */
-    private SpeedException error(Map<?, ?> told) {
+    private SpeedException error(Map<?, ?> reply) {
         String node = name.substring(0, name.indexOf('@')) + ": ";
-        String said = String.valueOf(told.get("errorMessage"));
-        String code = String.valueOf(told.get("errorCode"));
-        String text = name + ": " + Printable.text(said.startsWith(node) ? said.substring(node.length()) : said);
-        Map<String, Object> details = details(told.get("details"));
+        String message = String.valueOf(reply.get("errorMessage"));
+        String code = String.valueOf(reply.get("errorCode"));
+        String text = name + ": " + Printable.text(message.startsWith(node) ? message.substring(node.length()) : message);
+        Map<String, Object> details = details(reply.get("details"));
         SpeedException delivery = DeliveryErrors.of(code, text);
         if (delivery == null) {
             return CallErrors.of(code, text, details);
@@ -132,20 +132,20 @@ record GatewayPeer(Calls calls, MessageProtection messages, String name) impleme
     }
 
     @SuppressWarnings("unchecked")
-    private static Map<String, Object> details(Object told) {
-        return told instanceof Map<?, ?> map && map.keySet().stream().allMatch(String.class::isInstance)
+    private static Map<String, Object> details(Object value) {
+        return value instanceof Map<?, ?> map && map.keySet().stream().allMatch(String.class::isInstance)
                 ? (Map<String, Object>) map : Map.of();
     }
 
     /** An error of the way to the gateway, as its caller gets it. */
     private SpeedException failed(SpeedException failure, String service) {
-        SpeedException told = failure;
+        SpeedException reported = failure;
         if (failure instanceof UnknownNodeException && !failure.getMessage().startsWith(name)) {
-            told = new UnknownNodeException("no speedd of this root joins hosts: add [hosts] to its configuration ("
+            reported = new UnknownNodeException("no speedd of this root joins hosts: add [hosts] to its configuration ("
                     + failure.getMessage() + ")");
-            told.about(Execution.NOT_BEGUN);
+            reported.about(Execution.NOT_BEGUN);
         }
-        told.about(name, service);
-        return told;
+        reported.about(name, service);
+        return reported;
     }
 }

@@ -37,12 +37,12 @@ record LocalPeer(Links links, Calls calls, LargeSender large, MessageProtection 
 
     @Override
     public void heartbeat() {
-        calls.ask(name, EnvelopeType.HEARTBEAT, Map.of(), ASKING);
+        calls.ask(name, EnvelopeType.HEARTBEAT, Map.of(), QUESTION_TIMEOUT);
     }
 
     @Override
     public Object about(String operation) {
-        return calls.ask(name, EnvelopeType.DISCOVERY, Map.of("op", operation), ASKING);
+        return calls.ask(name, EnvelopeType.DISCOVERY, Map.of("op", operation), QUESTION_TIMEOUT);
     }
 
     @Override

@@ -14,7 +14,7 @@ import speed.options.SendOptions;
  */
 public interface Peer {
     /** How long a node is waited for that is asked about itself. */
-    Duration ASKING = Duration.ofSeconds(5);
+    Duration QUESTION_TIMEOUT = Duration.ofSeconds(5);
 
     String name();
 

@@ -82,10 +82,10 @@ public final class Outbox {
         byte[] random = new byte[ID_BYTES];
         RANDOM.nextBytes(random);
         long now = System.currentTimeMillis();
-        return new MessageDraft(MessageIds.fresh(now, random), topic, context.options.namespace(), now,
-                options.priority(), options.ttlSeconds(), options.correlationId(), options.causalityParent(),
-                context.name(), Trace.orCurrent(options.traceparent()), options.labels(), options.baggage(),
-                options.extensions());
+        return new MessageDraft(MessageIds.fresh(now, random), topic, context.options.namespace(), now, context.name(),
+                new MessageDraft.Options(options.priority(), options.ttlSeconds(), options.correlationId(),
+                        options.causalityParent(), Trace.orCurrent(options.traceparent()), options.labels(),
+                        options.baggage(), options.extensions()));
     }
 
     /** Messages that wait for their one write. */

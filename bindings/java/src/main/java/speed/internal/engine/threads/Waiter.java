@@ -28,16 +28,16 @@ public final class Waiter implements Consumer<Outcome>, AutoCloseable {
     /**
      * Blocks until there is an outcome; the deadline of the call bounds the wait.
      *
-     * @param told what the first interrupt since the question leads to
+     * @param onInterrupt what the first interrupt since the question leads to
      */
-    public Outcome await(Runnable told) {
+    public Outcome await(Runnable onInterrupt) {
         return pool.blocking(() -> {
-            for (boolean isTold = false; outcome == null; LockSupport.park(this)) {
+            for (boolean isNotified = false; outcome == null; LockSupport.park(this)) {
                 if (Thread.interrupted()) {
                     interrupted = true;
-                    if (!isTold) {
-                        isTold = true;
-                        told.run();
+                    if (!isNotified) {
+                        isNotified = true;
+                        onInterrupt.run();
                     }
                 }
             }

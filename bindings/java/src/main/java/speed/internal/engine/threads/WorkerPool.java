@@ -141,7 +141,7 @@ public final class WorkerPool {
             idle++;
             try {
                 wait();
-            } catch (InterruptedException leftBehind) {
+            } catch (InterruptedException leftover) {
                 interrupted = true; // by a service: no matter here
             }
             idle--;

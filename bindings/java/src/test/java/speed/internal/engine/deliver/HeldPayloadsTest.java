@@ -71,7 +71,7 @@ class HeldPayloadsTest {
     }
 
     @Test
-    void ofAPayloadThatIsNotWhatItsHashSaysItsSenderIsTold() {
+    void ofAPayloadThatDoesNotHaveItsHashItsSenderIsNotified() {
         endedWith("SEGMENT_HASH");
         assertEquals(List.of("SEGMENTS_LOST"), reported);
     }
