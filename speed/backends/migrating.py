@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logger("speed.bridges")
 
-ENVELOPE, BESIDE, UNKNOWN, TOO_LARGE = "envelope", "beside", "unknown", "too large"
+ENVELOPE, DUPLICATE, UNKNOWN, TOO_LARGE = "envelope", "beside", "unknown", "too large"
 BATCH = 1000
 MAX_SHOWN = 20
 """Places of what was not taken over that are kept to be shown."""
@@ -59,9 +59,9 @@ class Judged(NamedTuple):
     why: str = ""
 
     @property
-    def is_beside(self) -> bool:
+    def is_duplicate(self) -> bool:
         """An old form, whose envelope its publisher wrote as well."""
-        return self.form == BESIDE
+        return self.form == DUPLICATE
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Judge:
         old = self._recognised(delivered)
         if old is None or old.form not in self.forms:
             return Judged(UNKNOWN, None, why if old is None else f"the form of {old.form} is not asked for")
-        if old.is_beside:
-            return Judged(BESIDE, None)
+        if old.is_duplicate:
+            return Judged(DUPLICATE, None)
         place = SourcePosition(self.backend, delivered.topic, delivered.position, delivered.stored_at_ms)
         try:
             taken = take_over(old, delivered.envelope, place, self.namespace)
