@@ -448,18 +448,18 @@ def _handling(handler: Handler) -> Callable[..., None]:
 def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str, str]]]:
     """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
 
-    said = ""
+    last_failure = ""
 
     def handle(batch: list[tuple[Any, ...]]) -> list[tuple[int, str, str]]:
-        nonlocal said
+        nonlocal last_failure
         try:
             refused = handler([received_message(*fields) for fields in batch])
         except BaseException as error:
-            if said != str(error):
-                said = str(error)
-                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
+            if last_failure != str(error):
+                last_failure = str(error)
+                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), last_failure)
             raise
-        said = ""
+        last_failure = ""
         return [(place, failure_text(error), error.code) for place, error in (refused or {}).items()]
 
     return handle
