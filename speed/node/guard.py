@@ -134,8 +134,8 @@ def _converter(kind: Any) -> Convert:
 def _fitting(hint: Hint, payload: Any) -> Any:
     misfit = hint.misfit(payload)
     if misfit is not None:
-        told = f"payload{misfit.where} must be {misfit.expected}, not {misfit.given}"
-        raise WireError("BAD_MESSAGE", told)
+        text = f"payload{misfit.where} must be {misfit.expected}, not {misfit.given}"
+        raise WireError("BAD_MESSAGE", text)
     return payload if hint.make is None else hint.make(payload)
 
 
