@@ -130,13 +130,13 @@ class ResealingRun:
         self,
         directory: str,
         keyring: Keyring,
-        beside: threading.Lock,
+        rewrite_lock: threading.Lock,
         lock: threading.RLock,
         let_go: Callable[[str], bool],
     ) -> None:
         self._directory = directory
         self._ring, self._began = keyring, keyring.now
-        self._beside, self._lock = beside, lock
+        self._rewrite_lock, self._lock = rewrite_lock, lock
         self._let_go = let_go
 
     def files(self) -> Iterator[Resealed]:
@@ -147,7 +147,7 @@ class ResealingRun:
             yield from self._whole("", _removed(fd, self._ring))
         for files in _lanes(self._directory):
             for first in files.volumes():
-                with self._beside:
+                with self._rewrite_lock:
                     resealed = self._volume(files, first)
                 if resealed is not None:
                     yield resealed
@@ -271,7 +271,7 @@ class _Anew:
         """Its length holds if a block begins behind it; else it may be anywhere."""
         if self._damaged_at < 0:
             self._damaged_at = self._volume.position
-        if not self._volume.goes_on_behind(header):
+        if not self._volume.continues_after(header):
             self._volume.ended = End.DAMAGED
 
     def finish(self) -> None:

@@ -436,7 +436,7 @@ class HostedTopic(Protocol):
 class TopicStore(Protocol):
     """All topics of one host."""
 
-    told: Callable[[str], None]
+    notify: Callable[[str], None]
     """Is called with the name of a topic in which something may be new."""
     broken: dict[str, str]
     """Topics that cannot be used, and why."""

@@ -31,7 +31,7 @@ from speed.errors import (
 )
 from speed.journal import Block, Journal, LaneInfo
 from speed.journal.files import Call, read_call
-from speed.node.consumer import Start
+from speed.node.consumer import Start, call_host
 from speed.spark.nodes import application_id, worker_node
 from speed.spark.source.columns import MessageBatches, RecordBatches, Records, TopicBatches
 from speed.spark.source.options import Following, ReadOptions
