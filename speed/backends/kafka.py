@@ -83,13 +83,13 @@ class KafkaBackend(TakesAll):
         self._placing: Any = None
         """A consumer that consumes nothing: the group in which places are kept."""
 
-    def settings(self, told: Callable[[Any], None]) -> dict[str, Any]:
-        """What producers and consumers have in common; ``told`` gets errors of the connection."""
+    def settings(self, on_error: Callable[[Any], None]) -> dict[str, Any]:
+        """What producers and consumers have in common; ``on_error`` gets errors of the connection."""
         address = self._address
         own = {
             "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts),
             "client.id": "speed",
-            "error_cb": told,
+            "error_cb": on_error,
             "log_level": 0,
             "socket.timeout.ms": int(_ANSWER_SECONDS * 1000),
             "reconnect.backoff.max.ms": 1000,
@@ -146,9 +146,9 @@ class KafkaBackend(TakesAll):
 
     def _next_of(self, place: Checkpoint, timeout: float) -> int:
         """``_lock`` is held."""
-        asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
+        partitions = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
         try:
-            (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
+            (found,) = self._group_of(place.bridge).committed(partitions, timeout=timeout)
         except kafka.KafkaException as error:
             raise error_of(error.args[0]) from None
         if found.error is not None and found.error.code() not in NOT_THERE:
@@ -205,9 +205,9 @@ class KafkaBackend(TakesAll):
     def _send_quietly(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> None:
         """As ``_send``, but nobody asks for positions: the producer tells of failures only."""
         sending = _KafkaSending(0)
-        told = partial(sending.confirm, 0)
+        confirm = partial(sending.confirm, 0)
         for message in messages:
-            self._produce(producer, message, told, deadline)
+            self._produce(producer, message, confirm, deadline)
         while len(producer) and self._goes_on(producer, deadline):
             producer.flush(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))
         if sending.failure is not None:
@@ -339,8 +339,10 @@ class KafkaBackend(TakesAll):
         """What tells a topic of Kafka from one of its name that was removed before."""
         asker = AdminClient(self.settings(self._note))
         try:
-            (asked,) = asker.describe_topics(kafka.TopicCollection([name]), request_timeout=_ANSWER_SECONDS).values()
-            return str(asked.result(_ANSWER_SECONDS).topic_id)
+            (description,) = asker.describe_topics(
+                kafka.TopicCollection([name]), request_timeout=_ANSWER_SECONDS
+            ).values()
+            return str(description.result(_ANSWER_SECONDS).topic_id)
         except kafka.KafkaException as error:
             raise error_of(error.args[0]) from None
 

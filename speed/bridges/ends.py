@@ -133,7 +133,7 @@ class BackendSink:
         """Up to where an attempt without an answer turned out to be kept, until what it held has gone by."""
         self.limit = backend.max_at_once
 
-    def is_behind(self, load: Load) -> bool:
+    def is_loop(self, load: Load) -> bool:
         """Channels have no room for hops: nothing comes there that came over a bridge."""
         assert load.message is not None
         if not self._backend.has_groups:
@@ -453,7 +453,7 @@ class EventSink:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def is_behind(self, load: Load) -> bool:
+    def is_loop(self, load: Load) -> bool:
         """By the hop of its topic."""
         return event_hop(self._node.root, _topic(load)) in load.hops
 
