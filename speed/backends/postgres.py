@@ -367,14 +367,14 @@ class PostgresSubscription:
                 await self._backend.prepare(connection)
                 await self._join(connection)
                 self._something = asyncio.Event()
-                await connection.add_listener(self._backend.table, self._notified)
+                await connection.add_listener(self._backend.table, self._wake)
             except BaseException:
                 connection.terminate()
                 raise
             self._connection = connection
         return self._connection
 
-    def _notified(self, *_: object) -> None:
+    def _wake(self, *_: object) -> None:
         if self._something is not None:
             self._something.set()
 

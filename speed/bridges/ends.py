@@ -98,7 +98,7 @@ class BackendSource:
         return Outgoing(
             self._route.renamed(load.topic),
             one.key,
-            one.envelope if view.says_only_publisher else without_token(one.envelope),
+            one.envelope if view.has_publisher_only else without_token(one.envelope),
             view.message_id,
             view.published_at_ms,
             None,  # no end in the root asks for its trace

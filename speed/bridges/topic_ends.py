@@ -192,7 +192,7 @@ def record_of(view: MessageView, key: str | None, hops: str, *, keep: str) -> di
 
 def _packed(view: MessageView) -> bytes:
     """The value that a message holds, as topics keep it."""
-    if not view.says_only_publisher and (view.is_encrypted or view.security.signature):
+    if not view.has_publisher_only and (view.is_encrypted or view.security.signature):
         raise NotAvailableError("it is signed or encrypted: set keep = 'message' to record it whole")
     if view.content_encoding != "none":
         raise NotAvailableError("it is compressed: set keep = 'message' to record it whole")

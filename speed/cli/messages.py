@@ -87,10 +87,10 @@ def migrate(context: click.Context, /, **options: Any) -> None:
     arrived is not published again. Exit status 1 if some messages were not recognised, or --compare found one lost or
     twice.
     """
-    asked = _MigrationOptions(**options)
-    if asked.target is None and not asked.dry_run:
+    settings = _MigrationOptions(**options)
+    if settings.target is None and not settings.dry_run:
         raise click.UsageError("--to is missing: name the address to copy to, or use --dry-run")
-    context.exit(_run(asked))
+    context.exit(_run(settings))
 
 
 def _run(options: _MigrationOptions) -> int:

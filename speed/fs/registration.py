@@ -508,9 +508,9 @@ class Registration:
         with contextlib.suppress(SpeedError):  # or it is stale after a lease
             self.update(status="leaving", lease=1, heartbeat_interval=1, heartbeat_monotonic_ms=0)
         claim.release(self._registry.root, self.entry.name, self.entry.generation)
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The name is lost: release the descriptor; the entry, if it is there, is no longer this one's to touch."""
         with self._lock:
             self._close()

@@ -120,9 +120,9 @@ class ResealingRun:
     """One walk over a journal, under the keys of its beginning.
 
     Args:
-        beside: held while a volume is written beside, before ``lock``.
+        rewrite_lock: held while a volume is written beside, before ``lock``.
         lock: held where something is put in place.
-        let_go: called under ``lock`` before that, with a lane's id: whoever has its files open is to open them anew.
+        reopen: called under ``lock`` before that, with a lane's id: whoever has its files open is to open them anew.
             False if nothing may be put in place any more.
     """
 
@@ -132,12 +132,12 @@ class ResealingRun:
         keyring: Keyring,
         rewrite_lock: threading.Lock,
         lock: threading.RLock,
-        let_go: Callable[[str], bool],
+        reopen: Callable[[str], bool],
     ) -> None:
         self._directory = directory
         self._ring, self._began = keyring, keyring.now
         self._rewrite_lock, self._lock = rewrite_lock, lock
-        self._let_go = let_go
+        self._reopen = reopen
 
     def files(self) -> Iterator[Resealed]:
         """Seal file by file; OSError, StorageError."""
@@ -156,7 +156,7 @@ class ResealingRun:
 
     def _may_put(self, lane_id: str) -> bool:
         """A key that has gone meanwhile must seal nothing any more."""
-        return self._let_go(lane_id) and self._ring.now is self._began
+        return self._reopen(lane_id) and self._ring.now is self._began
 
     def _whole(self, lane_id: str, small: _Small) -> Iterator[Resealed]:
         path = names.child_path(lane_id, small.name) if lane_id else small.name

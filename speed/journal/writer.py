@@ -457,7 +457,7 @@ class JournalWriter:
         with self._lock:
             self._keys.look()
             self._check_open()
-            run = ResealingRun(self.directory, self.keyring, self._rewrite_lock, self._lock, self._let_go)
+            run = ResealingRun(self.directory, self.keyring, self._rewrite_lock, self._lock, self._reopen_lane)
         try:
             yield from run.files()
         except OSError as error:
@@ -465,7 +465,7 @@ class JournalWriter:
                 f"the journal {self.directory} cannot be sealed anew: {error.strerror}; make room there"
             ) from error
 
-    def _let_go(self, lane_id: str) -> bool:
+    def _reopen_lane(self, lane_id: str) -> bool:
         """Have a lane's files opened anew with the next record; False if this writer may change nothing any more."""
         lane = self._lanes.get(lane_id)
         if lane is not None:

@@ -53,7 +53,7 @@ class OldMessage:
         metadata: what it says of itself, under the names of ``encode_message``: message_id, topic, published_at_ms
             (Unix milliseconds), correlation_id, traceparent, extensions.
         schema: what it says of its schema: schema_url, schema_version.
-        is_beside: its publisher wrote an envelope as well, with this message id: who reads both passes this one over.
+        is_duplicate: its publisher wrote an envelope as well, with this message id. A reader of both skips this one.
     """
 
     form: str

@@ -252,7 +252,7 @@ def opened_unguarded(view: MessageView) -> MessageView:
 
     MessageError for what every reader refuses.
     """
-    if not view.says_only_publisher:  # most messages do
+    if not view.has_publisher_only:  # most messages do
         check_unopened(view)
     return view if view.content_encoding == "none" else _decompressed(view)
 

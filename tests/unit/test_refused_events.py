@@ -71,4 +71,4 @@ def test_what_is_remembered_of_publishers_is_bounded(clock: list[float]) -> None
     for number in range(5000):
         clock[0] += 0.0001
         reports.report(Publisher(f"n{number}").arrival(), JournalFullError("full"))
-    assert len(reports._told) <= 1024
+    assert len(reports._last_reports) <= 1024

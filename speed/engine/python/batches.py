@@ -222,22 +222,22 @@ class RefusedEvents:
     """When each publisher was told, and of how many events it was not. Not thread-safe: it is used by batch."""
 
     def __init__(self) -> None:
-        self._reports: dict[str, _LastReport] = {}
+        self._last_reports: dict[str, _LastReport] = {}
 
     def report(self, arrival: Arrival, error: SpeedError) -> None:
         """Tell the publisher of an event, unless it was told just before."""
         if not arrival.is_event or not isinstance(error, REPORTED):
             return
         now = monotonic()
-        last = self._reports.get(arrival.source, _LastReport(0.0, 0))
+        last = self._last_reports.get(arrival.source, _LastReport(0.0, 0))
         if now < last.until:
-            self._reports[arrival.source] = _LastReport(last.until, last.left_out + 1)
+            self._last_reports[arrival.source] = _LastReport(last.until, last.left_out + 1)
             return
-        if len(self._reports) >= _MAX_SOURCES:
-            self._reports = {source: one for source, one in self._reports.items() if now < one.until}
-            if len(self._reports) >= _MAX_SOURCES:
+        if len(self._last_reports) >= _MAX_SOURCES:
+            self._last_reports = {source: one for source, one in self._last_reports.items() if now < one.until}
+            if len(self._last_reports) >= _MAX_SOURCES:
                 return
-        self._reports[arrival.source] = _LastReport(now + AGAIN_SECONDS, 0)
+        self._last_reports[arrival.source] = _LastReport(now + AGAIN_SECONDS, 0)
         more = f"; {last.left_out} more of its events were refused since the last report" if last.left_out else ""
         arrival.report(error.code, f"{error}{more}"[:MAX_ERROR_CHARACTERS])
 

@@ -350,7 +350,7 @@ class Segments:
         with self._lock:
             if self._closed:
                 return
-            self._let_go(key)
+            self._close_shards(key)
             self._latest.pop(key, None)
             forgotten = self._reassembly.complete(key, monotonic())
             try:
@@ -365,7 +365,7 @@ class Segments:
         with self._lock:
             if self._closed:
                 return
-            self._let_go(key)
+            self._close_shards(key)
             if isinstance(error, WireError):
                 self._context.stats.count(f"rejected_{error.reason.lower()}")
                 text = "payload in segments of %s rejected: %s"
@@ -379,7 +379,7 @@ class Segments:
                 self._discard(key)
         lane.drop(received.token)
 
-    def _let_go(self, key: PayloadKey) -> None:
+    def _close_shards(self, key: PayloadKey) -> None:
         shards = self._in_hand.pop(key, None)
         if shards is not None:
             shards.close()
@@ -465,7 +465,7 @@ class Segments:
         with self._lock:
             self._closed = True
             for key in list(self._in_hand):
-                self._let_go(key)
+                self._close_shards(key)
             self._store.close()
 
 
