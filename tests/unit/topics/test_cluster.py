@@ -45,8 +45,8 @@ def test_a_message_whose_numbers_are_too_large_is_named(place: MessagePosition) 
 
 
 def test_a_place_is_read_as_statistics_write_it_and_has_one_behind() -> None:
-    assert MessagePosition.read("12:-1").behind == MessagePosition(12, 0)
-    assert MessagePosition.read("12:3").behind == MessagePosition(12, 4)
+    assert MessagePosition.read("12:-1").next_entry == MessagePosition(12, 0)
+    assert MessagePosition.read("12:3").next_entry == MessagePosition(12, 4)
 
 
 @pytest.mark.parametrize(
