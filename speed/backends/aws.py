@@ -128,7 +128,7 @@ def asking(service: str) -> Iterator[None]:
 
 
 def error_of(service: str, error: BaseException) -> Exception:
-    """What an error means; its text may hold an access key, so only its code is told."""
+    """Translate an error. Its text may hold an access key, so only its code is shown."""
     if isinstance(error, exceptions.ClientError):
         response = error.response
         code = str(response.get("Error", {}).get("Code", "")).rpartition(".")[2][:40]

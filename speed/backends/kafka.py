@@ -84,7 +84,7 @@ class KafkaBackend(TakesAll):
         """A consumer that consumes nothing: the group in which places are kept."""
 
     def settings(self, on_error: Callable[[Any], None]) -> dict[str, Any]:
-        """What producers and consumers have in common; ``on_error`` gets errors of the connection."""
+        """The settings that producers and consumers share; ``on_error`` gets errors of the connection."""
         address = self._address
         own = {
             "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts),
@@ -203,7 +203,7 @@ class KafkaBackend(TakesAll):
         return sending.positions
 
     def _send_quietly(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> None:
-        """As ``_send``, but nobody asks for positions: the producer tells of failures only."""
+        """Send without asking for positions: the producer reports failures only."""
         sending = _KafkaSending(0)
         confirm = partial(sending.confirm, 0)
         for message in messages:
@@ -336,7 +336,7 @@ class KafkaBackend(TakesAll):
         return KafkaSubscription(self, pattern, namespaces.group(group), start, lease, alone=alone)
 
     def topic_ids(self, name: str) -> str:
-        """What tells a topic of Kafka from one of its name that was removed before."""
+        """The id of a topic of Kafka. It differs from that of a removed topic of the same name."""
         asker = AdminClient(self.settings(self._note))
         try:
             (description,) = asker.describe_topics(

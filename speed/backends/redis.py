@@ -321,7 +321,7 @@ class RedisSubscription:
             self._left[stream] = "0"
 
     def _own(self, client: Any, limit: int) -> list[Delivered]:
-        """What was given and neither handed out in this life nor acknowledged, before anything new."""
+        """Messages that were delivered before this life and not acknowledged; they come before new ones."""
         while self._left:
             stream, after = next(iter(self._left.items()))
             answer = client.xreadgroup(self._group, self._name, {stream: after}, count=limit)

@@ -48,7 +48,7 @@ UPLOADS = 8
 PART_BYTES = 8 << 20
 """Longer objects are written in parts of this size."""
 SETTLE_SECONDS = 60.0
-"""How far the place of a group stays behind the time, for objects that appear late."""
+"""Objects of the last seconds are not settled yet: some appear late."""
 LOOK_SECONDS = 1.0
 MAX_STATE_BYTES = 16 << 20
 _DAY_MS = 86_400_000
@@ -101,7 +101,7 @@ class S3Backend:
             raise BackendAwayError("S3 did not store all messages in time: try again") from None
 
     def at_once(self, requests: Iterable[Callable[[], Answer]], deadline: float | None = None) -> list[Answer]:
-        """What all answer, in their order; several are asked at the same time. TimeoutError."""
+        """The answers of all requests, in their order. Several run at the same time. TimeoutError."""
         workers = self._workers()
         futures = [workers.submit(one) for one in requests]
         try:
@@ -334,7 +334,7 @@ class S3Subscription:
         return f"groups/{self._group}/{topic}.json"
 
     def _settled_key(self, topic: str, now_ms: int) -> str:
-        """A key of a minute ago: what lies before it does not change any more."""
+        """The key of a minute ago. Nothing before it changes any more."""
         unix_ms = now_ms - int(SETTLE_SECONDS * 1000)
         return self._key(topic, new_message_id(unix_ms, bytes(16)), unix_ms)
 

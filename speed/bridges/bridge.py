@@ -157,7 +157,7 @@ class Sink(Protocol):
         """How many are published at once."""
 
     def is_loop(self, load: Load) -> bool:
-        """Whether the message was there before."""
+        """Whether the message passed this end before: the bridges form a loop."""
 
     def unfit(self, load: Load) -> str:
         """Why the message can never be there; empty if it can."""

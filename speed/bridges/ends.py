@@ -454,7 +454,7 @@ class EventSink:
         self._node = node
 
     def is_loop(self, load: Load) -> bool:
-        """By the hop of its topic."""
+        """The hop of its topic tells."""
         return event_hop(self._node.root, _topic(load)) in load.hops
 
     def unfit(self, load: Load) -> str:

@@ -450,7 +450,7 @@ class TopicSink:
         self._topics, self._bridge, self._node, self._keep, self._makes = topics, bridge, node, keep, makes
 
     def is_loop(self, load: Load) -> bool:
-        """By the lane of its topic."""
+        """The lane of its topic tells."""
         assert load.message is not None
         with self._topics.lock:
             topic = self._topics.known(load.message.topic)
@@ -529,7 +529,7 @@ def _producer(bridge: str, lane: str) -> str:
 
 
 def _bridge_error(error: SubscriptionError, topic: str) -> SpeedError:
-    """What it means for a bridge."""
+    """The error of a bridge for an error of a topic."""
     if error.code == "INVALID_ARGUMENTS":
         return WireError("BAD_PAYLOAD", str(error))
     if error.code == "FULL":

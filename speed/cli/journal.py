@@ -142,7 +142,7 @@ class JournalReading:
 
     @contextmanager
     def _reporting(self, info: LaneInfo) -> Iterator[None]:
-        """What keeps a lane from being read goes to standard error; the others are read."""
+        """Report on standard error why a lane cannot be read, and go on with the others."""
         try:
             yield
         except JournalExpiredError as error:  # retention was quicker: what it kept is read

@@ -127,7 +127,7 @@ def _where(address: Address) -> tuple[Any, ...]:
 
 
 def _state(options: _MigrationOptions, source: Address, target: Address) -> MigrationState:
-    """That of the file. Another transactional_id is another migration: it would not shut out what a killed run left."""
+    """The state in the file. Another transactional_id is another migration: it would not fence off a killed run."""
     from speed.backends.migrating import MigrationState
 
     what = {"from": str(source), "to": str(target), "topics": options.topics, "group": options.group}
@@ -160,7 +160,7 @@ def _migrate(
 
 
 def _counted(options: _MigrationOptions, source: Backend, judge: Judge) -> Counter[str]:
-    """What there is, read without a group."""
+    """Count the messages of each form, without a group."""
     from speed.backends.scans import count, scan
 
     counts: Counter[str] = Counter()
@@ -198,7 +198,7 @@ def _stopping(migration: Migration) -> Iterator[None]:
 def _bar(
     options: _MigrationOptions, word: str, total: int | None, counts: Mapping[str, int]
 ) -> Iterator[Callable[[int], None]]:
-    """What draws a bar on stderr, with how many there are of what."""
+    """Draw a progress bar on stderr, with the counts of the forms."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -222,7 +222,7 @@ def _advance(bar: Any, task: Any, counts: Mapping[str, int], number: int) -> Non
 def _tell(
     options: _MigrationOptions, counts: Mapping[str, int], refused: list[tuple[str, str, str]], compared: Any
 ) -> int:
-    """Print what came of it; returns the exit status."""
+    """Print the outcome; returns the exit status."""
     if options.as_json:
         summary = {"counts": dict(counts), "refused": refused}
         print_value(summary | ({} if compared is None else {"compared": compared._asdict()}), True)
@@ -263,7 +263,7 @@ _WOULD_LACK = {"message_id": "a message id", "topic": "a topic", "published_at_m
 
 
 class Found(NamedTuple):
-    """What one message of a file is: an ``envelope``, an old form, or ``unknown``; and what there is to say of it."""
+    """One message of a file: its form is ``envelope``, an old form, or ``unknown``; ``summary`` describes it."""
 
     place: str
     form: str
@@ -334,7 +334,7 @@ def _inspect_other(context: click.Context, data: bytes, as_json: bool) -> None:
 
 
 def _fields(view: MessageView) -> dict[str, Any]:
-    """Everything but the payload's content; of bytes their number."""
+    """All fields but the payload's content. Of bytes it shows their number."""
     security = view.security
     fields: dict[str, Any] = {"form": "envelope", "bytes": view.size, "payload_bytes": len(view.payload_bytes)}
     fields["metadata"] = {name: getattr(view, name) for name in _METADATA}

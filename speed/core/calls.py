@@ -288,7 +288,7 @@ _RESCAN_SECONDS = 1.0
 
 
 class RequestState:
-    """What is known of a call's request, in case that its server is replaced (S-21)."""
+    """The state of a call's request, kept for the case that its server is replaced (S-21)."""
 
     __slots__ = (
         "entry",

@@ -446,7 +446,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
 
 def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str, str]]]:
-    """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
+    """The function that a worker of the core calls for each batch. If it raises, the core delivers the batch again."""
 
     last_failure = ""
 

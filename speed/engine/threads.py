@@ -57,7 +57,7 @@ class Threads:
         self._job_there = threading.Condition(self._lock)
         self._jobs: deque[tuple[Hashable, Callable[[], None]]] = deque()
         self._queued: dict[Hashable, deque[Callable[[], None]]] = {}
-        """Jobs of each key that one is under way of."""
+        """Jobs that wait for the running job of their key."""
         self._threads = 0
         self._idle = 0
         self._is_over = False
@@ -193,7 +193,7 @@ def _in_child() -> None:
 _log = logger("speed.node")
 
 HANDLER_GRACE_SECONDS = 1.0
-"""How long a handler waits for an end, beyond what that was given, before the work that it interrupted goes on."""
+"""How long a handler waits for an end after its drain time. Then the interrupted work goes on."""
 
 
 def run(end: Callable[[float], None], drain_seconds: float) -> None:

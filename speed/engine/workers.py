@@ -309,7 +309,7 @@ class WorkerPool:
             return self._settled.wait_for(lambda: self._scheduler.is_settled, timeout_seconds)
 
     def _finish_early(self, work: Work) -> None:
-        """The node is closed by ``work`` itself: it is over as far as the node goes; a message was handled."""
+        """``work`` itself closes the node. So the node counts it as done, and its message as handled."""
         if work.kind is Kind.MESSAGE:
             work.item.finish()
         self.done(work)

@@ -187,7 +187,7 @@ def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) 
 
 
 def newest_attributed(root: str, name: str, registry_keys: Sequence[bytes]) -> Claimant | None:
-    """The newest claim of a name that says who made it; OSError if the system fails to read one."""
+    """The newest claim of a name that names its maker; OSError if the system fails to read one."""
     for generation in sorted(_generations(root, name), reverse=True):
         try:
             claimant = _read_claimant(root, name, generation, registry_keys)

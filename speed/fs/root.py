@@ -38,7 +38,7 @@ class UntrustedPathError(Exception):
         self.cure = cure
 
     def with_cure(self, otherwise: str) -> str:
-        """What was found and what to do: the cure, or else ``otherwise``."""
+        """The problem and its cure; ``otherwise`` where there is none or another one helps too."""
         return f"{self}: {self.cure}, or {otherwise}" if self.cure else f"{self}: {otherwise}"
 
 

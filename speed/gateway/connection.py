@@ -179,7 +179,7 @@ class Conversation(Protocol):
 
 
 def start_task(connection: ClientConnection, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Work beside the reading of a connection, which ends if that fails."""
+    """Run work while the connection is read. If the work fails, the connection ends."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: connection.cut() if done.cancelled() or done.exception() else None)
     return task

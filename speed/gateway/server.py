@@ -510,7 +510,7 @@ class Gateway:
         return server
 
     async def _converse(self, connection: ClientConnection) -> None:
-        """What is said on one connection, to its end."""
+        """Run the conversation of one connection to its end."""
         conversation = connection.conversation
         assert conversation is not None
         connection.is_running = True

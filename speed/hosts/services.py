@@ -135,7 +135,7 @@ OPERATIONS = ("call", "send", *ASKS)
 
 
 class OutboundRequests:
-    """A service that carries what it is asked to another host, and answers what came of it there."""
+    """A service that forwards requests to another host and returns the answers."""
 
     def __init__(self, own: str, links: Mapping[str, HostLink], grants: Callable[[], HostGrants]) -> None:
         self._own, self._links, self._grants = own, links, grants
@@ -174,7 +174,7 @@ class OutboundRequests:
 
 
 def _question(request: Request, node: str) -> dict[str, Any]:
-    """What the other host is asked. InvalidArgumentsError."""
+    """The question for the other host. InvalidArgumentsError."""
     question: dict[str, Any] = {"operation": request.service, "caller": request.caller, "node": node}
     if request.traceparent is not None:
         question["traceparent"] = request.traceparent
@@ -204,7 +204,7 @@ def _failed_answer(code: str, text: str, details: dict[str, Any]) -> dict[str, A
 
 
 def details_of(error: SpeedError) -> dict[str, Any]:
-    """What is told of an error beside its text: of a call what it has, and whether it ran unless that follows."""
+    """The details of an error. They say whether a call ran, unless its code says it."""
     details = dict(error.details) if isinstance(error, CallError) else {}
     follows = isinstance(error, CallError) and execution_of(travelling(error.code), details) is error.execution
     if error.execution is not None and not follows:
@@ -422,7 +422,7 @@ def _called(stand_in: Node, question: dict[str, Any], left: float) -> Future[Any
 
 
 def _ask_node(stand_in: Node, question: dict[str, Any], left: float) -> Any:
-    """What the node says. Raises what the verbs of ``Node`` do."""
+    """The answer of the node. Raises the errors of the verbs of ``Node``."""
     operation, node = question["operation"], question["node"]
     if operation == "send":
         return stand_in.forward(node, question["messages"], ack=question["ack"], timeout=left)

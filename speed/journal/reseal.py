@@ -120,7 +120,7 @@ class ResealingRun:
     """One walk over a journal, under the keys of its beginning.
 
     Args:
-        rewrite_lock: held while a volume is written beside, before ``lock``.
+        rewrite_lock: held while a volume is rewritten, and taken before ``lock``.
         lock: held where something is put in place.
         reopen: called under ``lock`` before that, with a lane's id: whoever has its files open is to open them anew.
             False if nothing may be put in place any more.

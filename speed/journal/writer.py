@@ -123,7 +123,7 @@ class JournalWriter:
         self._durable = _is_durable(durability, self.directory)
         self._lock = lock or threading.RLock()
         self._rewrite_lock = threading.Lock()
-        """Held while a volume is written beside, before ``_lock``: two who do that would use the same name."""
+        """Held while a volume is rewritten, and taken before ``_lock``: two rewrites would use the same name."""
         self._taken = _take(self.directory)
         self._journal = Journal(self.directory, key)
         self._nonces = NonceSource()

@@ -28,7 +28,7 @@ ENVELOPE_ID_FIELDS = {
     REDIS: "message_id",
     POSTGRESQL: "message_id",
 }
-"""Where an old message tells the id of the envelope that was published with it."""
+"""The field of an old message that holds the id of the envelope published with it."""
 
 _KAFKA_HEADERS = frozenset({"schema-id", "correlation-id", "timestamp", "schema-version", "trace-id"})
 _NATS_HEADERS = frozenset({"nats-msg-id", "x-schema-url", "x-trace-id"})

@@ -56,7 +56,7 @@ def form_of(data: bytes | memoryview) -> Form:
 
 
 def has_publisher_only(data: bytes | memoryview) -> bool:
-    """Whether what a message says of security is the name of its publisher; not of a form that writers do not make."""
+    """Whether the name of the publisher is all that a message holds of security. False for an unusual form."""
     return _usual(data, is_for_security=True)[0] > 0
 
 
@@ -347,7 +347,7 @@ class MessageView:
 
     @property
     def has_publisher_only(self) -> bool:
-        """Whether nothing but its publisher is told in its SecurityContext; false as well for a form in doubt."""
+        """Whether its SecurityContext holds only the publisher; false as well for a form in doubt."""
         return has_publisher_only(self._data)
 
     @property

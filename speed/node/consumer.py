@@ -131,7 +131,7 @@ def read_message(topic: str, lane: str, row: Sequence[Any], epoch: int = 0) -> T
 
 
 def call_host(node: Verbs, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """What the host answers. It is asked again while it allows nobody, as in the moment after its start."""
+    """The host's answer. The call is repeated while the host allows nobody, as just after its start."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
         try:

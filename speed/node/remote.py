@@ -48,7 +48,7 @@ _KINDS: dict[str, type[SpeedError]] = {
 
 
 class GatewayAnswer:
-    """What the gateway answers to a call, as its caller gets it."""
+    """The gateway's answer to a call, in the form that the caller gets."""
 
     __slots__ = ("callee",)
 
@@ -65,7 +65,7 @@ class GatewayAnswer:
         return _error(self.callee[0], code, text, details if type(details) is dict else {})
 
     def failed(self, error: SpeedError) -> SpeedError:
-        """An error of the way to the gateway."""
+        """An error on the way to the gateway."""
         error = fresh(error)
         error.node, error.service = self.callee
         if isinstance(error, UnknownNodeError):
@@ -106,7 +106,7 @@ def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _through_gateway(request: CallRequest) -> CallRequest:
-    """What asks the gateway of this root to make the call."""
+    """The request that has the gateway of this root make the call."""
     split_remote(request.target)
     arguments = {"node": request.target, "service": request.service, "arguments": request.arguments}
     return CallRequest(GATEWAY, "call", arguments, request.timeout, request.traceparent, request.views)

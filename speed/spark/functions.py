@@ -304,7 +304,7 @@ def _code(error: SpeedError) -> str:
 
 
 def _metadata(view: MessageView) -> Mapping[str, Any]:
-    """What a message says of itself; its publisher's clock may be beyond what a timestamp holds."""
+    """The metadata of a message. Its publisher's clock may be beyond the range of a timestamp."""
     trace, schema = view.traceparent, view.schema
     return {
         "message_id": view.message_id,

@@ -437,7 +437,7 @@ class TopicStore(Protocol):
     """All topics of one host."""
 
     notify: Callable[[str], None]
-    """Is called with the name of a topic in which something may be new."""
+    """Called with the name of a topic in which something may be new."""
     broken: dict[str, str]
     """Topics that cannot be used, and why."""
 

@@ -52,14 +52,14 @@ class Catalogue:
             directory, key, durability=durability, volume_bytes=self._volume_bytes(), lock=self.lock
         )
         self.notify: Callable[[str], None] = lambda _: None
-        """Is called with the name of a topic in which something may be new."""
+        """Called with the name of a topic in which something may be new."""
         self.topics: dict[str, HostedTopic] = {}
         self.broken: dict[str, str] = {}
         """Topics that cannot be used, and why."""
         self._reserve = Reserve(directory)
         self._reserve.refill()
         self._requested: set[str] = set()
-        """Topics that somebody wants compacted."""
+        """Topics whose compaction was requested."""
         self._compacting = Compacting(self.compact)
         self._subjects = {subject.subject: subject for subject in self._writer.subjects() if subject.kind == "topic"}
         for name in self._subjects:

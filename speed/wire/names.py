@@ -215,7 +215,7 @@ def default_key_path(root: str) -> str:
 
 
 def replacement_path(path: str) -> str:
-    """Where the next content of a key file is written."""
+    """The temporary file for the next content of a key file."""
     return f"{path}{NEW_SUFFIX}"
 
 

@@ -225,7 +225,7 @@ class RefusedEvents:
         self._last_reports: dict[str, _LastReport] = {}
 
     def report(self, arrival: Arrival, error: SpeedError) -> None:
-        """Tell the publisher of an event, unless it was told just before."""
+        """Report to the publisher of an event, unless it had a report just before."""
         if not arrival.is_event or not isinstance(error, REPORTED):
             return
         now = monotonic()

@@ -323,7 +323,7 @@ class Calls:
 
 
 def _overdue(call: PendingCall) -> SpeedError:
-    """What the deadline of a call, question or acknowledgement means for its caller."""
+    """The error for a call, question or acknowledgement whose deadline passed."""
     if isinstance(call.key, int):
         return NotAcknowledgedError(texts.not_acknowledged(call.target))
     text = texts.question_unanswered if call.request is None else texts.call_unanswered

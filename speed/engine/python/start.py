@@ -113,7 +113,7 @@ class Parts:
         self._close_links()
 
     def _close_links(self) -> None:
-        """Nothing more is written; who asked to be told of the end of a call is."""
+        """Close the links, and notify those who wait for the end of a call."""
         self.links.close()
         self.calls.tell_rest()
 

@@ -103,7 +103,7 @@ def _all(places: Iterable[FieldRules], near: Callable[[FieldRules], Iterable[Fie
 
 
 def _rules_at(places: Iterable[FieldRules]) -> list[FieldRules]:
-    """All that is said of the value at ``places``."""
+    """All rules of the value at ``places``."""
     return _all(places, lambda place: place.same)
 
 

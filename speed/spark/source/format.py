@@ -84,7 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._subscription = None if options.following is None else QuerySubscription(options.following)
         self._target: dict[str, int] | None = None
         self._reported: set[str] = set()
-        """Damaged lanes that were named."""
+        """Damaged lanes that were reported."""
         self._checked: set[str] = set()
         """Lanes in which the place of the checkpoint was looked at."""
 

@@ -199,7 +199,7 @@ class Broker:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Around what asks the cluster. Raises StorageError if it does not answer, at once if it lately did not.
+        """Guard a request to the cluster. Raises StorageError if it does not answer, at once if it lately did not.
 
         Its other refusals come as SubscriptionError.
         """

@@ -370,7 +370,7 @@ class ClusterTopic:
             }
 
     def _query(self, what: str, **query: str) -> Any:
-        """What the cluster says of this topic."""
+        """Ask the cluster about this topic."""
         try:
             with self._broker.guarded():
                 return self._broker.admin.get(self.name, what, **query)
