@@ -74,8 +74,8 @@ class InHand:
 # Durable topics for asyncio: ``node.aio.topic("orders")``. What is not here is as in ``speed.Topic``.
 
 
-async def _asked(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """Like ``speed.node.consumer.asked``."""
+async def _call_host(node: AsyncNode, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
+    """Like ``speed.node.consumer.call_host``."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
         try:
@@ -92,7 +92,7 @@ class AsyncTopic:
         self.name, self.host = topic.name, topic.host
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _asked(self._node, self.host, service, dict(arguments), timeout)
+        return await _call_host(self._node, self.host, service, dict(arguments), timeout)
 
     async def publish(self, payload: Any, *, timeout: float = 30.0, **how: Any) -> TopicOffset:
         """Like ``Topic.publish``."""
@@ -126,7 +126,7 @@ class AsyncConsumer:
         return asyncio.Event()
 
     async def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return await _asked(self._node, self._consumer._host, service, dict(arguments), timeout)
+        return await _call_host(self._node, self._consumer._host, service, dict(arguments), timeout)
 
     async def receive(self, timeout: float | None = None) -> TopicMessage | None:
         """Like ``Consumer.receive``: None at once when the consumer is closed. Cancelled, it loses nothing."""
@@ -163,13 +163,13 @@ class AsyncConsumer:
 
     async def _begin(self) -> bool:
         fetched = self._consumer._fetched
-        return await self._told("begin", fetched.beginning(), 0.0, fetched.begun)
+        return await self._exchange("begin", fetched.beginning(), 0.0, fetched.begun)
 
     async def _fetch(self, seconds: float) -> bool:
         fetched = self._consumer._fetched
-        return await self._told("receive", fetched.question(seconds), seconds, fetched.take)
+        return await self._exchange("receive", fetched.question(seconds), seconds, fetched.take)
 
-    async def _told(
+    async def _exchange(
         self, service: str, question: Mapping[str, Any], seconds: float, take: Callable[[Mapping[str, Any]], bool]
     ) -> bool:
         try:
@@ -350,13 +350,13 @@ class AsyncNode:
     async def _fetched(self, timeout: float | None) -> Fetched | None:
         if timeout is not None and timeout <= 0:
             return await asyncio.wrap_future(self._threads.run(None, self._receiving.fetch_at_once))
-        asked = self._receiving.ask()
+        future = self._receiving.ask()
         try:
-            await asyncio.wait((waiting := asyncio.wrap_future(asked),), timeout=timeout)
-            return None if asked.cancel() else await waiting
+            await asyncio.wait((waiting := asyncio.wrap_future(future),), timeout=timeout)
+            return None if future.cancel() else await waiting
         except asyncio.CancelledError:
-            asked.cancel()
-            asked.add_done_callback(self._receiving.put_back)
+            future.cancel()
+            future.add_done_callback(self._receiving.put_back)
             raise
 
     async def messages(self) -> AsyncIterator[Message]:

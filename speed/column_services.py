@@ -116,8 +116,8 @@ class RowService:
 
     def _answer(self, request: Request, number: int, row: dict[str, Any]) -> Any:
         try:
-            asked = request._replace(arguments={**request.arguments, **row})
-            answer = response_of(self._row.invoke(asked), keep=_CELLS)
+            row_request = request._replace(arguments={**request.arguments, **row})
+            answer = response_of(self._row.invoke(row_request), keep=_CELLS)
         except BaseException as error:
             if request.cancelled and is_cancellation(error):
                 raise  # no row is to blame

@@ -173,12 +173,12 @@ class Connection:
 
     def _written(self, topic: str, payload: Any, key: str | None, options: PublishOptions | None) -> Outgoing:
         check_topic(topic)
-        told = with_trace({}) if options is None else with_trace(options.metadata(), options.trace_context)
+        fields = with_trace({}) if options is None else with_trace(options.metadata(), options.trace_context)
         written = write(
             self._guard,
             payload,
             options,
-            {**told, "topic": topic},
+            {**fields, "topic": topic},
             namespace=self._namespaces.own,
             publisher_id=self._name or None,
             make_id=self._ids.make,
@@ -337,12 +337,12 @@ class DualConnection:
         return ids
 
     def _publish(self, messages: Sequence[Outgoing], seconds: float) -> None:
-        beside = [
+        old_messages = [
             one._replace(topic=check_topic(self._old_topic(one.topic)), old=old_form(self._form, one.envelope))
             for one in messages
         ]
         self._new._open().publish(messages, seconds)
-        self._old._open().publish(beside, seconds)
+        self._old._open().publish(old_messages, seconds)
 
     def subscribe(self, pattern: str, *, old_pattern: str | None = None, **how: Any) -> DualSubscription:
         """Messages of both, in one form, each once: an older one beside its envelope is passed over.

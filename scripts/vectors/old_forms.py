@@ -188,5 +188,5 @@ def _told(found: forms.OldMessage | None) -> dict[str, Any] | None:
     is_bytes = isinstance(found.payload, bytes)
     payload = {"payload_hex": found.payload.hex()} if is_bytes else {"payload": found.payload}
     return {**payload, "metadata": metadata, "extensions_hex": extensions, "schema": found.schema} | (
-        {"beside": True} if found.is_beside else {}
+        {"beside": True} if found.is_duplicate else {}
     )

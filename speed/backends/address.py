@@ -194,12 +194,12 @@ def _options(backend: str, query: list[tuple[str, str]]) -> dict[str, Any]:
 def _host(text: str, port: int) -> tuple[str, int]:
     try:
         parts = urlsplit(f"//{text}")
-        host, told = parts.hostname, parts.port
+        host, explicit_port = parts.hostname, parts.port
     except ValueError:
-        host, told = None, None
+        host, explicit_port = None, None
     if not host:
         raise ConfigurationError("the address of the backend has no host, or its port is no number: use host:port")
-    return host, told or port
+    return host, explicit_port or port
 
 
 def _named(backend: str, where: str, rest: str) -> str:

@@ -128,11 +128,11 @@ def asking(service: str) -> Iterator[None]:
 
 
 def error_of(service: str, error: BaseException) -> Exception:
-    """What an error means; its text may hold an access key, so only its code is told."""
+    """Translate an error. Its text may hold an access key, so only its code is shown."""
     if isinstance(error, exceptions.ClientError):
-        told = error.response
-        code = str(told.get("Error", {}).get("Code", "")).rpartition(".")[2][:40]
-        return _of_code(service, code, int(told.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)))
+        response = error.response
+        code = str(response.get("Error", {}).get("Code", "")).rpartition(".")[2][:40]
+        return _of_code(service, code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)))
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         return BackendRefusedError(f"{service} needs credentials: in the address, or where boto3 looks for them")
     if is_untrusted(error):

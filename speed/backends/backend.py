@@ -115,10 +115,10 @@ def kafka_filter(pattern: str) -> str:
     return f"^{escaped}[A-Za-z0-9_-].*"
 
 
-def is_asked_of_kafka(pattern: str, name: str) -> bool:
+def may_hold_in_kafka(pattern: str, name: str) -> bool:
     """Whether a topic of Kafka may hold topics of a pattern: of a name that was shortened, its messages tell."""
-    asked = kafka_filter(pattern)
-    return bool(re.match(asked, name)) if asked.startswith("^") else name == asked
+    wanted = kafka_filter(pattern)
+    return bool(re.match(wanted, name)) if wanted.startswith("^") else name == wanted
 
 
 def nats_stream(topic: str) -> str:
@@ -289,8 +289,8 @@ class Outgoing(NamedTuple):
         """WireError(BAD_MESSAGE) for what is no message."""
         envelope = without_token(envelope)
         view = MessageView(envelope).validate()
-        told = view.topic, view.message_id, view.published_at_ms, view.traceparent
-        return cls.made(envelope, key, *told)
+        fields = view.topic, view.message_id, view.published_at_ms, view.traceparent
+        return cls.made(envelope, key, *fields)
 
     @classmethod
     def made(

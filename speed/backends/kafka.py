@@ -83,13 +83,13 @@ class KafkaBackend(TakesAll):
         self._placing: Any = None
         """A consumer that consumes nothing: the group in which places are kept."""
 
-    def settings(self, told: Callable[[Any], None]) -> dict[str, Any]:
-        """What producers and consumers have in common; ``told`` gets errors of the connection."""
+    def settings(self, on_error: Callable[[Any], None]) -> dict[str, Any]:
+        """The settings that producers and consumers share; ``on_error`` gets errors of the connection."""
         address = self._address
         own = {
             "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts),
             "client.id": "speed",
-            "error_cb": told,
+            "error_cb": on_error,
             "log_level": 0,
             "socket.timeout.ms": int(_ANSWER_SECONDS * 1000),
             "reconnect.backoff.max.ms": 1000,
@@ -146,9 +146,9 @@ class KafkaBackend(TakesAll):
 
     def _next_of(self, place: Checkpoint, timeout: float) -> int:
         """``_lock`` is held."""
-        asked = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
+        partitions = [kafka.TopicPartition(kafka_topic(place.topic), 0)]
         try:
-            (found,) = self._group_of(place.bridge).committed(asked, timeout=timeout)
+            (found,) = self._group_of(place.bridge).committed(partitions, timeout=timeout)
         except kafka.KafkaException as error:
             raise error_of(error.args[0]) from None
         if found.error is not None and found.error.code() not in NOT_THERE:
@@ -203,11 +203,11 @@ class KafkaBackend(TakesAll):
         return sending.positions
 
     def _send_quietly(self, producer: Any, messages: Sequence[Outgoing], deadline: float) -> None:
-        """As ``_send``, but nobody asks for positions: the producer tells of failures only."""
+        """Send without asking for positions: the producer reports failures only."""
         sending = _KafkaSending(0)
-        told = partial(sending.confirm, 0)
+        confirm = partial(sending.confirm, 0)
         for message in messages:
-            self._produce(producer, message, told, deadline)
+            self._produce(producer, message, confirm, deadline)
         while len(producer) and self._goes_on(producer, deadline):
             producer.flush(min(_POLL_SECONDS, max(0.0, deadline - monotonic())))
         if sending.failure is not None:
@@ -336,11 +336,13 @@ class KafkaBackend(TakesAll):
         return KafkaSubscription(self, pattern, namespaces.group(group), start, lease, alone=alone)
 
     def topic_ids(self, name: str) -> str:
-        """What tells a topic of Kafka from one of its name that was removed before."""
+        """The id of a topic of Kafka. It differs from that of a removed topic of the same name."""
         asker = AdminClient(self.settings(self._note))
         try:
-            (asked,) = asker.describe_topics(kafka.TopicCollection([name]), request_timeout=_ANSWER_SECONDS).values()
-            return str(asked.result(_ANSWER_SECONDS).topic_id)
+            (description,) = asker.describe_topics(
+                kafka.TopicCollection([name]), request_timeout=_ANSWER_SECONDS
+            ).values()
+            return str(description.result(_ANSWER_SECONDS).topic_id)
         except kafka.KafkaException as error:
             raise error_of(error.args[0]) from None
 

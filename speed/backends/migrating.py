@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logger("speed.bridges")
 
-ENVELOPE, BESIDE, UNKNOWN, TOO_LARGE = "envelope", "beside", "unknown", "too large"
+ENVELOPE, DUPLICATE, UNKNOWN, TOO_LARGE = "envelope", "beside", "unknown", "too large"
 BATCH = 1000
 MAX_SHOWN = 20
 """Places of what was not taken over that are kept to be shown."""
@@ -59,9 +59,9 @@ class Judged(NamedTuple):
     why: str = ""
 
     @property
-    def is_beside(self) -> bool:
+    def is_duplicate(self) -> bool:
         """An old form, whose envelope its publisher wrote as well."""
-        return self.form == BESIDE
+        return self.form == DUPLICATE
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Judge:
         old = self._recognised(delivered)
         if old is None or old.form not in self.forms:
             return Judged(UNKNOWN, None, why if old is None else f"the form of {old.form} is not asked for")
-        if old.is_beside:
-            return Judged(BESIDE, None)
+        if old.is_duplicate:
+            return Judged(DUPLICATE, None)
         place = SourcePosition(self.backend, delivered.topic, delivered.position, delivered.stored_at_ms)
         try:
             taken = take_over(old, delivered.envelope, place, self.namespace)
@@ -150,10 +150,10 @@ class MigrationState:
         """ConfigurationError for a file that is none, or of another migration."""
         try:
             with open(self.path, "rb") as file:
-                told = json.loads(file.read(_MAX_STATE_BYTES))
-            what, self.counts = told["what"], Counter(told["counts"])
-            self.doubt, self.passed, self.offsets = told["doubt"], told["passed"], told["offsets"]
-            self.since_ms = int(told["since_ms"])
+                state = json.loads(file.read(_MAX_STATE_BYTES))
+            what, self.counts = state["what"], Counter(state["counts"])
+            self.doubt, self.passed, self.offsets = state["doubt"], state["passed"], state["offsets"]
+            self.since_ms = int(state["since_ms"])
         except FileNotFoundError:
             raise ConfigurationError(f"there is no {self.path}: begin without --resume") from None
         except (ValueError, KeyError, TypeError):
@@ -214,8 +214,8 @@ class Migration:
         """Whether ``stop`` ended it."""
         return self._stopping.is_set()
 
-    def run(self, idle_seconds: float | None, told: Callable[[int], None]) -> None:
-        """Until nothing came for so long (None: until ``stop``). ``told`` is given the number of each batch.
+    def run(self, idle_seconds: float | None, on_batch: Callable[[int], None]) -> None:
+        """Until nothing came for so long (None: until ``stop``). ``on_batch`` is given the number of each batch.
 
         Raises BackendAwayError when one of them is away for five minutes, and other errors of backends.
         """
@@ -226,7 +226,7 @@ class Migration:
             found = self._patiently(self._receive)
             if found:
                 self._move(found)
-                told(len(found))
+                on_batch(len(found))
                 came = monotonic()
             elif idle_seconds is not None and monotonic() - came >= idle_seconds:
                 return
@@ -236,7 +236,7 @@ class Migration:
 
     def _move(self, found: Sequence[Delivered]) -> None:
         """Publish them, and acknowledge what has arrived."""
-        new = [(one, self._judge.judge(one)) for one in found if not self._is_behind(one)]
+        new = [(one, self._judge.judge(one)) for one in found if not self._was_moved(one)]
         for one, judged in new:
             if _own(one, judged) not in self._counted:
                 self._count(one, judged)
@@ -299,7 +299,7 @@ class Migration:
 
     # --- Kafka gives a partition again from where it stood, whatever was acknowledged meanwhile ---
 
-    def _is_behind(self, one: Delivered) -> bool:
+    def _was_moved(self, one: Delivered) -> bool:
         return self._judge.backend == "kafka" and one.sequence < self.state.offsets.get(_partition(one), 0)
 
     def _note(self, one: Delivered) -> None:
@@ -377,8 +377,8 @@ class Compared(NamedTuple):
         return not self.missing and not self.twice
 
 
-def compare(source: Backend, target: Backend, pattern: str, judge: Judge, told: Callable[[int], None]) -> Compared:
-    """What lies in the topics of a pattern. ``told`` is given the number of each page that was read.
+def compare(source: Backend, target: Backend, pattern: str, judge: Judge, on_page: Callable[[int], None]) -> Compared:
+    """What lies in the topics of a pattern. ``on_page`` is given the number of each page that was read.
 
     What came into the source after its end was read is not asked for.
     """
@@ -387,10 +387,10 @@ def compare(source: Backend, target: Backend, pattern: str, judge: Judge, told: 
             judged = ((one, judge.judge(one).outgoing) for one in page)
             rows = [(to.message_id, f"{one.topic} {one.position}") for one, to in judged if to is not None]
             _count(ids, _SOURCE, rows)
-            told(len(page))
+            on_page(len(page))
         for page in scan(target, pattern):
             _count(ids, _TARGET, [(message_id_of(one), "") for one in page])
-            told(len(page))
+            on_page(len(page))
         return _result(ids)
 
 

@@ -156,8 +156,13 @@ class NatsBackend(TakesAll):
             self._changed.set()
 
         client = Client()
-        told: dict[str, Any] = {"error_cb": note, "disconnected_cb": lost, "reconnected_cb": again, "closed_cb": closed}
-        connecting = asyncio.ensure_future(client.connect(**self._settings(), **told))
+        callbacks: dict[str, Any] = {
+            "error_cb": note,
+            "disconnected_cb": lost,
+            "reconnected_cb": again,
+            "closed_cb": closed,
+        }
+        connecting = asyncio.ensure_future(client.connect(**self._settings(), **callbacks))
         refusing = asyncio.ensure_future(refused.wait())
         try:
             await asyncio.wait({connecting, refusing}, return_when=asyncio.FIRST_COMPLETED)
@@ -239,14 +244,14 @@ class NatsBackend(TakesAll):
         """Names of all streams that take some of these subjects."""
         names: list[str] = []
         while True:
-            asked = json.dumps({"subject": subjects, "offset": len(names)}).encode()
-            answer = await self._client.request("$JS.API.STREAM.NAMES", asked, timeout=_ANSWER_SECONDS)
-            told = json.loads(answer.data)
-            if "error" in told:
-                raise _of_jetstream(told["error"].get("err_code", 0), told["error"].get("code", 0))
-            page = told.get("streams") or []
+            request = json.dumps({"subject": subjects, "offset": len(names)}).encode()
+            answer = await self._client.request("$JS.API.STREAM.NAMES", request, timeout=_ANSWER_SECONDS)
+            response = json.loads(answer.data)
+            if "error" in response:
+                raise _of_jetstream(response["error"].get("err_code", 0), response["error"].get("code", 0))
+            page = response.get("streams") or []
             names += page
-            if not page or len(names) >= told["total"]:
+            if not page or len(names) >= response["total"]:
                 return [name for name in names if not name.startswith(_OTHERS)]
 
     # --- the rest ---
@@ -306,11 +311,11 @@ class _NatsSending:
     async def answer(self, message: Any) -> None:
         """Called by nats-py."""
         self.answered += 1
-        told = json.loads(message.data or b"{}")
-        if "seq" in told and "error" not in told:
-            self.positions[int(message.subject.rpartition(".")[2])] = str(told["seq"])
+        response = json.loads(message.data or b"{}")
+        if "seq" in response and "error" not in response:
+            self.positions[int(message.subject.rpartition(".")[2])] = str(response["seq"])
         elif self.failure is None:
-            failed = told.get("error", {"code": 503})  # nobody listens: there is no stream
+            failed = response.get("error", {"code": 503})  # nobody listens: there is no stream
             self.failure = _of_jetstream(failed.get("err_code", 0), failed.get("code", 0))
         self._something.set()
 
@@ -440,9 +445,9 @@ class NatsSubscription:
             pull = self._pulls[name]
             if pull.is_due(now):
                 pull.missing, pull.until = min(limit, PULL_MESSAGES), now + PULL_SECONDS
-                asked = {"batch": pull.missing, "expires": int(PULL_SECONDS * 1e9)}
+                request = {"batch": pull.missing, "expires": int(PULL_SECONDS * 1e9)}
                 subject = f"$JS.API.CONSUMER.MSG.NEXT.{name}.{self._consumers[name]}"
-                await client.publish(subject, json.dumps(asked).encode(), reply=f"{self._inbox}.{place}")
+                await client.publish(subject, json.dumps(request).encode(), reply=f"{self._inbox}.{place}")
 
     async def _look(self) -> None:
         """Find the streams of the pattern; each new one gets the group's consumer."""
@@ -517,8 +522,8 @@ class NatsSubscription:
         if pull is not None:
             pull.missing = 0
         elif message.reply:
-            told = message.metadata
-            owed = self._pulls.get(told.stream)
+            metadata = message.metadata
+            owed = self._pulls.get(metadata.stream)
             if owed is not None:
                 owed.missing -= 1
             if message.reply not in self._held:
@@ -528,9 +533,9 @@ class NatsSubscription:
             self._something.set()
 
     def _delivered(self, message: Any) -> Delivered:
-        told = message.metadata
-        self._positions[told.stream] = str(told.sequence.stream + 1)
-        lane = f"{told.stream}/{self._lanes[told.stream]}" if told.stream in self._lanes else ""
+        metadata = message.metadata
+        self._positions[metadata.stream] = str(metadata.sequence.stream + 1)
+        lane = f"{metadata.stream}/{self._lanes[metadata.stream]}" if metadata.stream in self._lanes else ""
         return delivered_of_nats(message, lane)
 
     async def _renew(self) -> None:

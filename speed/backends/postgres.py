@@ -271,9 +271,9 @@ class PostgresBackend:
         return self._loop.run(self._page(pattern, after, limit), _ANSWER_SECONDS)
 
     async def _page(self, pattern: str, after: int, limit: int) -> list[Delivered]:
-        asked = OLD_PAGE if self.holds_old_rows else _PAGE
+        query = OLD_PAGE if self.holds_old_rows else _PAGE
         async with self._publishing() as connection:
-            rows = await connection.fetch(asked.format(table=self.table), after, pattern, prefix_of(pattern), limit)
+            rows = await connection.fetch(query.format(table=self.table), after, pattern, prefix_of(pattern), limit)
             return [delivered_row(row) if self.holds_old_rows else delivered_of(row) for row in rows]
 
     def count(self, pattern: str) -> int:
@@ -281,9 +281,9 @@ class PostgresBackend:
         return self._loop.run(self._counted(pattern), _ANSWER_SECONDS)
 
     async def _counted(self, pattern: str) -> int:
-        asked = f"SELECT count(*) FROM {self.table} WHERE $1 = '*' OR topic = $1 OR starts_with(topic, $2)"  # noqa: S608
+        query = f"SELECT count(*) FROM {self.table} WHERE $1 = '*' OR topic = $1 OR starts_with(topic, $2)"  # noqa: S608
         async with self._publishing() as connection:
-            return int(await connection.fetchval(asked, pattern, prefix_of(pattern)))
+            return int(await connection.fetchval(query, pattern, prefix_of(pattern)))
 
     def ping(self, timeout: float) -> None:
         """Ask for a sign of life."""
@@ -367,14 +367,14 @@ class PostgresSubscription:
                 await self._backend.prepare(connection)
                 await self._join(connection)
                 self._something = asyncio.Event()
-                await connection.add_listener(self._backend.table, self._told)
+                await connection.add_listener(self._backend.table, self._wake)
             except BaseException:
                 connection.terminate()
                 raise
             self._connection = connection
         return self._connection
 
-    def _told(self, *_: object) -> None:
+    def _wake(self, *_: object) -> None:
         if self._something is not None:
             self._something.set()
 

@@ -54,18 +54,18 @@ def _nats_headers(message: Outgoing) -> dict[str, str]:
 
 def delivered_of_nats(message: Any, lane: str = "") -> Delivered:
     """A message of JetStream as it is handed on."""
-    told, headers = message.metadata, message.headers or {}
+    metadata, headers = message.metadata, message.headers or {}
     key = headers.get("Prism-Key")
     return Delivered(
         message.subject,
         None if key is None else text_of_header(key),
         message.data,
-        f"{told.stream}:{told.sequence.stream}",
-        told.sequence.stream,
-        told.num_delivered,
+        f"{metadata.stream}:{metadata.sequence.stream}",
+        metadata.sequence.stream,
+        metadata.num_delivered,
         message.reply,
         {name: text.encode() for name, text in headers.items()},
-        int(told.timestamp.timestamp() * 1000),
+        int(metadata.timestamp.timestamp() * 1000),
         lane,
         headers.get("Prism-Hops", ""),
     )
@@ -136,12 +136,12 @@ def _time_of(view: MessageView) -> str:
 
 def _json_of(view: MessageView) -> str:
     envelope = view.to_bytes()
-    told = lazily.load("google.protobuf.json_format").MessageToDict(_head(envelope))
+    fields = lazily.load("google.protobuf.json_format").MessageToDict(_head(envelope))
     payload = {"value": b64encode(view.payload_bytes).decode()}
     if view.type_url:
         payload["typeUrl"] = view.type_url
-    told["payload"] = payload
-    return json.dumps(told, separators=(",", ":"))
+    fields["payload"] = payload
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def _head(envelope: bytes) -> Any:
@@ -166,9 +166,9 @@ def bytes_of(text: str) -> bytes:
     formats = lazily.load("google.protobuf.json_format")
     envelope = lazily.load("speed.message.message_pb2").MessageEnvelope
     try:
-        told = json.loads(text)
-        payload = told.pop("payload", {})
-        head = formats.ParseDict(told, envelope(), ignore_unknown_fields=True).SerializeToString()
+        fields = json.loads(text)
+        payload = fields.pop("payload", {})
+        head = formats.ParseDict(fields, envelope(), ignore_unknown_fields=True).SerializeToString()
         value = b64decode(payload.get("value", ""), validate=True)
         url = str(payload.get("typeUrl", ""))
     except (formats.ParseError, ValueError, AttributeError, TypeError, RecursionError):

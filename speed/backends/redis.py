@@ -142,15 +142,15 @@ class RedisBackend(TakesAll):
 
     def publish(self, messages: Sequence[Outgoing], timeout: float) -> list[str]:
         """Positions are ids of entries; of channels, how many listened."""
-        asked = self.client().pipeline(transaction=False)
+        pipeline = self.client().pipeline(transaction=False)
         for message in messages:
             if self.has_groups:
-                asked.xadd(message.topic, _fields(message))
+                pipeline.xadd(message.topic, _fields(message))
             else:
-                asked.publish(message.topic, message.envelope if message.old is None else message.old.data)
+                pipeline.publish(message.topic, message.envelope if message.old is None else message.old.data)
         try:
             with asking():
-                answers = _tried(lambda: asked.execute(raise_on_error=False), timeout)
+                answers = _tried(lambda: pipeline.execute(raise_on_error=False), timeout)
                 failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
                 if failed is not None:
                     raise failed
@@ -321,10 +321,10 @@ class RedisSubscription:
             self._left[stream] = "0"
 
     def _own(self, client: Any, limit: int) -> list[Delivered]:
-        """What was given and neither handed out in this life nor acknowledged, before anything new."""
+        """Messages that were delivered before this life and not acknowledged; they come before new ones."""
         while self._left:
-            stream, behind = next(iter(self._left.items()))
-            answer = client.xreadgroup(self._group, self._name, {stream: behind}, count=limit)
+            stream, after = next(iter(self._left.items()))
+            answer = client.xreadgroup(self._group, self._name, {stream: after}, count=limit)
             entries = answer[0][1] if answer else []
             if not entries:
                 del self._left[stream]
@@ -382,11 +382,11 @@ class RedisSubscription:
         by_stream: dict[str, list[str]] = defaultdict(list)
         for one in delivered:
             by_stream[one.handle[0]].append(one.handle[1])
-        asked = self._backend.client().pipeline(transaction=False)
+        pipeline = self._backend.client().pipeline(transaction=False)
         for stream, places in by_stream.items():
-            asked.xack(stream, self._group, *places)
+            pipeline.xack(stream, self._group, *places)
         with asking():
-            asked.execute()
+            pipeline.execute()
         self._held.difference_update(one.handle for one in delivered)
 
     def positions(self) -> dict[str, str]:
@@ -474,11 +474,13 @@ class RedisListener:
                 listening = self._opened()
                 while len(found) < limit:
                     left = 0.0 if found else max(0.0, deadline - monotonic())
-                    said = listening.get_message(timeout=left)
-                    if said is None and (found or monotonic() >= deadline):
+                    message = listening.get_message(timeout=left)
+                    if message is None and (found or monotonic() >= deadline):
                         break
-                    if said is not None and said["type"] in ("message", "pmessage"):
-                        found.append(Delivered(said["channel"].decode("utf-8", "replace"), None, said["data"], ""))
+                    if message is not None and message["type"] in ("message", "pmessage"):
+                        found.append(
+                            Delivered(message["channel"].decode("utf-8", "replace"), None, message["data"], "")
+                        )
         except BackendError:
             self.close()
             raise

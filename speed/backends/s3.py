@@ -47,8 +47,8 @@ UPLOADS = 8
 """Objects that are written or read at the same time."""
 PART_BYTES = 8 << 20
 """Longer objects are written in parts of this size."""
-BEHIND_SECONDS = 60.0
-"""How far the place of a group stays behind the time, for objects that appear late."""
+SETTLE_SECONDS = 60.0
+"""Objects of the last seconds are not settled yet: some appear late."""
 LOOK_SECONDS = 1.0
 MAX_STATE_BYTES = 16 << 20
 _DAY_MS = 86_400_000
@@ -100,14 +100,14 @@ class S3Backend:
         except FutureTimeout:
             raise BackendAwayError("S3 did not store all messages in time: try again") from None
 
-    def at_once(self, asked: Iterable[Callable[[], Answer]], deadline: float | None = None) -> list[Answer]:
-        """What all answer, in their order; several are asked at the same time. TimeoutError."""
+    def at_once(self, requests: Iterable[Callable[[], Answer]], deadline: float | None = None) -> list[Answer]:
+        """The answers of all requests, in their order. Several run at the same time. TimeoutError."""
         workers = self._workers()
-        under_way = [workers.submit(one) for one in asked]
+        futures = [workers.submit(one) for one in requests]
         try:
-            return [one.result(None if deadline is None else max(0.0, deadline - monotonic())) for one in under_way]
+            return [one.result(None if deadline is None else max(0.0, deadline - monotonic())) for one in futures]
         finally:
-            for one in under_way:
+            for one in futures:
                 one.cancel()
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -152,10 +152,10 @@ class S3Backend:
 
     def ping(self, timeout: float) -> None:
         """Ask whether the bucket is there."""
-        asked = self._workers().submit(self.client().head_bucket, Bucket=self.bucket)
+        future = self._workers().submit(self.client().head_bucket, Bucket=self.bucket)
         try:
             with asking():
-                asked.result(timeout)
+                future.result(timeout)
         except FutureTimeout:
             raise BackendAwayError("S3 did not answer in time: try again") from None
 
@@ -174,16 +174,16 @@ _TRANSFER = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=P
 
 
 def _metadata(message: Outgoing) -> dict[str, str]:
-    said = {
+    metadata = {
         "prism-envelope-version": "1",
         "prism-message-id": header_text(message.message_id),
         "prism-topic": message.topic,
     }
     if message.key is not None:
-        said["prism-key"] = header_text(message.key)
+        metadata["prism-key"] = header_text(message.key)
     if message.hops:
-        said["prism-hops"] = message.hops
-    return said
+        metadata["prism-hops"] = message.hops
+    return metadata
 
 
 class _GroupPosition:
@@ -310,7 +310,7 @@ class S3Subscription:
         if self._start == "earliest":
             place = _GroupPosition(self._root)
         else:
-            place = _GroupPosition(self._behind(topic, now_ms))
+            place = _GroupPosition(self._settled_key(topic, now_ms))
             place.done = set(self._keys(topic, place.after, now_ms))
         self._write(topic, place)
         return place
@@ -318,8 +318,8 @@ class S3Subscription:
     def _read(self, topic: str) -> _GroupPosition | None:
         try:
             answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=self._state(topic))
-            told = json.loads(answer["Body"].read(MAX_STATE_BYTES))
-            return _GroupPosition(told["after"], told["done"])
+            state = json.loads(answer["Body"].read(MAX_STATE_BYTES))
+            return _GroupPosition(state["after"], state["done"])
         except exceptions.ClientError as error:
             if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
                 return None
@@ -333,9 +333,9 @@ class S3Subscription:
     def _state(self, topic: str) -> str:
         return f"groups/{self._group}/{topic}.json"
 
-    def _behind(self, topic: str, now_ms: int) -> str:
-        """A key of a minute ago: what lies before it does not change any more."""
-        unix_ms = now_ms - int(BEHIND_SECONDS * 1000)
+    def _settled_key(self, topic: str, now_ms: int) -> str:
+        """The key of a minute ago. Nothing before it changes any more."""
+        unix_ms = now_ms - int(SETTLE_SECONDS * 1000)
         return self._key(topic, new_message_id(unix_ms, bytes(16)), unix_ms)
 
     def _key(self, topic: str, unique: str, unix_ms: int) -> str:
@@ -344,12 +344,12 @@ class S3Subscription:
     def _delivered(self, topic: str, item: str, named: Named) -> Delivered:
         """An object that is too long is not fetched whole."""
         answer = self._backend.client().get_object(Bucket=self._backend.bucket, Key=named.key)
-        said = answer.get("Metadata", {})
-        encoded = said.get("prism-key")
+        metadata = answer.get("Metadata", {})
+        encoded = metadata.get("prism-key")
         data = answer["Body"].read(self._limit + 1)
         answer["Body"].close()
         own = None if encoded is None else text_of_header(encoded)
-        return Delivered(topic, own, data, named.key, handle=(topic, item), hops=said.get("prism-hops", ""))
+        return Delivered(topic, own, data, named.key, handle=(topic, item), hops=metadata.get("prism-hops", ""))
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:
         """Writes the group's places."""
@@ -361,7 +361,7 @@ class S3Subscription:
             topics.add(topic)
         with asking():
             for topic in sorted(topics):
-                self._places[topic].move(self._behind(topic, now_ms))
+                self._places[topic].move(self._settled_key(topic, now_ms))
                 self._write(topic, self._places[topic])
 
     def _finish(self, place: _GroupPosition, item: str) -> None:

@@ -11,7 +11,7 @@ from speed.backends.backend import (
     BackendAwayError,
     BackendRefusedError,
     Delivered,
-    is_asked_of_kafka,
+    may_hold_in_kafka,
     nats_filter,
     s3_parts,
 )
@@ -105,7 +105,7 @@ def _partitions(reader: Any, pattern: str) -> Iterator[tuple[Any, int]]:
     from confluent_kafka import TopicPartition
 
     for name, topic in reader.list_topics(timeout=_ANSWER_SECONDS).topics.items():
-        if not is_asked_of_kafka(pattern, name):
+        if not may_hold_in_kafka(pattern, name):
             continue
         for number in topic.partitions:
             low, end = reader.get_watermark_offsets(TopicPartition(name, number), _ANSWER_SECONDS)
@@ -118,8 +118,8 @@ def _skip(reader: Any, place: Any, since_ms: int) -> None:
     from confluent_kafka import TopicPartition
 
     if since_ms:
-        asked = [TopicPartition(place.topic, place.partition, since_ms)]
-        place.offset = reader.offsets_for_times(asked, _ANSWER_SECONDS)[0].offset
+        wanted = [TopicPartition(place.topic, place.partition, since_ms)]
+        place.offset = reader.offsets_for_times(wanted, _ANSWER_SECONDS)[0].offset
 
 
 def _of_partition(reader: Any, place: Any, end: int) -> Pages:
@@ -191,8 +191,8 @@ class _ReadingNats:
     async def _begin(self, stream: str) -> None:
         subjects = self._subjects
         self._reader = await self._backend.context.subscribe(subjects, stream=stream, ordered_consumer=True)
-        told = await self._reader.consumer_info()
-        self._left = told.num_pending + told.delivered.consumer_seq
+        info = await self._reader.consumer_info()
+        self._left = info.num_pending + info.delivered.consumer_seq
 
 
 def _of_postgres(backend: Any, pattern: str, _: int) -> Pages:

@@ -100,14 +100,16 @@ class SqsBackend(TakesAll):
         return [found[place] for place in range(len(entries))]
 
     def _entry(self, message: Outgoing) -> dict[str, Any]:
-        said = _attributes(message)
+        attributes = _attributes(message)
         body = base64.b64encode(message.envelope).decode()
         if len(body) + _ROOM > MAX_ENTRY_BYTES:
-            said[_POINTER] = body = self._put_aside(message)
+            attributes[_POINTER] = body = self._put_aside(message)
         return {
             **self._ordered(message),
             "MessageBody": body,
-            "MessageAttributes": {name: {"DataType": "String", "StringValue": text} for name, text in said.items()},
+            "MessageAttributes": {
+                name: {"DataType": "String", "StringValue": text} for name, text in attributes.items()
+            },
         }
 
     def _ordered(self, message: Outgoing) -> dict[str, str]:
@@ -170,18 +172,18 @@ class SqsBackend(TakesAll):
 
 
 def _attributes(message: Outgoing) -> dict[str, str]:
-    said = {
+    attributes = {
         "prism-envelope-version": "1",
         "prism-message-id": header_text(message.message_id),
         "prism-topic": message.topic,
     }
     if message.trace_id is not None:
-        said["prism-trace-id"] = message.trace_id
+        attributes["prism-trace-id"] = message.trace_id
     if message.key:  # no attribute is empty
-        said["prism-key"] = header_text(message.key)
+        attributes["prism-key"] = header_text(message.key)
     if message.hops:
-        said[_HOPS] = message.hops
-    return said
+        attributes[_HOPS] = message.hops
+    return attributes
 
 
 def _id(text: str) -> str:
@@ -264,28 +266,28 @@ class SqsSubscription:
         )
         early, found = [], []
         for entry in answer.get("Messages", ()):
-            said = {name: one.get("StringValue", "") for name, one in entry.get("MessageAttributes", {}).items()}
-            topic = said.get("prism-topic", "")
+            attributes = {name: one.get("StringValue", "") for name, one in entry.get("MessageAttributes", {}).items()}
+            topic = attributes.get("prism-topic", "")
             if int(entry["Attributes"]["SentTimestamp"]) < self._since_ms:
                 early.append(entry["ReceiptHandle"])
             elif not topic or matches(self._pattern, topic):
-                found.append(self._delivered(entry, said))
+                found.append(self._delivered(entry, attributes))
         self._delete(early)
         with self._lock:
             self._held.update((one.handle, None) for one in found)
         return found
 
-    def _delivered(self, entry: Mapping[str, Any], said: Mapping[str, str]) -> Delivered:
+    def _delivered(self, entry: Mapping[str, Any], attributes: Mapping[str, str]) -> Delivered:
         self._last = str(entry["MessageId"])
-        key = said.get("prism-key")
+        key = attributes.get("prism-key")
         return Delivered(
-            said.get("prism-topic", ""),
+            attributes.get("prism-topic", ""),
             None if key is None else text_of_header(key),
-            self._backend.body(entry["Body"], said.get(_POINTER, "")),
+            self._backend.body(entry["Body"], attributes.get(_POINTER, "")),
             self._last,
             deliveries=int(entry["Attributes"].get("ApproximateReceiveCount", "1")),
             handle=str(entry["ReceiptHandle"]),
-            hops=said.get(_HOPS, ""),
+            hops=attributes.get(_HOPS, ""),
         )
 
     def acknowledge(self, delivered: Sequence[Delivered]) -> None:

@@ -224,7 +224,7 @@ class Subscription:
             return self._reader.read(delivered.envelope)
         except WireError:
             judged = None if self._judge is None else self._judge.judge(delivered)
-            if judged is not None and judged.is_beside:
+            if judged is not None and judged.is_duplicate:
                 return None
             if judged is None or judged.outgoing is None:
                 raise

@@ -117,13 +117,13 @@ class Filter:
         if not self._wanted:
             return True
         view = MessageView(envelope)
-        return all(_fits(_said(view, key, name), texts) for name, texts in self._wanted)
+        return all(_fits(_field(view, key, name), texts) for name, texts in self._wanted)
 
 
-def _said(view: MessageView, key: str | None, name: str) -> str | None:
+def _field(view: MessageView, key: str | None, name: str) -> str | None:
     if name.startswith(LABEL):
         return view.labels.get(name[len(LABEL) :])
-    said: Mapping[str, str | None] = {
+    fields: Mapping[str, str | None] = {
         "publisher": view.publisher_id,
         "key": key,
         "namespace": view.namespace,
@@ -131,13 +131,13 @@ def _said(view: MessageView, key: str | None, name: str) -> str | None:
         "content_type": view.content_type,
         "correlation_id": view.correlation_id,
     }
-    return said[name]
+    return fields[name]
 
 
-def _fits(said: str | None, texts: Sequence[str]) -> bool:
-    if said is None:
+def _fits(value: str | None, texts: Sequence[str]) -> bool:
+    if value is None:
         return False
-    return any(said.startswith(text[:-1]) if text.endswith("*") else said == text for text in texts)
+    return any(value.startswith(text[:-1]) if text.endswith("*") else value == text for text in texts)
 
 
 def hop_of(*parts: str) -> str:
@@ -160,7 +160,7 @@ def write_hops(hops: Sequence[str]) -> str:
     return ",".join(hops)
 
 
-Told = Iterator[tuple[str, str, str]]
+Mistakes = Iterator[tuple[str, str, str]]
 """The key, what is wrong, what to do."""
 Refuse = Callable[[str, str], Exception]
 
@@ -172,7 +172,7 @@ def end_of(text: str) -> str:
     return text
 
 
-def bridge_mistakes(bridge: Mapping[str, Any], sections: Collection[str], journal: Mapping[str, Any]) -> Told:
+def bridge_mistakes(bridge: Mapping[str, Any], sections: Collection[str], journal: Mapping[str, Any]) -> Mistakes:
     """Of one table whose settings are right by themselves. ``sections`` are those of the file."""
     source, target = bridge.get("source"), bridge.get("target")
     if source is None or target is None:
@@ -199,7 +199,7 @@ def bridge_mistakes(bridge: Mapping[str, Any], sections: Collection[str], journa
     yield from _route_mistakes(bridge)
 
 
-def _route_mistakes(bridge: Mapping[str, Any]) -> Told:
+def _route_mistakes(bridge: Mapping[str, Any]) -> Mistakes:
     try:
         if "topics" in bridge:
             Route(bridge["topics"], bridge.get("rename", ""))
@@ -211,7 +211,9 @@ def _route_mistakes(bridge: Mapping[str, Any]) -> Told:
         yield "filter", *_parted(error)
 
 
-def _root_mistakes(bridge: Mapping[str, Any], root: str, sections: Collection[str], journal: Mapping[str, Any]) -> Told:
+def _root_mistakes(
+    bridge: Mapping[str, Any], root: str, sections: Collection[str], journal: Mapping[str, Any]
+) -> Mistakes:
     key = "source" if bridge["source"] == root else "target"
     if root == TOPICS and "topics" not in sections:
         yield key, "topics are hosted by [topics]", "add [topics]"

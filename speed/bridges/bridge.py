@@ -156,8 +156,8 @@ class Sink(Protocol):
     def limit(self) -> int:
         """How many are published at once."""
 
-    def is_behind(self, load: Load) -> bool:
-        """Whether the message was there before."""
+    def is_loop(self, load: Load) -> bool:
+        """Whether the message passed this end before: the bridges form a loop."""
 
     def unfit(self, load: Load) -> str:
         """Why the message can never be there; empty if it can."""
@@ -285,7 +285,7 @@ class Bridge:
             return "TOO_LARGE"
         if not self._wanted.wants(message.envelope, message.key):
             return FILTERED
-        if self._sink.is_behind(load):
+        if self._sink.is_loop(load):
             return LOOPED
         return "TOO_MANY_HOPS" if len(load.hops) > MAX_HOPS else self._sink.unfit(load)
 

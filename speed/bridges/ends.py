@@ -98,7 +98,7 @@ class BackendSource:
         return Outgoing(
             self._route.renamed(load.topic),
             one.key,
-            one.envelope if view.says_only_publisher else without_token(one.envelope),
+            one.envelope if view.has_publisher_only else without_token(one.envelope),
             view.message_id,
             view.published_at_ms,
             None,  # no end in the root asks for its trace
@@ -133,7 +133,7 @@ class BackendSink:
         """Up to where an attempt without an answer turned out to be kept, until what it held has gone by."""
         self.limit = backend.max_at_once
 
-    def is_behind(self, load: Load) -> bool:
+    def is_loop(self, load: Load) -> bool:
         """Channels have no room for hops: nothing comes there that came over a bridge."""
         assert load.message is not None
         if not self._backend.has_groups:
@@ -453,8 +453,8 @@ class EventSink:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def is_behind(self, load: Load) -> bool:
-        """By the hop of its topic."""
+    def is_loop(self, load: Load) -> bool:
+        """The hop of its topic tells."""
         return event_hop(self._node.root, _topic(load)) in load.hops
 
     def unfit(self, load: Load) -> str:

@@ -151,10 +151,10 @@ class _RecordForm:
     """Messages of one topic, type and publisher: only id, time and payload differ."""
 
     def __init__(self, custom: str, topic: str, namespace: str, publisher: str) -> None:
-        self._said: dict[str, Any] = {"topic": topic, "namespace": namespace, "publisher_id": publisher or None}
+        self._metadata: dict[str, Any] = {"topic": topic, "namespace": namespace, "publisher_id": publisher or None}
         self._custom = custom
         head = encode_head(
-            Content(CUSTOM, custom, None, b""), message_id=_FORM_ID, published_at_ms=_FORM_MS, **self._said
+            Content(CUSTOM, custom, None, b""), message_id=_FORM_ID, published_at_ms=_FORM_MS, **self._metadata
         )
         self._begin, _, rest = head.partition(_FORM_ID.encode())
         self._between, _, self._end = rest.partition(varint(_FORM_MS))
@@ -166,25 +166,25 @@ class _RecordForm:
             time = varint(published_at_ms)
             if len(time) != _TIME_BYTES:  # of a clock that is decades off
                 content = Content(CUSTOM, self._custom, None, data)
-                return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._said)
+                return encode_message(content, message_id=message_id, published_at_ms=published_at_ms, **self._metadata)
             self._ms, self._rest = published_at_ms, self._between + time + self._end
         return b"".join((self._begin, message_id.encode(), self._rest, _frame(len(data)), data))
 
 
 def record_of(view: MessageView, key: str | None, hops: str, *, keep: str) -> dict[str, Any]:
     """A valid message as it is published in a topic (D-5). NotAvailableError, WireError, UnserialisableError."""
-    beside, publisher = {ID: view.message_id}, view.publisher_id
+    properties, publisher = {ID: view.message_id}, view.publisher_id
     if publisher:
-        beside[PUBLISHER] = publisher
+        properties[PUBLISHER] = publisher
     if hops:
-        beside[HOPS] = hops
+        properties[HOPS] = hops
     record: dict[str, Any] = {} if key is None else {"key": key}
     if keep == "message":
-        return {**record, "payload": pack(view.to_bytes()), "properties": {**beside, MESSAGE: "1"}}
+        return {**record, "payload": pack(view.to_bytes()), "properties": {**properties, MESSAGE: "1"}}
     labels = view.labels
     if labels:
-        beside = {**{name: text for name, text in labels.items() if not name.startswith(PROPERTY)}, **beside}
-    record["properties"] = beside
+        properties = {**{name: text for name, text in labels.items() if not name.startswith(PROPERTY)}, **properties}
+    record["properties"] = properties
     if key is not None and TOMBSTONE_EXTENSION in view.extensions:
         return {**record, "payload": b"", "tombstone": True}
     return {**record, "payload": _packed(view)}
@@ -192,7 +192,7 @@ def record_of(view: MessageView, key: str | None, hops: str, *, keep: str) -> di
 
 def _packed(view: MessageView) -> bytes:
     """The value that a message holds, as topics keep it."""
-    if not view.says_only_publisher and (view.is_encrypted or view.security.signature):
+    if not view.has_publisher_only and (view.is_encrypted or view.security.signature):
         raise NotAvailableError("it is signed or encrypted: set keep = 'message' to record it whole")
     if view.content_encoding != "none":
         raise NotAvailableError("it is compressed: set keep = 'message' to record it whole")
@@ -264,9 +264,9 @@ class TopicSource:
         """Topics in which something may be new; under the lock of the topics."""
         self._changed = threading.Event()
         self._look_again = 0.0
-        host.watch(self._told)
+        host.watch(self._note_change)
 
-    def _told(self, topic: str) -> None:
+    def _note_change(self, topic: str) -> None:
         if topic not in self._fresh and self._is_ours(topic):
             self._fresh[topic] = None
             self._changed.set()
@@ -356,7 +356,7 @@ class TopicSource:
                 if cursor < there <= int(topic.described()["end"]):
                     cursor = topic.seek(self._subscription, there)
             except SubscriptionError as error:
-                raise _told(error, name) from None
+                raise _bridge_error(error, name) from None
         messages = Messages(lane, target or name, self._namespace, self._node)
         return _TopicPosition(lane, target, messages, (hop_of_lane(lane),), cursor, cursor)
 
@@ -367,7 +367,7 @@ class TopicSource:
                 place.follow(topic.group(self._subscription).machine.cursor)
             except SubscriptionError as error:
                 del self._places[name]
-                raise _told(error, name) from None
+                raise _bridge_error(error, name) from None
             place.next, stored = topic.read(place.next, limit)
             return stored
 
@@ -416,7 +416,7 @@ class TopicSource:
             if place.settled <= cursor < to:
                 place.settled = topic.seek(self._subscription, to)
         except SubscriptionError as error:
-            raise _told(error, topic.name) from None
+            raise _bridge_error(error, topic.name) from None
 
     def lag(self) -> int | None:
         """What is behind the cursors, and all of topics that are to be read whole."""
@@ -432,7 +432,7 @@ class TopicSource:
 
     def close(self) -> None:
         """Leave the subscriptions."""
-        self._host.unwatch(self._told)
+        self._host.unwatch(self._note_change)
         with self._topics.lock:
             for name in self._places:
                 topic = self._topics.known(name)
@@ -449,8 +449,8 @@ class TopicSink:
         """``node`` is the host's."""
         self._topics, self._bridge, self._node, self._keep, self._makes = topics, bridge, node, keep, makes
 
-    def is_behind(self, load: Load) -> bool:
-        """By the lane of its topic."""
+    def is_loop(self, load: Load) -> bool:
+        """The lane of its topic tells."""
         assert load.message is not None
         with self._topics.lock:
             topic = self._topics.known(load.message.topic)
@@ -478,7 +478,7 @@ class TopicSink:
                 named = ProducerIdentity(self._node, producer) if producer else None
                 return sum(one.is_repeated for one in found.publish(named, records))
         except SubscriptionError as error:
-            raise _told(error, topic) from None
+            raise _bridge_error(error, topic) from None
 
     def _record_of(self, load: Load) -> dict[str, object]:
         message = load.message
@@ -512,7 +512,7 @@ class DeadLetterTopic:
                 named = ProducerIdentity(self._node, producer) if producer else None
                 self._topics.make(self._topic).publish(named, [RecordEncoder(self._node, producer).record(record)])
         except SubscriptionError as error:
-            raise _told(error, self._topic) from None
+            raise _bridge_error(error, self._topic) from None
 
 
 def _without_token(data: bytes) -> bytes:
@@ -528,8 +528,8 @@ def _producer(bridge: str, lane: str) -> str:
     return f"{bridge_name(bridge)}.{sha256(lane.encode()).hexdigest()[:16]}" if lane else ""
 
 
-def _told(error: SubscriptionError, topic: str) -> SpeedError:
-    """What it means for a bridge."""
+def _bridge_error(error: SubscriptionError, topic: str) -> SpeedError:
+    """The error of a bridge for an error of a topic."""
     if error.code == "INVALID_ARGUMENTS":
         return WireError("BAD_PAYLOAD", str(error))
     if error.code == "FULL":

@@ -91,13 +91,13 @@ def _shown(name: str, value: Any) -> str:
 
 
 @contextmanager
-def _two_nodes(beside: str | None) -> Iterator[Node]:
+def _two_nodes(directory: str | None) -> Iterator[Node]:
     """A root with a new key, a server process, and the client node in this process; all gone at the end."""
     from speed import Node
     from speed.fs.keyfile import write_key_file
     from speed.wire.limits import KEY_BYTES
 
-    place = beside or next(filter(os.path.isdir, [MEMORY_DIRECTORY]), None)
+    place = directory or next(filter(os.path.isdir, [MEMORY_DIRECTORY]), None)
     with tempfile.TemporaryDirectory(prefix="speed-bench-", dir=place) as root:
         key = os.path.join(root, "speed.key")
         write_key_file(key, (secrets.token_bytes(KEY_BYTES),))

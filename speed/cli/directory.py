@@ -198,13 +198,13 @@ def hosts_command(settings: Settings) -> None:
     speedd must have [hosts], and allow this command there.
     """
     with settings.node() as node:
-        told = node.call(GATEWAY, "list")
+        answer = node.call(GATEWAY, "list")
     if settings.as_json:
-        print_value(told, True)
+        print_value(answer, True)
         return
     with answer_of(GATEWAY):
-        print_rows(HOST_COLUMNS, [_host_row(one) for one in told["hosts"]], empty="No other hosts.")
-        echo(f"This host is {told['name']}. NATS: {told['broker']}.", error=True)
+        print_rows(HOST_COLUMNS, [_host_row(one) for one in answer["hosts"]], empty="No other hosts.")
+        echo(f"This host is {answer['name']}. NATS: {answer['broker']}.", error=True)
 
 
 def _host_row(one: dict[str, Any]) -> list[Any]:

@@ -105,7 +105,7 @@ class JournalReading:
     def pass_over(self) -> None:
         """Begin behind all that is recorded now."""
         for info in self._lanes():
-            with self._told(info):
+            with self._reporting(info):
                 self._positions[info.id] = self._journal.end(info.id, skip_damaged=True)
 
     def records(self) -> Iterator[tuple[LaneInfo, Record]]:
@@ -114,7 +114,7 @@ class JournalReading:
             self._again = info.id not in self._left
             while self._again:
                 self._again = False
-                with self._told(info):
+                with self._reporting(info):
                     yield from self._of(info)
 
     def _lanes(self) -> list[LaneInfo]:
@@ -141,8 +141,8 @@ class JournalReading:
                 yield info, record
 
     @contextmanager
-    def _told(self, info: LaneInfo) -> Iterator[None]:
-        """What keeps a lane from being read goes to standard error; the others are read."""
+    def _reporting(self, info: LaneInfo) -> Iterator[None]:
+        """Report on standard error why a lane cannot be read, and go on with the others."""
         try:
             yield
         except JournalExpiredError as error:  # retention was quicker: what it kept is read

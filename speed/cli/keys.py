@@ -76,11 +76,11 @@ def _holder(registry: Registry, name: str) -> Holder | None:
         ids = key_ids_in(read_entry_file(names.entry_path(registry.root, name)))
     except (OSError, WireError):
         return None
-    said, ours = tuple(one.hex() for one in ids), registry.keyring.key_ids
+    key_ids, ours = tuple(one.hex() for one in ids), registry.keyring.key_ids
     if registry.live(name) is not None:
-        return Holder(name, said, "silent" if not ids else "current" if ids == ours else "behind")
+        return Holder(name, key_ids, "silent" if not ids else "current" if ids == ours else "behind")
     is_foreign = bool(ids) and ids[0] not in ours and registry.is_unreadable(name)
-    return Holder(name, said, "foreign") if is_foreign else None
+    return Holder(name, key_ids, "foreign") if is_foreign else None
 
 
 # --- what a key that goes would take with it ---

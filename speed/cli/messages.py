@@ -87,34 +87,34 @@ def migrate(context: click.Context, /, **options: Any) -> None:
     arrived is not published again. Exit status 1 if some messages were not recognised, or --compare found one lost or
     twice.
     """
-    asked = _MigrationOptions(**options)
-    if asked.target is None and not asked.dry_run:
+    settings = _MigrationOptions(**options)
+    if settings.target is None and not settings.dry_run:
         raise click.UsageError("--to is missing: name the address to copy to, or use --dry-run")
-    context.exit(_run(asked))
+    context.exit(_run(settings))
 
 
-def _run(asked: _MigrationOptions) -> int:
+def _run(options: _MigrationOptions) -> int:
     from speed.backends import open_backend
     from speed.backends.address import parse_address
     from speed.backends.migrating import Judge
 
-    source_address = parse_address(asked.source)
-    source = open_backend(source_address, asked.most)
-    judge = Judge(source_address.backend, frozenset(asked.forms or FORMS), asked.namespace, asked.most)
+    source_address = parse_address(options.source)
+    source = open_backend(source_address, options.most)
+    judge = Judge(source_address.backend, frozenset(options.forms or FORMS), options.namespace, options.most)
     try:
-        if asked.target is None or asked.dry_run:
-            return _tell(asked, _counted(asked, source, judge), [], None)
-        target_address = parse_address(asked.target)
+        if options.target is None or options.dry_run:
+            return _tell(options, _counted(options, source, judge), [], None)
+        target_address = parse_address(options.target)
         if _where(source_address) == _where(target_address):
             raise ConfigurationError("--from and --to are the same place: messages would be copied for ever")
-        target = open_backend(target_address, asked.most)
+        target = open_backend(target_address, options.most)
         try:
-            state = _state(asked, source_address, target_address)
+            state = _state(options, source_address, target_address)
             lease = float(source_address.options.get("lease_seconds", 0.0))
-            migration = _migrate(asked, source, target, judge, state, lease)
-            was_interrupted = migration.is_stopped and not asked.follows
-            compared = _compared(asked, source, target, judge) if asked.compares and not was_interrupted else None
-            status = _tell(asked, state.counts, migration.refused, compared)
+            migration = _migrate(options, source, target, judge, state, lease)
+            was_interrupted = migration.is_stopped and not options.follows
+            compared = _compared(options, source, target, judge) if options.compares and not was_interrupted else None
+            status = _tell(options, state.counts, migration.refused, compared)
             return 130 if was_interrupted else status
         finally:
             target.close()
@@ -126,56 +126,56 @@ def _where(address: Address) -> tuple[Any, ...]:
     return address.backend, address.hosts, address.place, address.options.get("table"), address.options.get("endpoint")
 
 
-def _state(asked: _MigrationOptions, source: Address, target: Address) -> MigrationState:
-    """That of the file. Another transactional_id is another migration: it would not shut out what a killed run left."""
+def _state(options: _MigrationOptions, source: Address, target: Address) -> MigrationState:
+    """The state in the file. Another transactional_id is another migration: it would not fence off a killed run."""
     from speed.backends.migrating import MigrationState
 
-    what = {"from": str(source), "to": str(target), "topics": asked.topics, "group": asked.group}
+    what = {"from": str(source), "to": str(target), "topics": options.topics, "group": options.group}
     transaction = str(target.options.get("transactional_id", ""))
-    state = MigrationState(asked.state, what | ({"transactional_id": transaction} if transaction else {}))
-    if asked.resumes:
+    state = MigrationState(options.state, what | ({"transactional_id": transaction} if transaction else {}))
+    if options.resumes:
         state.read()
     elif state.is_there:
-        raise ConfigurationError(f"{asked.state} is there: go on with --resume, or name another --state")
+        raise ConfigurationError(f"{options.state} is there: go on with --resume, or name another --state")
     return state
 
 
 def _migrate(
-    asked: _MigrationOptions, source: Backend, target: Backend, judge: Judge, state: MigrationState, lease: float
+    options: _MigrationOptions, source: Backend, target: Backend, judge: Judge, state: MigrationState, lease: float
 ) -> Migration:
     """Run it. The state is as the last batch left it."""
     from speed.backends.migrating import Migration
     from speed.backends.scans import count
 
-    subscription = source.subscribe(asked.topics, asked.group, "earliest")
+    subscription = source.subscribe(options.topics, options.group, "earliest")
     migration = Migration(subscription, target, judge, state)
-    idle = max(asked.idle, lease + _RENEWED_SECONDS) if asked.resumes else asked.idle
-    total = None if asked.follows else count(source, asked.topics)
+    idle = max(options.idle, lease + _RENEWED_SECONDS) if options.resumes else options.idle
+    total = None if options.follows else count(source, options.topics)
     try:
-        with _stopping(migration), _bar(asked, "copied", total, state.counts) as told:
-            migration.run(None if asked.follows else idle, told)
+        with _stopping(migration), _bar(options, "copied", total, state.counts) as on_batch:
+            migration.run(None if options.follows else idle, on_batch)
     finally:
         subscription.close()
     return migration
 
 
-def _counted(asked: _MigrationOptions, source: Backend, judge: Judge) -> Counter[str]:
-    """What there is, read without a group."""
+def _counted(options: _MigrationOptions, source: Backend, judge: Judge) -> Counter[str]:
+    """Count the messages of each form, without a group."""
     from speed.backends.scans import count, scan
 
     counts: Counter[str] = Counter()
-    with _bar(asked, "read", count(source, asked.topics), counts) as told:
-        for page in scan(source, asked.topics):
+    with _bar(options, "read", count(source, options.topics), counts) as on_page:
+        for page in scan(source, options.topics):
             counts.update(judge.judge(one).form for one in page)
-            told(len(page))
+            on_page(len(page))
     return counts
 
 
-def _compared(asked: _MigrationOptions, source: Backend, target: Backend, judge: Judge) -> Compared:
+def _compared(options: _MigrationOptions, source: Backend, target: Backend, judge: Judge) -> Compared:
     from speed.backends.migrating import compare
 
-    with _bar(asked, "compared", None, {}) as told:
-        return compare(source, target, asked.topics, judge, told)
+    with _bar(options, "compared", None, {}) as on_page:
+        return compare(source, target, options.topics, judge, on_page)
 
 
 @contextmanager
@@ -196,9 +196,9 @@ def _stopping(migration: Migration) -> Iterator[None]:
 
 @contextmanager
 def _bar(
-    asked: _MigrationOptions, word: str, total: int | None, counts: Mapping[str, int]
+    options: _MigrationOptions, word: str, total: int | None, counts: Mapping[str, int]
 ) -> Iterator[Callable[[int], None]]:
-    """What draws a bar on stderr, with how many there are of what."""
+    """Draw a progress bar on stderr, with the counts of the forms."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -209,7 +209,7 @@ def _bar(
         TimeElapsedColumn(),
         TextColumn("{task.fields[of]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=asked.as_json) as bar:
+    with Progress(*columns, console=Console(stderr=True), disable=options.as_json) as bar:
         task = bar.add_task(word, total=total, of="")
         yield partial(_advance, bar, task, counts)
 
@@ -220,12 +220,12 @@ def _advance(bar: Any, task: Any, counts: Mapping[str, int], number: int) -> Non
 
 
 def _tell(
-    asked: _MigrationOptions, counts: Mapping[str, int], refused: list[tuple[str, str, str]], compared: Any
+    options: _MigrationOptions, counts: Mapping[str, int], refused: list[tuple[str, str, str]], compared: Any
 ) -> int:
-    """Print what came of it; returns the exit status."""
-    if asked.as_json:
-        told = {"counts": dict(counts), "refused": refused}
-        print_value(told | ({} if compared is None else {"compared": compared._asdict()}), True)
+    """Print the outcome; returns the exit status."""
+    if options.as_json:
+        summary = {"counts": dict(counts), "refused": refused}
+        print_value(summary | ({} if compared is None else {"compared": compared._asdict()}), True)
     else:
         print_rows(["form", "messages"], sorted(counts.items()), empty="there is no message")
         if refused:
@@ -263,11 +263,11 @@ _WOULD_LACK = {"message_id": "a message id", "topic": "a topic", "published_at_m
 
 
 class Found(NamedTuple):
-    """What one message of a file is: an ``envelope``, an old form, or ``unknown``; and what there is to say of it."""
+    """One message of a file: its form is ``envelope``, an old form, or ``unknown``; ``summary`` describes it."""
 
     place: str
     form: str
-    said: str
+    summary: str
 
 
 @click.group("envelope")
@@ -294,9 +294,9 @@ def inspect(context: click.Context, file: BinaryIO, schemas: str | None, as_json
         _inspect_other(context, data, as_json)
         return
     view = MessageView(data)
-    told = _told(view)
-    told["payload"] = shown_payload(view, registry_of(schemas))
-    print_value(told, as_json)
+    fields = _fields(view)
+    fields["payload"] = shown_payload(view, registry_of(schemas))
+    print_value(fields, as_json)
 
 
 @envelope_command.command("check")
@@ -333,21 +333,21 @@ def _inspect_other(context: click.Context, data: bytes, as_json: bool) -> None:
     context.exit(1)
 
 
-def _told(view: MessageView) -> dict[str, Any]:
-    """Everything but the payload's content; of bytes their number."""
+def _fields(view: MessageView) -> dict[str, Any]:
+    """All fields but the payload's content. Of bytes it shows their number."""
     security = view.security
-    told: dict[str, Any] = {"form": "envelope", "bytes": view.size, "payload_bytes": len(view.payload_bytes)}
-    told["metadata"] = {name: getattr(view, name) for name in _METADATA}
-    told["type_url"] = view.type_url
-    told["security"] = {name: getattr(security, name) for name in _SECURITY if security.HasField(name)}
-    told["security"]["signature_bytes"] = len(security.signature)
+    fields: dict[str, Any] = {"form": "envelope", "bytes": view.size, "payload_bytes": len(view.payload_bytes)}
+    fields["metadata"] = {name: getattr(view, name) for name in _METADATA}
+    fields["type_url"] = view.type_url
+    fields["security"] = {name: getattr(security, name) for name in _SECURITY if security.HasField(name)}
+    fields["security"]["signature_bytes"] = len(security.signature)
     if view.is_encrypted:
         ids = [one.key_id for one in security.encryption.recipients] or [security.encryption.key_id]
-        told["security"]["encryption"] = {"algorithm": security.encryption.algorithm, "recipients": ids}
-    told["observability"] = {"traceparent": view.traceparent, "labels": view.labels, "baggage": view.baggage}
-    told["schema"] = {found.name: _plain(value) for found, value in view.schema.ListFields()}
-    told["extensions"] = {name: f"{len(value)} bytes" for name, value in view.extensions.items()}
-    return told
+        fields["security"]["encryption"] = {"algorithm": security.encryption.algorithm, "recipients": ids}
+    fields["observability"] = {"traceparent": view.traceparent, "labels": view.labels, "baggage": view.baggage}
+    fields["schema"] = {found.name: _plain(value) for found, value in view.schema.ListFields()}
+    fields["extensions"] = {name: f"{len(value)} bytes" for name, value in view.extensions.items()}
+    return fields
 
 
 def _plain(value: Any) -> Any:

@@ -398,9 +398,9 @@ def _reasons(root: str, name: str) -> Iterator[dict[str, Any]]:
     for filename in _listed(directory):
         if filename.endswith(".reason"):
             with contextlib.suppress(OSError, ValueError), open(os.path.join(directory, filename), "rb") as file:
-                told = json.loads(file.read(4096))
-                if isinstance(told, dict):
-                    yield told
+                reason = json.loads(file.read(4096))
+                if isinstance(reason, dict):
+                    yield reason
 
 
 def _nodes(root: str) -> list[str]:

@@ -99,12 +99,12 @@ def verdict_of(cursor: Cursor, written: RequestEnvelopes) -> RequestVerdict:
     """What a cursor says of a request, all of whose envelopes were written to its lane."""
     listed = {entry.sequence: entry.begun for entry in cursor.unfinished}
     is_full = len(cursor.unfinished) >= MAX_UNFINISHED
-    behind = [one for one in written.sequences if one > cursor.last_sequence and one not in listed]
+    unread = [one for one in written.sequences if one > cursor.last_sequence and one not in listed]
     waits = [one for one in written.sequences if listed.get(one) is False]
-    passed = len(written.sequences) - len(behind) - len(waits)
-    if waits or (behind and not is_full and passed < written.parts):
+    passed = len(written.sequences) - len(unread) - len(waits)
+    if waits or (unread and not is_full and passed < written.parts):
         return RequestVerdict.NOT_BEGUN
-    if behind and passed < written.parts:
+    if unread and passed < written.parts:
         return RequestVerdict.MAY_HAVE_RUN
     return (
         RequestVerdict.REPEATABLE if any(listed.get(one) for one in written.sequences) else RequestVerdict.MAY_HAVE_RUN
@@ -287,8 +287,8 @@ def checked_answer(operation: str, result: Any, node: str) -> dict[str, Any]:
 _RESCAN_SECONDS = 1.0
 
 
-class Asked:
-    """What is known of a call's request, in case that its server is replaced (S-21)."""
+class RequestState:
+    """The state of a call's request, kept for the case that its server is replaced (S-21)."""
 
     __slots__ = (
         "entry",
@@ -321,11 +321,11 @@ class Asked:
 class PendingCall:
     """One waiting caller. ``deadline`` is in seconds of the caller's monotonic clock."""
 
-    __slots__ = ("asked", "completion", "deadline", "is_part", "key", "target")
+    __slots__ = ("completion", "deadline", "is_part", "key", "request", "target")
 
     def __init__(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> None:
         self.key, self.deadline, self.target, self.completion = key, deadline, target, completion
-        self.asked: Asked | None = None
+        self.request: RequestState | None = None
         """Of a call: its request."""
         self.is_part = False
         """Whether this waits for what becomes of one segment of a request."""
@@ -381,8 +381,8 @@ class PendingCalls:
 
     def _taken(self, source: str, key: Hashable) -> PendingCall | None:
         call = self._calls.get(source, _NONE).pop(key, None)
-        if call is not None and call.asked is not None:
-            self._let_go(call.asked)
+        if call is not None and call.request is not None:
+            self._release(call.request)
         return call
 
     def end(self, call: PendingCall, outcome: object) -> bool:
@@ -395,20 +395,20 @@ class PendingCalls:
 
     # --- requests, to be sent again (S-21) ---
 
-    def keep(self, asked: Asked, payload: bytes) -> bool:
+    def keep(self, request: RequestState, payload: bytes) -> bool:
         """Keep a request as long as its caller waits; False if too much is kept already."""
         with self._lock:
             if self._kept + len(payload) > MAX_KEPT_REQUEST_BYTES:
                 return False
             self._kept += len(payload)
-            asked.payload = payload
+            request.payload = payload
             return True
 
-    def _let_go(self, asked: Asked) -> None:
+    def _release(self, request: RequestState) -> None:
         with self._lock:
-            if asked.payload is not None:
-                self._kept -= len(asked.payload)
-                asked.payload = None
+            if request.payload is not None:
+                self._kept -= len(request.payload)
+                request.payload = None
 
     @property
     def kept_bytes(self) -> int:
@@ -418,8 +418,8 @@ class PendingCalls:
     def withdrawn(self, target: str, key: Hashable) -> None:
         """The program of a call does not wait any more: it is not sent again."""
         call = self._calls.get(target, _NONE).get(key)
-        if call is not None and call.asked is not None:
-            call.asked.is_withdrawn = True
+        if call is not None and call.request is not None:
+            call.request.is_withdrawn = True
 
     def forget(self, target: str, key: Hashable) -> bool:
         """Stop waiting without completing; False when nobody waits any more."""

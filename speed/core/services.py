@@ -100,11 +100,11 @@ class Parameters(NamedTuple):
         return self.rest
 
     def _misfit(self, name: str, misfit: Misfit) -> InvalidArgumentsError:
-        told = f"argument {name!r}{misfit.where} must be {misfit.expected}, not {misfit.given}"
+        text = f"argument {name!r}{misfit.where} must be {misfit.expected}, not {misfit.given}"
         if misfit.given == Column.__name__:
-            told = f"argument {name!r} is a column, which this function does not take: use {_FOR_COLUMNS}"
+            text = f"argument {name!r} is a column, which this function does not take: use {_FOR_COLUMNS}"
         return InvalidArgumentsError(
-            f"{self.service}: {told}", {"argument": name, "expected": misfit.expected, "given": misfit.given}
+            f"{self.service}: {text}", {"argument": name, "expected": misfit.expected, "given": misfit.given}
         )
 
 

@@ -75,10 +75,10 @@ class Groups:
 
     def _tell(self, line: str) -> None:
         try:
-            told = self._input.write(line.encode())
+            written = self._input.write(line.encode())
         except OSError:
-            told = 0
-        if told != len(line):
+            written = 0
+        if written != len(line):
             self._replace()
 
     def _replace(self) -> None:

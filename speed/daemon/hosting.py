@@ -110,7 +110,7 @@ class Recording:
 
 # Sealing journal and topics anew on a thread of its own, whenever the keys have changed (J-16).
 
-MAX_TOLD = 20
+MAX_REPORTED = 20
 """Files that are named because something in them stays as it is; the others are counted."""
 
 
@@ -162,7 +162,7 @@ class Resealing:
             if self._closing.is_set():
                 return False
             counts.update(files=bool(one.size), bytes=one.size, troubles=bool(one.trouble))
-            if one.trouble and counts["troubles"] <= MAX_TOLD:
+            if one.trouble and counts["troubles"] <= MAX_REPORTED:
                 self._log.warning("not_sealed_anew", file=one.path, reason=one.trouble)
         return True
 

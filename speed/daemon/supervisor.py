@@ -186,8 +186,8 @@ class Supervised:
             self._drain(fd)
         self.child.close()
         self._groups.remove(self.child.pid)
-        asked = self.state in (ProcessState.STOPPING, ProcessState.KILLING)
-        (self._log.info if asked or status == 0 else self._log.warning)(
+        is_requested = self.state in (ProcessState.STOPPING, ProcessState.KILLING)
+        (self._log.info if is_requested or status == 0 else self._log.warning)(
             "process_ended", pid=self.child.pid, status=status, seconds=round(self._clock() - self._started_at, 3)
         )
         self.child = None
@@ -212,9 +212,9 @@ class Supervised:
     def change_grants(self, settings: ProcessSettings) -> None:
         """Take over the grants of a reloaded configuration."""
         self.settings = settings
-        told = self.child.grant(settings.allow) if self.child else False
-        self._log.info("grants_changed", allow=list(settings.allow), restart=not told)
-        if self.child and not told:
+        is_applied = self.child.grant(settings.allow) if self.child else False
+        self._log.info("grants_changed", allow=list(settings.allow), restart=not is_applied)
+        if self.child and not is_applied:
             self._start_again = True  # a command learns its grants when it starts
             self.happened(Event.STOP)
 

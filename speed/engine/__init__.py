@@ -101,10 +101,10 @@ class Engine(Protocol):
         """In a forked child: forget the node, which is the parent's."""
 
 
-def make_engine(asked: str, options: Options) -> Engine:
+def make_engine(requested: str, options: Options) -> Engine:
     """A started engine. ConfigurationError if it does not exist or was not built; errors of ``Options.check``."""
     options.check()
-    kind = os.environ.get("SPEED_ENGINE", "") or "auto" if asked == "auto" else asked
+    kind = os.environ.get("SPEED_ENGINE", "") or "auto" if requested == "auto" else requested
     if kind not in {"auto", "python", "native"}:
         raise ConfigurationError(f"engine is {kind!r}; use 'auto', 'python' or 'native'")
     if kind != "python":

@@ -49,7 +49,7 @@ class Receiving:
 
     def __init__(self, name: str, engine: Fetcher, opened: Callable[[Message], Message]) -> None:
         self._name, self._engine, self._opened = name, engine, opened
-        self._asked = threading.Condition(threads.lock("receiving"))
+        self._changed = threading.Condition(threads.lock("receiving"))
         self._waiting: deque[Future[Fetched]] = deque()
         self._thread: threading.Thread | None = None
         self._end: SpeedError | None = None
@@ -57,14 +57,14 @@ class Receiving:
     def ask(self) -> Future[Fetched]:
         """The next message. Cancel it to wait no longer; what it was given all the same goes back by ``put_back``."""
         waiter: Future[Fetched] = Future()
-        with self._asked:
+        with self._changed:
             if self._end is not None:
                 raise fresh(self._end)
             self._waiting.append(waiter)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"speed-{self._name}-receive", daemon=True)
                 self._thread.start()
-            self._asked.notify()
+            self._changed.notify()
         waiter.add_done_callback(self._ended)
         return waiter
 
@@ -97,9 +97,9 @@ class Receiving:
 
     def _is_wanted(self) -> bool:
         """Waits until somebody waits; False at the end."""
-        with self._asked:
+        with self._changed:
             while not self._waiting and self._end is None:
-                self._asked.wait()
+                self._changed.wait()
             return self._end is None
 
     def _is_abandoned(self) -> bool:
@@ -122,8 +122,8 @@ class Receiving:
 
     def _pause(self) -> None:
         """What could not be judged is looked at again after a moment."""
-        with self._asked:
-            self._asked.wait_for(lambda: self._end is not None, RETRY_FIRST_SECONDS)
+        with self._changed:
+            self._changed.wait_for(lambda: self._end is not None, RETRY_FIRST_SECONDS)
 
     def _given(self, fetched: Fetched) -> bool:
         while (waiter := self._first()) is not None:
@@ -133,14 +133,14 @@ class Receiving:
         return False
 
     def _first(self) -> Future[Fetched] | None:
-        with self._asked:
+        with self._changed:
             return self._waiting.popleft() if self._waiting else None
 
     # --- ends ---
 
     def _ended(self, waiter: Future[Fetched]) -> None:
         """One who cancelled waits no longer."""
-        with self._asked:
+        with self._changed:
             if waiter not in self._waiting:
                 return
             self._waiting.remove(waiter)
@@ -149,11 +149,11 @@ class Receiving:
             self._engine.wake_receivers()
 
     def _stop(self, error: SpeedError) -> None:
-        with self._asked:
+        with self._changed:
             self._end = self._end or error
             waiting = list(self._waiting)
             self._waiting.clear()
-            self._asked.notify_all()
+            self._changed.notify_all()
         for waiter in waiting:
             if waiter.set_running_or_notify_cancel():
                 waiter.set_exception(fresh(error))

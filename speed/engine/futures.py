@@ -103,7 +103,7 @@ class OneAnswer:
 class Carried(Protocol):
     """What another host answered to a call, as its caller gets it."""
 
-    asked: tuple[str, str]
+    callee: tuple[str, str]
     """The node and the service that the caller named."""
 
     def __call__(self, answer: Any) -> Any:
@@ -138,7 +138,7 @@ class CallFuture(Future[Any]):
         service: str | None = None,
     ) -> None:
         super().__init__()
-        self._asked = target, service
+        self._callee = target, service
         self._tell = tell
         self._process = process
 
@@ -216,14 +216,14 @@ class CallFuture(Future[Any]):
         self.settle(outcome)
 
     def settle(self, outcome: Outcome) -> None:
-        asked = self._asked
+        callee = self._callee
         if self.carried is not None:
-            asked = self.carried.asked
+            callee = self.carried.callee
             outcome = self.carried.failed(outcome) if isinstance(outcome, SpeedError) else self.carried(outcome)
         try:
             if isinstance(outcome, SpeedError):
                 error = raised(outcome, Execution.MAY_HAVE_RUN)
-                error.node, error.service = asked
+                error.node, error.service = callee
                 self.set_exception(error)
             else:
                 self.set_result(as_views(outcome) if self.views else outcome)

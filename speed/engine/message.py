@@ -249,8 +249,8 @@ def publish_to(
     for name in allowed:
         try_to_send(name, monotonic())
     if waits:
-        behind, full = full, []
-        for name in behind:
+        retried, full = full, []
+        for name in retried:
             try_to_send(name, deadline)
     for name in full:
         failed[name] = InboxFullError.code

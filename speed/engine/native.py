@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 class ReceivedView(MessageView):
     """A view that has the core read what is asked for most; the rest is parsed from the bytes as always."""
 
-    __slots__ = ("_received", "_says_only_publisher")
+    __slots__ = ("_has_publisher_only", "_received")
 
-    def __init__(self, received: Any, data: bytes, says_only_publisher: bool) -> None:
+    def __init__(self, received: Any, data: bytes, has_publisher_only: bool) -> None:
         super().__init__(data)
         self._received = received
-        self._says_only_publisher = says_only_publisher
+        self._has_publisher_only = has_publisher_only
 
     @property
     def payload(self) -> Any:
@@ -78,9 +78,9 @@ class ReceivedView(MessageView):
         return str(self._received.content_encoding)
 
     @property
-    def says_only_publisher(self) -> bool:
+    def has_publisher_only(self) -> bool:
         """Whether nothing but its publisher is told in its SecurityContext, or a token beside it."""
-        return self._says_only_publisher
+        return self._has_publisher_only
 
     @property
     def topic(self) -> str:
@@ -107,12 +107,12 @@ def received_message(
     timestamp_ms: int,
     redelivered: bool,
     deliveries: int,
-    says_only_publisher: bool,
+    has_publisher_only: bool,
     is_large: bool,
 ) -> Message:
     """The message in ``received``; finishing it finishes that of the core."""
     return Message(
-        _large_view(received, data) if is_large else ReceivedView(received, data, says_only_publisher),
+        _large_view(received, data) if is_large else ReceivedView(received, data, has_publisher_only),
         source=source,
         sequence=sequence,
         timestamp_ms=timestamp_ms,
@@ -446,20 +446,20 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
 
 def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str, str]]]:
-    """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
+    """The function that a worker of the core calls for each batch. If it raises, the core delivers the batch again."""
 
-    said = ""
+    last_failure = ""
 
     def handle(batch: list[tuple[Any, ...]]) -> list[tuple[int, str, str]]:
-        nonlocal said
+        nonlocal last_failure
         try:
             refused = handler([received_message(*fields) for fields in batch])
         except BaseException as error:
-            if said != str(error):
-                said = str(error)
-                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
+            if last_failure != str(error):
+                last_failure = str(error)
+                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), last_failure)
             raise
-        said = ""
+        last_failure = ""
         return [(place, failure_text(error), error.code) for place, error in (refused or {}).items()]
 
     return handle

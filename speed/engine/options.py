@@ -23,7 +23,7 @@ WRITE_MESSAGES = 64
 """Messages that share a write and a ring at most."""
 SPIN_SECONDS = 200e-6
 """How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
-MAX_DELIVERIES_ASKED = 1_000_000
+MAX_DELIVERIES_OPTION = 1_000_000
 MAX_SPIN_SECONDS = 0.01
 DURABILITIES = ("process", "disk")
 BELLS = ("auto", "polling")
@@ -87,7 +87,7 @@ class Options:
         for what in ("lease_seconds", "heartbeat_seconds"):
             _check_seconds(what, getattr(self, what))
         _check_count("workers", self.workers, MAX_WORKERS)
-        _check_count("max_deliveries", self.max_deliveries, MAX_DELIVERIES_ASKED)
+        _check_count("max_deliveries", self.max_deliveries, MAX_DELIVERIES_OPTION)
         _check_count("max_lane_bytes", self.max_lane_bytes)
         if self.max_open_files is not None:
             _check_count("max_open_files", self.max_open_files)

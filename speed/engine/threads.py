@@ -56,8 +56,8 @@ class Threads:
         self._lock = lock("threads")
         self._job_there = threading.Condition(self._lock)
         self._jobs: deque[tuple[Hashable, Callable[[], None]]] = deque()
-        self._behind: dict[Hashable, deque[Callable[[], None]]] = {}
-        """Jobs of each key that one is under way of."""
+        self._queued: dict[Hashable, deque[Callable[[], None]]] = {}
+        """Jobs that wait for the running job of their key."""
         self._threads = 0
         self._idle = 0
         self._is_over = False
@@ -77,11 +77,11 @@ class Threads:
         with self._lock:
             if self._is_over:
                 raise NodeClosedError("the node was closed: nothing is awaited any more")
-            if key is not None and key in self._behind:
-                self._behind[key].append(job)
+            if key is not None and key in self._queued:
+                self._queued[key].append(job)
                 return future
             if key is not None:
-                self._behind[key] = deque()
+                self._queued[key] = deque()
             self._add(key, job)
         return future
 
@@ -105,11 +105,11 @@ class Threads:
                 key, job = self._jobs.popleft()
             job()
             with self._lock:
-                behind = self._behind.get(key)
-                if behind:
-                    self._add(key, behind.popleft())
-                elif behind is not None:
-                    del self._behind[key]
+                queued = self._queued.get(key)
+                if queued:
+                    self._add(key, queued.popleft())
+                elif queued is not None:
+                    del self._queued[key]
 
     def stop(self) -> None:
         """What is queued still runs, and ends at once: the node is closed."""
@@ -192,8 +192,8 @@ def _in_child() -> None:
 
 _log = logger("speed.node")
 
-BESIDE_SECONDS = 1.0
-"""How long a handler waits for an end, beyond what that was given, before the work that it interrupted goes on."""
+HANDLER_GRACE_SECONDS = 1.0
+"""How long a handler waits for an end after its drain time. Then the interrupted work goes on."""
 
 
 def run(end: Callable[[float], None], drain_seconds: float) -> None:
@@ -207,7 +207,7 @@ def run(end: Callable[[float], None], drain_seconds: float) -> None:
         return
     thread = threading.Thread(target=_guarded, args=(end, drain_seconds), name="speed-end", daemon=False)
     thread.start()
-    thread.join(drain_seconds + BESIDE_SECONDS)
+    thread.join(drain_seconds + HANDLER_GRACE_SECONDS)
 
 
 def _guarded(end: Callable[[float], None], drain_seconds: float) -> None:

@@ -83,17 +83,17 @@ def with_trace(metadata: dict[str, Any], trace_context: Any = None) -> dict[str,
     else the active span of OpenTelemetry, if there is one. ConfigurationError for a context that is none of these.
     """
     if trace_context is not None:
-        told = _told(trace_context)
+        fields = _trace_of(trace_context)
     elif "traceparent" in metadata or (span := _active_span()) is None:
         return metadata
     else:
-        told = _of_span(span)
-    if "baggage" in told:
-        told["baggage"] = {**told["baggage"], **(metadata.get("baggage") or {})}
-    return {**metadata, **told}
+        fields = _of_span(span)
+    if "baggage" in fields:
+        fields["baggage"] = {**fields["baggage"], **(metadata.get("baggage") or {})}
+    return {**metadata, **fields}
 
 
-def _told(given: Any) -> dict[str, Any]:
+def _trace_of(given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         return {"traceparent": given}
     if hasattr(given, "get_span_context"):
@@ -110,8 +110,8 @@ def _told(given: Any) -> dict[str, Any]:
 
 def _of_span(span: Any) -> dict[str, Any]:
     parent = getattr(span, "parent", None)  # of spans that are recorded
-    told = {} if parent is None else {"parent_span_id": f"{parent.span_id:016x}"}
-    return {**_of_span_context(span.get_span_context()), **told}
+    fields = {} if parent is None else {"parent_span_id": f"{parent.span_id:016x}"}
+    return {**_of_span_context(span.get_span_context()), **fields}
 
 
 def _of_span_context(context: Any) -> dict[str, Any]:

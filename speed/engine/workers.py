@@ -304,12 +304,12 @@ class WorkerPool:
         """Wait until nothing waits or runs, but for what this is called from; False if the time was not enough."""
         here = at_work.get()
         if here is not None and here.pool is self:
-            self._let_go(here.work)
+            self._finish_early(here.work)
         with self._lock:
             return self._settled.wait_for(lambda: self._scheduler.is_settled, timeout_seconds)
 
-    def _let_go(self, work: Work) -> None:
-        """The node is closed by ``work`` itself: it is over as far as the node goes; a message was handled."""
+    def _finish_early(self, work: Work) -> None:
+        """``work`` itself closes the node. So the node counts it as done, and its message as handled."""
         if work.kind is Kind.MESSAGE:
             work.item.finish()
         self.done(work)

@@ -186,8 +186,8 @@ def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) 
         return None
 
 
-def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claimant | None:
-    """The newest claim of a name that says who made it; OSError if the system fails to read one."""
+def newest_attributed(root: str, name: str, registry_keys: Sequence[bytes]) -> Claimant | None:
+    """The newest claim of a name that names its maker; OSError if the system fails to read one."""
     for generation in sorted(_generations(root, name), reverse=True):
         try:
             claimant = _read_claimant(root, name, generation, registry_keys)
@@ -319,11 +319,11 @@ def floor_of(root: str, name: str, keyring: Keyring) -> int:
 def forgotten_up_to(root: str, name: str, keyring: Keyring) -> int:
     """Nothing of the lives of ``name`` up to this generation is accepted any more (L-15). WireError, OSError."""
     try:
-        claimant = newest_told(root, name, keyring.registry_keys)
+        claimant = newest_attributed(root, name, keyring.registry_keys)
     except FileNotFoundError:
         return 0  # nobody ever registered here
-    told = None if claimant is None else claimant.above
-    return floor_of(root, name, keyring) if told is None else told
+    floor = None if claimant is None else claimant.above
+    return floor_of(root, name, keyring) if floor is None else floor
 
 
 def raise_floor(root: str, name: str, generation: int, keyring: Keyring) -> None:

@@ -50,7 +50,7 @@ def read_keys(path: str) -> tuple[bytes, ...]:
         place = followed(path)
         fd = opened(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except UntrustedPathError as error:
-        raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
+        raise KeyFileError(error.with_cure("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: make one with `speed root init` or `speed key new`") from None
     except OSError as error:
@@ -120,7 +120,7 @@ def alone_with(path: str) -> Iterator[str]:
     """The file that ``path`` leads to, while no other process changes it."""
     target = os.path.realpath(path)
     try:
-        lock = try_lock(names.lock_beside(target), LOCK_SECONDS)
+        lock = try_lock(names.lock_path(target), LOCK_SECONDS)
     except OSError as error:
         raise KeyFileError(f"cannot write {path}: {error.strerror}: make room, or name another place") from None
     if lock is None:
@@ -146,7 +146,7 @@ def _give_rights(fd: int, path: str) -> None:
 
 def _put(path: str, keys: tuple[bytes, ...]) -> None:
     """Write beside and rename: the file is whole at every moment. What a killed process left is taken away."""
-    temporary = names.beside(path)
+    temporary = names.replacement_path(path)
     unlink_quietly(temporary)
     try:
         fd = opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

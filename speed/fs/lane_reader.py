@@ -187,7 +187,7 @@ class LaneReader:
         is_full = len(cursor.unfinished) >= MAX_UNFINISHED
         self._unsure = self._was_open and damaged
         self._is_doubtful = damaged and not self._was_open
-        self._unsure_behind = self._unsure or (self._was_open and is_full)
+        self._unsure_past_cursor = self._unsure or (self._was_open and is_full)
         self._repeats: Repeats | None = Repeats(until, all_types=damaged or is_own or is_full)
         self._deliveries = self._files.deliveries(self._generation, self._ahead.deliveries, self._count)
         return cursor
@@ -323,7 +323,9 @@ class LaneReader:
                     continue
             token = progress.dispatched(sequence, generation, file, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
-            self._hand_out(OpenedEnvelope(header, payload, repeated, token, repeated and self._unsure_behind), received)
+            self._hand_out(
+                OpenedEnvelope(header, payload, repeated, token, repeated and self._unsure_past_cursor), received
+            )
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1

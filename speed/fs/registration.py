@@ -94,7 +94,7 @@ def _take(
     root, keyring = registry.root, registry.keyring
     check_reachable(root, name)
     floor = floor_of(root, name, keyring)
-    former = claim.newest_told(root, name, keyring.registry_keys)
+    former = claim.newest_attributed(root, name, keyring.registry_keys)
     used = _used(registry, name, newest, entry)
     generation = max(used, floor) + 1
     claimant = replace(
@@ -168,7 +168,7 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
     NameTakenError when it must be respected. A claim that says nothing may be one that its maker has only just created:
     it is read again.
     """
-    began, has_told = monotonic_ms(), False
+    began, has_warned = monotonic_ms(), False
     while True:
         claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys)
         is_released = claim.is_released(registry.root, name, generation)
@@ -191,12 +191,12 @@ def _is_free(registry: Registry, name: str, generation: int, waits: bool) -> boo
         if registry.newest_generation(name) > generation or monotonic_ms() >= began + lease_ms + registry.late_ms:
             return True
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
-        if not has_told and monotonic_ms() < began + lease_ms:
-            _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
-        has_told = True
+        if not has_warned and monotonic_ms() < began + lease_ms:
+            _warn_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
+        has_warned = True
 
 
-def _tell_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_ms: int) -> None:
+def _warn_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_ms: int) -> None:
     """Say once why this start waits, but not about a claim that is just being written."""
     maker = (
         f"is of process {claimant.identity.pid} on {claimant.identity.host}" if claimant else "does not tell its maker"
@@ -267,28 +267,28 @@ def register(
 
     Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
     """
-    asked = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
-    check_lease(asked.lease_ms, asked.heartbeat_ms, registry.late_ms)
+    request = _RegistrationRequest(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral, starting)
+    check_lease(request.lease_ms, request.heartbeat_ms, registry.late_ms)
     try:
-        return _register(registry, asked, before_publish)
+        return _register(registry, request, before_publish)
     except WireError as error:
         raise RegistrationError(
-            f"cannot register {asked.name!r}: {names.floor_path(registry.root)}: {error}: "
+            f"cannot register {request.name!r}: {names.floor_path(registry.root)}: {error}: "
             "use the key of this root, or restore that file from a backup of the root"
         ) from None
     except OSError as error:
         if isinstance(error, SpeedError):
             raise
-        raise RegistrationError(f"cannot register {asked.name!r}: {error.strerror}: {_MEND}") from None
+        raise RegistrationError(f"cannot register {request.name!r}: {error.strerror}: {_MEND}") from None
 
 
-def _register(registry: Registry, asked: _RegistrationRequest, before_publish: Callable[[Won], None]) -> Registration:
-    name = asked.name
-    won = win(registry, name, claim.Claimant(identity(), asked.lease_ms, ephemeral=asked.ephemeral))
+def _register(registry: Registry, request: _RegistrationRequest, before_publish: Callable[[Won], None]) -> Registration:
+    name = request.name
+    won = win(registry, name, claim.Claimant(identity(), request.lease_ms, ephemeral=request.ephemeral))
     registration = None
     try:
         before_publish(won)
-        registration = Registration(registry, _first_entry(asked, won), won.claimant)
+        registration = Registration(registry, _first_entry(request, won), won.claimant)
         registration.publish()
         if won.claimant.is_expired(monotonic_ms()):
             raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
@@ -302,11 +302,11 @@ def _register(registry: Registry, asked: _RegistrationRequest, before_publish: C
     return registration
 
 
-def _first_entry(asked: _RegistrationRequest, won: Won) -> Entry:
+def _first_entry(request: _RegistrationRequest, won: Won) -> Entry:
     """The entry as it is first published, with the time of now."""
     maker = won.claimant.identity
     return Entry(
-        name=asked.name,
+        name=request.name,
         generation=won.generation,
         pid=maker.pid,
         pid_start=maker.pid_start,
@@ -316,14 +316,14 @@ def _first_entry(asked: _RegistrationRequest, won: Won) -> Entry:
         startup_timestamp=time.time_ns() // 1_000_000,
         last_heartbeat=time.time_ns() // 1_000_000,
         heartbeat_monotonic_ms=monotonic_ms(),
-        lease=asked.lease_ms,
-        heartbeat_interval=asked.heartbeat_ms,
-        fabrics=asked.fabrics,
-        allow=asked.allow,
+        lease=request.lease_ms,
+        heartbeat_interval=request.heartbeat_ms,
+        fabrics=request.fabrics,
+        allow=request.allow,
         version=VERSION,
         features=FEATURES,
-        ephemeral=asked.ephemeral,
-        status="starting" if asked.starting else "online",
+        ephemeral=request.ephemeral,
+        status="starting" if request.starting else "online",
     )
 
 
@@ -508,9 +508,9 @@ class Registration:
         with contextlib.suppress(SpeedError):  # or it is stale after a lease
             self.update(status="leaving", lease=1, heartbeat_interval=1, heartbeat_monotonic_ms=0)
         claim.release(self._registry.root, self.entry.name, self.entry.generation)
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The name is lost: release the descriptor; the entry, if it is there, is no longer this one's to touch."""
         with self._lock:
             self._close()

@@ -37,8 +37,8 @@ class UntrustedPathError(Exception):
         super().__init__(found)
         self.cure = cure
 
-    def told(self, otherwise: str) -> str:
-        """What was found and what to do: the cure, or else ``otherwise``."""
+    def with_cure(self, otherwise: str) -> str:
+        """The problem and its cure; ``otherwise`` where there is none or another one helps too."""
         return f"{self}: {self.cure}, or {otherwise}" if self.cure else f"{self}: {otherwise}"
 
 
@@ -52,20 +52,20 @@ def followed(path: str) -> str:
 
     The last step is judged by its owner alone: whoever asks knows what it should be.
     """
-    way = os.path.abspath(path).split("/")[::-1]
+    steps = os.path.abspath(path).split("/")[::-1]
     place, links, me = "", 0, who()
     _check("/", os.lstat("/"), me, is_last=False)
-    while way:
-        name = way.pop()
+    while steps:
+        name = steps.pop()
         if name == "..":
             place = place.rpartition("/")[0]
         elif name not in ("", "."):
             step = names.child_path(place, name)
             status = os.lstat(step)
-            _check(step, status, me, is_last=not way)
+            _check(step, status, me, is_last=not steps)
             if stat.S_ISLNK(status.st_mode):
                 links += 1
-                place = _follow(step, place, way, links)
+                place = _follow(step, place, steps, links)
             else:
                 place = step
     return place or "/"
@@ -84,12 +84,12 @@ def _check(step: str, status: os.stat_result, me: Who, *, is_last: bool) -> None
         raise UntrustedPathError(f"others can write to {step}, and so replace what is below it", f"run `{cure}`")
 
 
-def _follow(link: str, place: str, way: list[str], links: int) -> str:
+def _follow(link: str, place: str, steps: list[str], links: int) -> str:
     """Put the steps of a link before the others; the directory in which they begin."""
     if links > MAX_LINKS:
         raise UntrustedPathError(f"{link} is one of more than {MAX_LINKS} links")
     target = os.readlink(link)
-    way += target.split("/")[::-1]
+    steps += target.split("/")[::-1]
     return "" if target.startswith("/") else place
 
 
@@ -121,7 +121,7 @@ def share_root(root: str, group: int) -> None:
             os.fchmod(fd, mode)
         finally:
             os.close(fd)
-    for lock in (names.daemon_lock(place), names.lock_beside(names.default_key_path(place))):
+    for lock in (names.daemon_lock(place), names.lock_path(names.default_key_path(place))):
         os.close(open_or_make(lock, os.O_RDWR))  # or a member's would stand there, which nobody else could use
 
 
@@ -135,7 +135,7 @@ def check_root(root: str) -> None:
     except FileNotFoundError:
         return
     except UntrustedPathError as error:
-        raise RootError(error.told(_OTHERWISE)) from None
+        raise RootError(error.with_cure(_OTHERWISE)) from None
     except OSError as error:
         raise RootError(f"cannot use the root {root}: {error.strerror}; {_OTHERWISE}") from None
 

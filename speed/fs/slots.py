@@ -165,7 +165,7 @@ SLOTTED_BYTES = 128 << 10
 
 Place = tuple[int, int, int]
 """Where an envelope begins: generation, number of the file, offset."""
-_BEHIND_ALL = 1 << 63
+_PAST_END = 1 << 63
 """An offset that no file reaches."""
 
 
@@ -302,7 +302,7 @@ class SlotWriter:
     def spoil(self, file: tuple[int, int]) -> None:
         """Tell the receiver that nothing more comes. The envelope lies in ``file``, if anywhere."""
         if self._slot.place is None:
-            self._use((*file, _BEHIND_ALL))
+            self._use((*file, _PAST_END))
         with contextlib.suppress(OSError):
             os.ftruncate(self._fd, 0)
             self._slot.file_bytes = 0

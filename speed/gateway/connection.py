@@ -48,10 +48,10 @@ class Hosted(Protocol):
     def check(self, caller: str, right: str, topic: str) -> None:
         """Raises SubscriptionError."""
 
-    def watch(self, told: Callable[[str], None]) -> None:
-        """Call ``told`` with the name of a topic whenever something may be new there."""
+    def watch(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback`` with the name of a topic whenever something may be new there."""
 
-    def unwatch(self, told: Callable[[str], None]) -> None:
+    def unwatch(self, callback: Callable[[str], None]) -> None:
         """Call it no more."""
 
     def until_event(self, topic: str, subscription: str) -> float:
@@ -67,7 +67,7 @@ class TopicClient:
         self._threads = ThreadPoolExecutor(THREADS, f"{name}-topics")
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._changed: set[str] = set()
-        host.watch(self._told)
+        host.watch(self._notified)
 
     def check(self, caller: str, right: str, topic: str) -> None:
         """Raises SubscriptionError DENIED, UNKNOWN_TOPIC, DAMAGED."""
@@ -98,7 +98,7 @@ class TopicClient:
             if not waiting:
                 self._waiting.pop(topic, None)
 
-    def _told(self, topic: str) -> None:
+    def _notified(self, topic: str) -> None:
         """On any thread, the host's lock held: one call into the loop for all that comes before it runs."""
         if topic not in self._waiting or topic in self._changed:
             return
@@ -116,7 +116,7 @@ class TopicClient:
 
     def close(self) -> None:
         """Wait for what is asked, and ask no more."""
-        self._host.unwatch(self._told)
+        self._host.unwatch(self._notified)
         self._threads.shutdown()
 
 
@@ -178,8 +178,8 @@ class Conversation(Protocol):
     async def close(self) -> None: ...
 
 
-def beside(connection: ClientConnection, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Work beside the reading of a connection, which ends if that fails."""
+def start_task(connection: ClientConnection, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run work while the connection is read. If the work fails, the connection ends."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: connection.cut() if done.cancelled() or done.exception() else None)
     return task

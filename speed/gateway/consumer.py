@@ -11,7 +11,7 @@ import msgspec
 
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, ClientConnection, TopicClient, beside, set_within
+from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, ClientConnection, TopicClient, set_within, start_task
 from speed.gateway.encryption import HeldKeys
 from speed.gateway.frames import ClientDelivery, MessageId
 from speed.gateway.settings import (
@@ -91,7 +91,7 @@ CONSUME = "CONSUME"
 class Fate(Enum):
     """What becomes of a message."""
 
-    TOLD = "it is sent"
+    SENT = "it is sent"
     HIDDEN = "FAIL"
     """It is not sent, and not acknowledged either."""
     DISCARDED = "DISCARD"
@@ -114,20 +114,20 @@ class Opener:
         """Open ``message``, which is the host's ``row`` of ``topic``; while its keys are away it waits for them."""
         context = message.encryption_context
         if not self._held or isinstance(context, msgspec.UnsetType):
-            return Fate.TOLD
+            return Fate.SENT
         while not self._ended.is_set():
             try:
                 message.payload = await self._held.opened(topic, row[2], context, message.payload)
             except KeyUnavailableError:
                 if self._action == CONSUME:
-                    return Fate.TOLD
+                    return Fate.SENT
                 await set_within(self._ended, KEYS_AWAY_SECONDS)
             except SpeedError:
                 self._counters.count("gateway_messages_unopened")
-                return Fate.TOLD if self._action == CONSUME else Fate(self._action)
+                return Fate.SENT if self._action == CONSUME else Fate(self._action)
             else:
                 message.encryption_context = msgspec.UNSET
-                return Fate.TOLD
+                return Fate.SENT
         return Fate.HIDDEN
 
 
@@ -264,8 +264,8 @@ class ConsumerConversation:
         return True
 
     async def run(self, connection: ClientConnection) -> None:
-        sending = beside(connection, self._send_all(connection))
-        settling = beside(connection, self._settle_all(connection))
+        sending = start_task(connection, self._send_all(connection))
+        settling = start_task(connection, self._settle_all(connection))
         try:
             async for data in connection.frames():
                 if not await self._take(connection, data):
@@ -381,7 +381,7 @@ class ConsumerConversation:
             fate = await self._opener.open(membership.topic, row, message)
             if self._is_closing:
                 return False
-            if fate is Fate.TOLD:
+            if fate is Fate.SENT:
                 self._window.sent(MessageId(membership.ledger, row[0]), now())
                 if not await connection.tell(frames.written(message)):
                     return False
@@ -432,7 +432,7 @@ class ReaderConversation:
         """Find the place. Raises HandshakeError."""
         try:
             if isinstance(self._start, MessageId):
-                await self._begin_behind(self._start)
+                await self._begin_after(self._start)
             else:
                 self._place = self._start
             rows = (await self._read(1))["messages"]
@@ -442,14 +442,14 @@ class ReaderConversation:
             self._place = rows[0][0]
         self._topics.listen([self._topic], self._wake)
 
-    async def _begin_behind(self, message: MessageId) -> None:
+    async def _begin_after(self, message: MessageId) -> None:
         lane = (await self._read(1))["lane"]
         if message.ledger != frames.ledger_of(lane):
             raise HandshakeError(400, "messageId is of another topic, or of one that was made anew")
         self._place = message.entry + 1
 
     async def run(self, connection: ClientConnection) -> None:
-        sending = beside(connection, self._send_all(connection))
+        sending = start_task(connection, self._send_all(connection))
         try:
             async for data in connection.frames():
                 if not await self._take(connection, data):
@@ -503,7 +503,7 @@ class ReaderConversation:
             fate = await self._opener.open(self._topic, row, message)
             if self._is_closing:
                 return False
-            if fate is Fate.TOLD:
+            if fate is Fate.SENT:
                 self._window.sent(MessageId(ledger, row[0]), now())
                 if not await connection.tell(frames.written(message)):
                     return False

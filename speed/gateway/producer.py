@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from speed.errors import SpeedError
 from speed.gateway import frames
-from speed.gateway.connection import TRY_AGAIN, ClientConnection, TopicClient, beside, set_within
+from speed.gateway.connection import TRY_AGAIN, ClientConnection, TopicClient, set_within, start_task
 from speed.gateway.encryption import Sealer, Sealing
 from speed.gateway.frames import MessageId, PublishRefusedError
 from speed.gateway.settings import HEAVY_SECONDS, MAX_PENDING_BYTES, Counters
@@ -53,7 +53,7 @@ class ProducerConversation:
         self._is_closing = False
 
     async def run(self, connection: ClientConnection) -> None:
-        publishing = beside(connection, self._publish_all(connection))
+        publishing = start_task(connection, self._publish_all(connection))
         try:
             async for data in connection.frames():
                 self._take(data, await self._place.sealer.current())

@@ -31,7 +31,7 @@ from speed.gateway.connection import (
     Gate,
     Hosted,
     TopicClient,
-    beside,
+    start_task,
 )
 from speed.gateway.consumer import (
     ConsumerConversation,
@@ -250,28 +250,30 @@ class App:
 
     async def _producer(self, guest: Guest, address: RequestAddress) -> ProducerConversation:
         (topic,) = address.topics
-        asked = producer_parameters(address.parameters)
-        if asked.name and not names.is_node_name(asked.name):
+        parameters = producer_parameters(address.parameters)
+        if parameters.name and not names.is_node_name(parameters.name):
             raise HandshakeError(400, "producerName has letters, digits, '_', '-' and '.' only, at most 128")
-        sealer = await self._sealer(asked, topic)
-        here = (topic, guest.name, asked.name)
-        if asked.name and here in self._producers:
+        sealer = await self._sealer(parameters, topic)
+        here = (topic, guest.name, parameters.name)
+        if parameters.name and here in self._producers:
             raise HandshakeError(409, "TAKEN: a producer of this name is connected to the topic")
-        if asked.discarded:
+        if parameters.discarded:
             text = "a producer of topic %s encrypts its messages itself: %s have no effect"
-            log.warning(text, topic, ", ".join(asked.discarded))
+            log.warning(text, topic, ", ".join(parameters.discarded))
         self._producers.add(here)
-        place = ProducerPlace(guest.name, topic, asked.name, sealer, asked.first_sequence, asked.max_pending)
+        place = ProducerPlace(
+            guest.name, topic, parameters.name, sealer, parameters.first_sequence, parameters.max_pending
+        )
         return ProducerConversation(self._topics, self._gate.counters, place, lambda: self._producers.discard(here))
 
-    async def _sealer(self, asked: ProducerParameters, topic: str) -> Sealer:
+    async def _sealer(self, parameters: ProducerParameters, topic: str) -> Sealer:
         """What the producer's messages are encrypted with; keys of the gateway are had before it is accepted."""
-        if not isinstance(asked.keys, tuple):
-            return Sealer(ByClient(asked.keys) if asked.keys else None)
-        unknown = next((name for name in asked.keys if name not in self._held), None)
+        if not isinstance(parameters.keys, tuple):
+            return Sealer(ByClient(parameters.keys) if parameters.keys else None)
+        unknown = next((name for name in parameters.keys if name not in self._held), None)
         if unknown is not None:
             raise HandshakeError(400, f"encryptionKeys: there is no key {unknown[:64]!r}: see `keys` of [gateway]")
-        sealer = HeldSealer(self._held, asked.keys, topic)
+        sealer = HeldSealer(self._held, parameters.keys, topic)
         try:
             await sealer.current()
         except KeyUnavailableError:
@@ -281,25 +283,27 @@ class App:
         return sealer
 
     async def _consumer(self, guest: Guest, address: RequestAddress) -> ConsumerConversation:
-        asked = consumer_parameters(address.parameters)
+        parameters = consumer_parameters(address.parameters)
         topics = address.topics or await self._matching(guest, address.pattern)
         place = ConsumerPlace(
-            guest.name, address.subscription, _own_name(asked.name), _terms(asked), asked.reject_delay_ms
+            guest.name, address.subscription, _own_name(parameters.name), _terms(parameters), parameters.reject_delay_ms
         )
         memberships = [
-            Membership(self._topics, place, topic, self._dead_letter(asked, topic, address.subscription))
+            Membership(self._topics, place, topic, self._dead_letter(parameters, topic, address.subscription))
             for topic in topics
         ]
-        window = DeliveryWindow(asked.queue_size, is_pulling=asked.is_pulling, late_seconds=asked.ack_timeout_ms / 1000)
-        opener = Opener(self._held, asked.failure_action, self._gate.counters)
+        window = DeliveryWindow(
+            parameters.queue_size, is_pulling=parameters.is_pulling, late_seconds=parameters.ack_timeout_ms / 1000
+        )
+        opener = Opener(self._held, parameters.failure_action, self._gate.counters)
         consumer = ConsumerConversation(self._topics, self._gate.counters, memberships, window, opener)
         await consumer.open()
         return consumer
 
-    def _dead_letter(self, asked: ConsumerParameters, topic: str, subscription: str) -> str:
-        if not asked.max_deliveries:
+    def _dead_letter(self, parameters: ConsumerParameters, topic: str, subscription: str) -> str:
+        if not parameters.max_deliveries:
             return ""
-        return self._names.of_text(asked.dead_letter) if asked.dead_letter else f"{topic}-{subscription}-DLQ"
+        return self._names.of_text(parameters.dead_letter) if parameters.dead_letter else f"{topic}-{subscription}-DLQ"
 
     async def _matching(self, guest: Guest, pattern: str) -> Sequence[str]:
         """The topics of a pattern that the client may consume, as they are now."""
@@ -317,10 +321,12 @@ class App:
 
     async def _reader(self, guest: Guest, address: RequestAddress) -> ReaderConversation:
         (topic,) = address.topics
-        asked = reader_parameters(address.parameters)
-        window = DeliveryWindow(asked.queue_size, is_pulling=asked.is_pulling)
-        opener = Opener(self._held, asked.failure_action, self._gate.counters)
-        reader = ReaderConversation(self._topics, self._gate.counters, guest.name, topic, asked.start, window, opener)
+        parameters = reader_parameters(address.parameters)
+        window = DeliveryWindow(parameters.queue_size, is_pulling=parameters.is_pulling)
+        opener = Opener(self._held, parameters.failure_action, self._gate.counters)
+        reader = ReaderConversation(
+            self._topics, self._gate.counters, guest.name, topic, parameters.start, window, opener
+        )
         await reader.open()
         return reader
 
@@ -329,18 +335,18 @@ class App:
     async def _page(self, connection: ClientConnection, request: Request) -> Response:
         path = request.path.partition("?")[0]
         if path == "/health":
-            return _said(connection, 200, _JSON, b'{"status":"up"}')
+            return _response(connection, 200, _JSON, b'{"status":"up"}')
         if path == "/ready":
             is_ready = self._is_ready()
-            return _said(connection, 200 if is_ready else 503, _JSON, b"true" if is_ready else b"false")
+            return _response(connection, 200 if is_ready else 503, _JSON, b"true" if is_ready else b"false")
         parts, parameters = split(request.path)
         guest = self._guests.know(request.headers.get_all("Authorization"), parameters)
         if path == "/metrics":
             now = {"connections": self._gate.clients.connections, "clients": len(self._gate.clients)}
             others = "".join(f"{line}\n" for line in await self._topics.run(self._others))
-            return _said(connection, 200, _TEXT, (self._gate.counters.text(**now) + others).encode())
+            return _response(connection, 200, _TEXT, (self._gate.counters.text(**now) + others).encode())
         if parts[:2] == ["admin", "v2"]:
-            return _said(connection, 200, _JSON, msgspec.json.encode(self._administered(guest, parts[2:])))
+            return _response(connection, 200, _JSON, msgspec.json.encode(self._administered(guest, parts[2:])))
         if parts[:1] == ["ws"]:
             raise HandshakeError(426, "this address is for WebSocket clients")
         raise HandshakeError(404, "there is nothing here")
@@ -362,18 +368,18 @@ class App:
         raise HandshakeError(404, "topics are administered by `speed topic`")
 
 
-def _terms(asked: ConsumerParameters) -> dict[str, Any]:
+def _terms(parameters: ConsumerParameters) -> dict[str, Any]:
     return {
-        "type": asked.type,
-        "durable": asked.is_durable,
-        "max_deliveries": asked.max_deliveries,
-        "ack_timeout_ms": asked.ack_timeout_ms,
+        "type": parameters.type,
+        "durable": parameters.is_durable,
+        "max_deliveries": parameters.max_deliveries,
+        "ack_timeout_ms": parameters.ack_timeout_ms,
     }
 
 
-def _own_name(asked: str) -> str:
+def _own_name(requested: str) -> str:
     """A name that no other consumer has; the one that was asked for is its beginning, where it can be."""
-    own = f"{asked}-{uuid4().hex[:12]}"
+    own = f"{requested}-{uuid4().hex[:12]}"
     return own if names.is_node_name(own) else f"ws-{uuid4().hex[:12]}"
 
 
@@ -387,7 +393,7 @@ def _is_known(host: str, known: Sequence[str]) -> bool:
     return True
 
 
-def _said(connection: ClientConnection, status: int, kind: str, body: bytes) -> Response:
+def _response(connection: ClientConnection, status: int, kind: str, body: bytes) -> Response:
     response = connection.respond(status, body.decode())
     del response.headers["Content-Type"]
     response.headers["Content-Type"] = kind
@@ -504,11 +510,11 @@ class Gateway:
         return server
 
     async def _converse(self, connection: ClientConnection) -> None:
-        """What is said on one connection, to its end."""
+        """Run the conversation of one connection to its end."""
         conversation = connection.conversation
         assert conversation is not None
         connection.is_running = True
-        watching = [beside(connection, work) for work in (connection.watch(), connection.expire())]
+        watching = [start_task(connection, work) for work in (connection.watch(), connection.expire())]
         code = NORMAL
         try:
             await conversation.run(connection)

@@ -14,7 +14,7 @@ from speed.errors import WireError
 from speed.hosts import HostGrants
 from speed.hosts.link import LIFE_BYTES, HostLink, PairSeal
 from speed.hosts.nats import NatsConnection
-from speed.hosts.services import OPERATIONS, Inward, Outward, ProxyNodes
+from speed.hosts.services import OPERATIONS, InboundRequests, OutboundRequests, ProxyNodes
 from speed.wire.envelope import EnvelopeType, parse_header
 from speed.wire.limits import AAD_BYTES, TAG_BYTES
 from speed.wire.names import SUBJECT, host_id
@@ -59,12 +59,12 @@ class HostGateway:
         }
         self._by_id = {link.other_id: link for link in self.links.values()}
         self._stand_ins = stand_ins
-        self._inward = Inward(name, lambda: self.grants, stand_ins, max_calls, self.count)
+        self._inbound = InboundRequests(name, lambda: self.grants, stand_ins, max_calls, self.count)
         self._stop = threading.Event()
         self._greeting = threading.Thread(target=self._greet, name="speed-hosts-greet", daemon=True)
-        self._outward = Outward(name, self.links, lambda: self.grants)
+        self._outbound = OutboundRequests(name, self.links, lambda: self.grants)
         for operation in OPERATIONS:
-            node.register(operation, self._outward)
+            node.register(operation, self._outbound)
         node.register("list", self.listed)
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class HostGateway:
         """End; what is under way is withdrawn."""
         self._stop.set()
         self._wake.set()
-        self._inward.close()
+        self._inbound.close()
         self._broker.close()
         self._greeting.join(END_SECONDS)
         self._stand_ins.close()
@@ -116,7 +116,7 @@ class HostGateway:
         if header.type == EnvelopeType.DISCOVERY:
             link.greeted(header, envelope)
         elif header.type == EnvelopeType.SPC_REQUEST:
-            self._inward.take(link, link.opened(header, envelope))
+            self._inbound.take(link, link.opened(header, envelope))
         elif header.type == EnvelopeType.SPC_RESPONSE:
             link.complete(link.opened(header, envelope))
         else:
@@ -131,7 +131,7 @@ class HostGateway:
                 "host": link.name,
                 "up": link.is_up,
                 "roundTripMs": round(link.round_trip * 1000, 3),
-                "waiting": link.under_way,
+                "waiting": link.in_flight,
                 "keyId": link.key_id,
             }
             for link in self.links.values()
@@ -139,7 +139,7 @@ class HostGateway:
         return {
             "name": self.name,
             "broker": self._broker.trouble or "connected",
-            "serving": len(self._inward),
+            "serving": len(self._inbound),
             "hosts": hosts,
             "counters": dict(self._counts),
         }

@@ -141,10 +141,10 @@ class Acquaintance:
 
     def is_strange(self, greeting: bytes) -> bool:
         """Whether a greeting says a life that is not proven. WireError BAD_SEQUENCE for one that came before."""
-        told = _checked(greeting, ("nonce", "life"))
-        if told["life"] != self.other_life:
+        fields = _checked(greeting, ("nonce", "life"))
+        if fields["life"] != self.other_life:
             return True
-        self._take(0, told.get("number"))
+        self._take(0, fields.get("number"))
         return False
 
     def take_counter(self, counter: int) -> None:
@@ -159,9 +159,9 @@ class Acquaintance:
 
     def answer(self, greeting: bytes, now: float) -> bytes:
         """The answer to a greeting of the other side."""
-        told = _checked(greeting, ("nonce", "life"))
+        fields = _checked(greeting, ("nonce", "life"))
         answer = {
-            "nonce": told["nonce"],
+            "nonce": fields["nonce"],
             "life": self.own_life,
             "knows": self.other_life,
             "clock": int(now * 1000),
@@ -170,15 +170,15 @@ class Acquaintance:
 
     def answered(self, answer: bytes, now: float) -> bool:
         """Take an answer; whether the other side began a new life since the last one."""
-        told = _checked(answer, ("nonce", "life"))
-        sent = self._open.pop(told["nonce"], None)
+        fields = _checked(answer, ("nonce", "life"))
+        sent = self._open.pop(fields["nonce"], None)
         if sent is None:
             raise WireError("BAD_PAYLOAD", "an answer to no greeting that is open")
-        clock, knows = told.get("clock"), told.get("knows")
+        clock, knows = fields.get("clock"), fields.get("knows")
         if type(clock) is not int:
             raise WireError("BAD_PAYLOAD", "an answer without a clock")
-        is_new = bool(self.other_life) and told["life"] != self.other_life
-        self._remember(told["life"])
+        is_new = bool(self.other_life) and fields["life"] != self.other_life
+        self._remember(fields["life"])
         self._answered, self.round_trip = now, now - sent
         self._is_known = knows == self.own_life
         self._ahead = clock / 1000 - now  # it was read before now, so a deadline is early rather than late
@@ -207,12 +207,12 @@ class Acquaintance:
 
 
 def _checked(data: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-    told = unpack_map(data, "greeting")
+    fields = unpack_map(data, "greeting")
     for name in names:
-        value = told.get(name)
+        value = fields.get(name)
         if type(value) is not bytes or len(value) != LIFE_BYTES:
             raise WireError("BAD_PAYLOAD", f"a greeting without {name}")
-    return told
+    return fields
 
 
 log = logger("speed.hosts")
@@ -266,7 +266,7 @@ class HostLink:
         return self._known.round_trip
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """Questions that wait for their answer."""
         return len(self._waiting)
 
@@ -376,9 +376,9 @@ class HostLink:
         raise self._away("it does not answer; see `speed hosts`", Execution.NOT_BEGUN)
 
     def _send_question(self, request_id: str, question: dict[str, Any], deadline: float) -> None:
-        told = {"requestId": request_id, "deadline": self._known.deadline_there(deadline), **question}
+        body = {"requestId": request_id, "deadline": self._known.deadline_there(deadline), **question}
         try:
-            self.publish(EnvelopeType.SPC_REQUEST, pack(told, "request"))
+            self.publish(EnvelopeType.SPC_REQUEST, pack(body, "request"))
         except SpeedError as error:
             error.execution = Execution.NOT_BEGUN
             raise

@@ -189,7 +189,7 @@ class NatsConnection:
             was_up = True
             self._serve(channel)
         except (_ConnectionBrokenError, OSError, ssl.SSLError) as error:
-            self._broke(_told(error))
+            self._broke(_reason(error))
         finally:
             with self._lock:
                 channel_now, self._channel = self._channel, None
@@ -231,22 +231,28 @@ class NatsConnection:
         if not line.startswith(b"INFO "):
             raise _ConnectionBrokenError("what answers at the address is no NATS server")
         try:
-            told = json.loads(line[5:])
-            self.max_payload = min(MAX_MESSAGE_BYTES, max(_LEAST_PAYLOAD, int(told["max_payload"])))
+            info = json.loads(line[5:])
+            self.max_payload = min(MAX_MESSAGE_BYTES, max(_LEAST_PAYLOAD, int(info["max_payload"])))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise _ConnectionBrokenError("the NATS server says nothing about itself that can be read") from None
-        if told.get("tls_required") and self._tls is None:
+        if info.get("tls_required") and self._tls is None:
             raise _ConnectionBrokenError("the NATS server wants TLS: add tls=true to the address")
 
     def _greeting(self) -> bytes:
         """CONNECT, the subject, and a question that is answered behind them."""
         password = self._address.password()
-        told: dict[str, Any] = {"verbose": False, "pedantic": False, "lang": "python", "version": "1", "name": "speed"}
+        options: dict[str, Any] = {
+            "verbose": False,
+            "pedantic": False,
+            "lang": "python",
+            "version": "1",
+            "name": "speed",
+        }
         if self._address.user and password:
-            told |= {"user": self._address.user, "pass": password}
+            options |= {"user": self._address.user, "pass": password}
         elif self._address.user or password:
-            told["auth_token"] = self._address.user or password
-        return b"CONNECT %b\r\nSUB %b 1\r\nPING\r\n" % (json.dumps(told).encode(), self._subject.encode())
+            options["auth_token"] = self._address.user or password
+        return b"CONNECT %b\r\nSUB %b 1\r\nPING\r\n" % (json.dumps(options).encode(), self._subject.encode())
 
     def _confirm(self, reading: LineReader) -> None:
         while (line := reading.next_line()) != b"PONG":
@@ -255,17 +261,17 @@ class NatsConnection:
 
     def _serve(self, reading: LineReader) -> None:
         """Hear until it breaks."""
-        is_asked = False
+        has_pinged = False
         while True:
             try:
                 line = reading.next_line()
             except TimeoutError:
-                if is_asked:
+                if has_pinged:
                     raise _ConnectionBrokenError("the server does not answer") from None
-                is_asked = True
+                has_pinged = True
                 self._say(reading, b"PING\r\n")
                 continue
-            is_asked = False
+            has_pinged = False
             self._heard(line, reading)
 
     def _heard(self, line: bytes, reading: LineReader) -> None:
@@ -338,7 +344,7 @@ def _refusal(line: bytes) -> str:
     return f"the NATS server says {harmless(line[5:85].decode(errors='replace'))}"
 
 
-def _told(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if is_untrusted(error):
         return UNTRUSTED
     if isinstance(error, _ConnectionBrokenError):

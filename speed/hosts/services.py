@@ -134,8 +134,8 @@ ASKS = ("ping", "services", "info", "stats")
 OPERATIONS = ("call", "send", *ASKS)
 
 
-class Outward:
-    """A service that carries what it is asked to another host, and answers what came of it there."""
+class OutboundRequests:
+    """A service that forwards requests to another host and returns the answers."""
 
     def __init__(self, own: str, links: Mapping[str, HostLink], grants: Callable[[], HostGrants]) -> None:
         self._own, self._links, self._grants = own, links, grants
@@ -153,7 +153,7 @@ class Outward:
             self._grants().check((request.caller, self._own), (node, host), question.get("service"))
             return self._carried(link, request, question)
         except SpeedError as error:
-            return _told(error)
+            return _refusal(error)
 
     def _carried(self, link: HostLink, request: Request, question: dict[str, Any]) -> dict[str, Any]:
         deadline = monotonic() + request.deadline_ms / 1000 - time()
@@ -174,18 +174,18 @@ class Outward:
 
 
 def _question(request: Request, node: str) -> dict[str, Any]:
-    """What the other host is asked. InvalidArgumentsError."""
-    asked: dict[str, Any] = {"operation": request.service, "caller": request.caller, "node": node}
+    """The question for the other host. InvalidArgumentsError."""
+    question: dict[str, Any] = {"operation": request.service, "caller": request.caller, "node": node}
     if request.traceparent is not None:
-        asked["traceparent"] = request.traceparent
+        question["traceparent"] = request.traceparent
     if request.service == "call":
-        asked["service"], asked["arguments"] = request.get("service", str), request.get("arguments", dict, {})
+        question["service"], question["arguments"] = request.get("service", str), request.get("arguments", dict, {})
     elif request.service == "send":
         messages = request.get("messages", list)
         if not all(type(one) is bytes for one in messages):
             raise InvalidArgumentsError("send: messages must be a list of bytes: encoded messages")
-        asked["messages"], asked["ack"] = messages, request.get("ack", bool, default=False)
-    return asked
+        question["messages"], question["ack"] = messages, request.get("ack", bool, default=False)
+    return question
 
 
 def _unknown(text: str) -> UnknownNodeError:
@@ -194,7 +194,7 @@ def _unknown(text: str) -> UnknownNodeError:
     return error
 
 
-def _told(error: SpeedError) -> dict[str, Any]:
+def _refusal(error: SpeedError) -> dict[str, Any]:
     """A refusal or failure of this side, in the form in which the other side's come."""
     return _failed_answer(error.code, str(error), details_of(error))
 
@@ -204,12 +204,12 @@ def _failed_answer(code: str, text: str, details: dict[str, Any]) -> dict[str, A
 
 
 def details_of(error: SpeedError) -> dict[str, Any]:
-    """What is told of an error beside its text: of a call what it has, and whether it ran unless that follows."""
-    told = dict(error.details) if isinstance(error, CallError) else {}
-    follows = isinstance(error, CallError) and execution_of(travelling(error.code), told) is error.execution
+    """The details of an error. They say whether a call ran, unless its code says it."""
+    details = dict(error.details) if isinstance(error, CallError) else {}
+    follows = isinstance(error, CallError) and execution_of(travelling(error.code), details) is error.execution
     if error.execution is not None and not follows:
-        told["execution"] = error.execution.value
-    return told
+        details["execution"] = error.execution.value
+    return details
 
 
 log = logger("speed.hosts")
@@ -266,7 +266,7 @@ class PendingQuestion:
         return left
 
 
-class Inward:
+class InboundRequests:
     """Answers the questions of other hosts. Thread-safe."""
 
     def __init__(
@@ -280,16 +280,16 @@ class Inward:
         self._own, self._grants, self._stand_ins, self._limit, self._count = own, grants, stand_ins, limit, count
         self._pool = ThreadPoolExecutor(limit, "speed-hosts")
         self._lock = threading.Lock()
-        self._under_way: dict[tuple[str, str], PendingQuestion] = {}
+        self._in_flight: dict[tuple[str, str], PendingQuestion] = {}
         self._delivered: dict[str, OrderedDict[str, bytes]] = {}
         self._limiter = LogLimiter()
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._in_flight)
 
     def close(self) -> None:
         """Take nothing more; what is under way is withdrawn."""
-        for serving in list(self._under_way.values()):
+        for serving in list(self._in_flight.values()):
             serving.withdraw()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -317,9 +317,9 @@ class Inward:
         with self._lock:
             answers = self._delivered.get(serving.link.name)
             known = None if answers is None else answers.get(serving.request_id)
-            is_repeated = known is not None or serving.key in self._under_way
-            if not is_repeated and len(self._under_way) < self._limit:
-                self._under_way[serving.key] = serving
+            is_repeated = known is not None or serving.key in self._in_flight
+            if not is_repeated and len(self._in_flight) < self._limit:
+                self._in_flight[serving.key] = serving
                 return True, None
         if is_repeated:
             self._count("hosts_repeated")
@@ -330,7 +330,7 @@ class Inward:
         return False, _failed_response(serving.request_id, error)
 
     def _withdraw(self, link: HostLink, request_id: str) -> None:
-        serving = self._under_way.get((link.name, request_id))
+        serving = self._in_flight.get((link.name, request_id))
         if serving is not None:
             serving.withdraw()
 
@@ -360,7 +360,7 @@ class Inward:
                 future.add_done_callback(partial(self._ended, serving))
                 return
             serving.stand_in.has_sent |= serving.is_send
-            result = _asked(serving.stand_in.node, question, left)
+            result = _ask_node(serving.stand_in.node, question, left)
         except Exception as error:
             self._end(serving, self._failure(serving, error))
         else:
@@ -393,7 +393,7 @@ class Inward:
         with self._lock:
             if serving.is_send:
                 self._remember(serving, answer)
-            del self._under_way[serving.key]
+            del self._in_flight[serving.key]
         if serving.stand_in is not None:
             self._stand_ins.give_back(serving.stand_in)
         self._reply(serving.link, answer)
@@ -421,8 +421,8 @@ def _called(stand_in: Node, question: dict[str, Any], left: float) -> Future[Any
     )
 
 
-def _asked(stand_in: Node, question: dict[str, Any], left: float) -> Any:
-    """What the node says. Raises what the verbs of ``Node`` do."""
+def _ask_node(stand_in: Node, question: dict[str, Any], left: float) -> Any:
+    """The answer of the node. Raises the errors of the verbs of ``Node``."""
     operation, node = question["operation"], question["node"]
     if operation == "send":
         return stand_in.forward(node, question["messages"], ack=question["ack"], timeout=left)

@@ -359,7 +359,7 @@ class Volume:
             if not self.search(opens):
                 return
 
-    def goes_on_behind(self, header: BlockHeader) -> bool:
+    def continues_after(self, header: BlockHeader) -> bool:
         """Whether the next block seems to follow the one at ``position``, whose header this is."""
         following = self._header_at(self.position + header.whole_bytes, self.size())
         return following is not None and following.first == header.end

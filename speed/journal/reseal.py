@@ -120,9 +120,9 @@ class ResealingRun:
     """One walk over a journal, under the keys of its beginning.
 
     Args:
-        beside: held while a volume is written beside, before ``lock``.
+        rewrite_lock: held while a volume is rewritten, and taken before ``lock``.
         lock: held where something is put in place.
-        let_go: called under ``lock`` before that, with a lane's id: whoever has its files open is to open them anew.
+        reopen: called under ``lock`` before that, with a lane's id: whoever has its files open is to open them anew.
             False if nothing may be put in place any more.
     """
 
@@ -130,14 +130,14 @@ class ResealingRun:
         self,
         directory: str,
         keyring: Keyring,
-        beside: threading.Lock,
+        rewrite_lock: threading.Lock,
         lock: threading.RLock,
-        let_go: Callable[[str], bool],
+        reopen: Callable[[str], bool],
     ) -> None:
         self._directory = directory
         self._ring, self._began = keyring, keyring.now
-        self._beside, self._lock = beside, lock
-        self._let_go = let_go
+        self._rewrite_lock, self._lock = rewrite_lock, lock
+        self._reopen = reopen
 
     def files(self) -> Iterator[Resealed]:
         """Seal file by file; OSError, StorageError."""
@@ -147,7 +147,7 @@ class ResealingRun:
             yield from self._whole("", _removed(fd, self._ring))
         for files in _lanes(self._directory):
             for first in files.volumes():
-                with self._beside:
+                with self._rewrite_lock:
                     resealed = self._volume(files, first)
                 if resealed is not None:
                     yield resealed
@@ -156,7 +156,7 @@ class ResealingRun:
 
     def _may_put(self, lane_id: str) -> bool:
         """A key that has gone meanwhile must seal nothing any more."""
-        return self._let_go(lane_id) and self._ring.now is self._began
+        return self._reopen(lane_id) and self._ring.now is self._began
 
     def _whole(self, lane_id: str, small: _Small) -> Iterator[Resealed]:
         path = names.child_path(lane_id, small.name) if lane_id else small.name
@@ -271,7 +271,7 @@ class _Anew:
         """Its length holds if a block begins behind it; else it may be anywhere."""
         if self._damaged_at < 0:
             self._damaged_at = self._volume.position
-        if not self._volume.goes_on_behind(header):
+        if not self._volume.continues_after(header):
             self._volume.ended = End.DAMAGED
 
     def finish(self) -> None:

@@ -190,7 +190,7 @@ def _block(first: int, records: Sequence[Record], keys: VolumeKeys, nonces: Nonc
     return keys.seal_kept(first, [one.offset for one in records], entries, nonces.draw())
 
 
-def write_beside(files: JournalLane, first: int, blocks: Iterable[bytes], *, durable: bool) -> str:
+def write_temporary(files: JournalLane, first: int, blocks: Iterable[bytes], *, durable: bool) -> str:
     """Write a volume under a temporary name, which it returns. OSError: then nothing is left."""
     temporary = names.temporary_name(names.volume_name(first))
     fd = create_file(temporary, files.fd, append=False)

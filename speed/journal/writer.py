@@ -44,7 +44,7 @@ from speed.journal.retention import (
     kept,
     remove_leftovers,
     sealed,
-    write_beside,
+    write_temporary,
 )
 from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
@@ -122,8 +122,8 @@ class JournalWriter:
         _make(self.directory)
         self._durable = _is_durable(durability, self.directory)
         self._lock = lock or threading.RLock()
-        self._beside = threading.Lock()
-        """Held while a volume is written beside, before ``_lock``: two who do that would use the same name."""
+        self._rewrite_lock = threading.Lock()
+        """Held while a volume is rewritten, and taken before ``_lock``: two rewrites would use the same name."""
         self._taken = _take(self.directory)
         self._journal = Journal(self.directory, key)
         self._nonces = NonceSource()
@@ -412,7 +412,7 @@ class JournalWriter:
 
     def tidy(self, lane_id: str) -> None:
         """Remove what a crash left of a rewriting. OSError."""
-        with self._beside, JournalLane(self.directory, lane_id) as files:
+        with self._rewrite_lock, JournalLane(self.directory, lane_id) as files:
             remove_leftovers(files)
 
     def rewrite(self, lane_id: str, volumes: Sequence[Closed], keeps: Keeps) -> bool:
@@ -424,11 +424,11 @@ class JournalWriter:
         first, end = volumes[0].first, volumes[-1].end
         firsts = [volume.first for volume in volumes]
         journal, nonces = Journal(self.directory, self._journal.key), NonceSource()
-        with self._beside, JournalLane(self.directory, lane_id) as files:
+        with self._rewrite_lock, JournalLane(self.directory, lane_id) as files:
             before = identities(files, firsts)
             keys = VolumeKeys(self.keyring, files.raw_id, first)
             records = kept(first, journal.read(lane_id, first, end), keeps)
-            written = write_beside(files, first, sealed(first, records, keys, nonces), durable=self._durable)
+            written = write_temporary(files, first, sealed(first, records, keys, nonces), durable=self._durable)
             try:
                 return self._take_over(files, written, firsts, before)
             finally:
@@ -457,7 +457,7 @@ class JournalWriter:
         with self._lock:
             self._keys.look()
             self._check_open()
-            run = ResealingRun(self.directory, self.keyring, self._beside, self._lock, self._let_go)
+            run = ResealingRun(self.directory, self.keyring, self._rewrite_lock, self._lock, self._reopen_lane)
         try:
             yield from run.files()
         except OSError as error:
@@ -465,7 +465,7 @@ class JournalWriter:
                 f"the journal {self.directory} cannot be sealed anew: {error.strerror}; make room there"
             ) from error
 
-    def _let_go(self, lane_id: str) -> bool:
+    def _reopen_lane(self, lane_id: str) -> bool:
         """Have a lane's files opened anew with the next record; False if this writer may change nothing any more."""
         lane = self._lanes.get(lane_id)
         if lane is not None:

@@ -75,7 +75,7 @@ class AuditLog:
         ``about`` is what ``about_message`` says. Times are UTC with milliseconds. Texts of others are cut, and escaped
         by JSON.
         """
-        told = {
+        fields = {
             "time": self._clock().isoformat(timespec="milliseconds"),
             "operation": operation,
             "outcome": outcome,
@@ -84,7 +84,7 @@ class AuditLog:
             "message_id": message_id[:128],
         }
         nodes = {name: node[:128] for name, node in (("source", source), ("reader", reader)) if node}
-        line = json.dumps({**told, **nodes, **about}).encode()
+        line = json.dumps({**fields, **nodes, **about}).encode()
         with self._lock, self._telling():
             self._append(line + b"\n")
 
@@ -155,8 +155,8 @@ def about_message(view: MessageView) -> dict[str, Any]:
         "schema": name,
         "trace": view.traceparent or "",
     }
-    told: dict[str, Any] = {key: text[:_MAX_TEXT] for key, text in texts.items() if text}
-    return {**told, "contains_pii": True} if security.contains_pii else told
+    fields: dict[str, Any] = {key: text[:_MAX_TEXT] for key, text in texts.items() if text}
+    return {**fields, "contains_pii": True} if security.contains_pii else fields
 
 
 class Trail:

@@ -132,9 +132,9 @@ class EncryptionSettings:
 
     def as_table(self) -> dict[str, Any]:
         """As ``declared`` reads it; what is at its default is left out."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        told["key_rotation"] = {one.name: getattr(self.key_rotation, one.name) for one in fields(self.key_rotation)}
-        return {name: value for name, value in told.items() if value is not None}
+        table = {one.name: getattr(self, one.name) for one in fields(self)}
+        table["key_rotation"] = {one.name: getattr(self.key_rotation, one.name) for one in fields(self.key_rotation)}
+        return {name: value for name, value in table.items() if value is not None}
 
 
 def declared(table: Mapping[str, Any]) -> EncryptionSettings:

@@ -103,7 +103,7 @@ MAX_HANGING = 3
 @dataclass(eq=False, slots=True)
 class _Call:
     number: int
-    asked: float
+    began: float
     deadline: float
     """Of the real clock."""
     done: threading.Event = field(default_factory=threading.Event)
@@ -215,7 +215,7 @@ class KeySet:
     def _take(self, call: _Call, keys: tuple[MessageKey, ...], problem: SpeedError | None) -> None:
         self._problem = problem
         if problem is None:
-            self._keys, self._fetched, self._tried = keys, call.asked, self._pace.clock()
+            self._keys, self._fetched, self._tried = keys, call.began, self._pace.clock()
             return
         self._failed(problem)
         if not isinstance(problem, KeyUnavailableError):  # refused: what it gave before is not to be used on
@@ -290,10 +290,10 @@ class KeyStore:
         that may have it does not answer.
         """
         sets = list(self._sets.values()) if names is None else [self._set(name) for name in names]
-        asked = [one for one in sets if one.refresh()]
+        refreshed = [one for one in sets if one.refresh()]
         key = _held(sets, key_id)
         if key is None:
-            searched = [one for one in sets if one not in asked and one.search()]
+            searched = [one for one in sets if one not in refreshed and one.search()]
             key = _held(searched, key_id)
         if key is None:
             away = next((one.problem for one in sets if isinstance(one.problem, KeyUnavailableError)), None)

@@ -22,13 +22,18 @@ from speed.wire.value import MSGPACK_TYPE, decode_content
 
 KAFKA, NATS, REDIS, POSTGRESQL = "kafka", "nats", "redis", "postgresql"
 FORMS = (KAFKA, NATS, REDIS, POSTGRESQL)
-BESIDE = {KAFKA: "prism-message-id", NATS: "Prism-Message-ID", REDIS: "message_id", POSTGRESQL: "message_id"}
-"""Where an old message tells the id of the envelope that was published with it."""
+ENVELOPE_ID_FIELDS = {
+    KAFKA: "prism-message-id",
+    NATS: "Prism-Message-ID",
+    REDIS: "message_id",
+    POSTGRESQL: "message_id",
+}
+"""The field of an old message that holds the id of the envelope published with it."""
 
 _KAFKA_HEADERS = frozenset({"schema-id", "correlation-id", "timestamp", "schema-version", "trace-id"})
 _NATS_HEADERS = frozenset({"nats-msg-id", "x-schema-url", "x-trace-id"})
-_REDIS_META = frozenset({"schema", "ts", "trace_id", BESIDE[REDIS]})
-_ROW_METADATA = frozenset({"schema_version", BESIDE[POSTGRESQL]})
+_REDIS_META = frozenset({"schema", "ts", "trace_id", ENVELOPE_ID_FIELDS[REDIS]})
+_ROW_METADATA = frozenset({"schema_version", ENVELOPE_ID_FIELDS[POSTGRESQL]})
 _ROW = frozenset({"topic", "payload", "metadata"})
 _ROW_COLUMNS = _ROW | {"id", "published_at", "created_at"}
 _FIRST_MILLISECONDS = 100_000_000_000
@@ -48,14 +53,14 @@ class OldMessage:
         metadata: what it says of itself, under the names of ``encode_message``: message_id, topic, published_at_ms
             (Unix milliseconds), correlation_id, traceparent, extensions.
         schema: what it says of its schema: schema_url, schema_version.
-        is_beside: its publisher wrote an envelope as well, with this message id: who reads both passes this one over.
+        is_duplicate: its publisher wrote an envelope as well, with this message id. A reader of both skips this one.
     """
 
     form: str
     payload: Any
     metadata: dict[str, Any] = field(default_factory=dict)
     schema: dict[str, str] = field(default_factory=dict)
-    is_beside: bool = False
+    is_duplicate: bool = False
 
 
 def is_envelope(data: bytes | memoryview) -> bool:
@@ -76,14 +81,14 @@ def of_kafka(value: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
     """A record of Kafka with at least one of the old headers; None for another."""
     if not headers.keys() & _KAFKA_HEADERS:
         return None
-    told = _OldMetadata({name: _text(text) for name, text in headers.items()})
-    told.take("correlation-id", "correlation_id")
-    told.take_time("timestamp")
-    told.take_schema("schema-version", "schema_version")
-    told.take_trace("trace-id")
-    told.take_extension("schema-id", "x-schema-id")
-    told.take_beside(BESIDE[KAFKA])
-    return told.message(KAFKA, value)
+    old = _OldMetadata({name: _text(text) for name, text in headers.items()})
+    old.take("correlation-id", "correlation_id")
+    old.take_time("timestamp")
+    old.take_schema("schema-version", "schema_version")
+    old.take_trace("trace-id")
+    old.take_extension("schema-id", "x-schema-id")
+    old.take_envelope_id(ENVELOPE_ID_FIELDS[KAFKA])
+    return old.message(KAFKA, value)
 
 
 def of_nats(data: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
@@ -91,12 +96,12 @@ def of_nats(data: bytes, headers: Mapping[str, bytes]) -> OldMessage | None:
     lower = {name.lower(): _text(text) for name, text in headers.items()}
     if not lower.keys() & _NATS_HEADERS:
         return None
-    told = _OldMetadata(lower)
-    told.take_id("nats-msg-id")
-    told.take_schema("x-schema-url", "schema_url")
-    told.take_trace("x-trace-id")
-    told.take_beside(BESIDE[NATS].lower())
-    return told.message(NATS, data)
+    old = _OldMetadata(lower)
+    old.take_id("nats-msg-id")
+    old.take_schema("x-schema-url", "schema_url")
+    old.take_trace("x-trace-id")
+    old.take_envelope_id(ENVELOPE_ID_FIELDS[NATS].lower())
+    return old.message(NATS, data)
 
 
 def of_redis(text: bytes) -> OldMessage | None:
@@ -107,12 +112,12 @@ def of_redis(text: bytes) -> OldMessage | None:
     meta = value.get("meta", {})
     if not isinstance(meta, dict):
         return None
-    told = _OldMetadata({name: meta[name] for name in _REDIS_META & meta.keys()})
-    told.take_schema("schema", "schema_version")
-    told.take_time("ts")
-    told.take_trace("trace_id")
-    told.take_beside(BESIDE[REDIS])
-    return told.message(REDIS, value["payload"])
+    old = _OldMetadata({name: meta[name] for name in _REDIS_META & meta.keys()})
+    old.take_schema("schema", "schema_version")
+    old.take_time("ts")
+    old.take_trace("trace_id")
+    old.take_envelope_id(ENVELOPE_ID_FIELDS[REDIS])
+    return old.message(REDIS, value["payload"])
 
 
 def of_postgresql(row: Mapping[str, Any]) -> OldMessage | None:
@@ -122,11 +127,11 @@ def of_postgresql(row: Mapping[str, Any]) -> OldMessage | None:
     metadata = row["metadata"] if row["metadata"] is not None else {}
     if not isinstance(metadata, dict):
         return None
-    told = _OldMetadata({"topic": row["topic"], **{name: metadata[name] for name in _ROW_METADATA & metadata.keys()}})
-    told.take("topic", "topic")
-    told.take_schema("schema_version", "schema_version")
-    told.take_beside(BESIDE[POSTGRESQL])
-    return told.message(POSTGRESQL, row["payload"])
+    old = _OldMetadata({"topic": row["topic"], **{name: metadata[name] for name in _ROW_METADATA & metadata.keys()}})
+    old.take("topic", "topic")
+    old.take_schema("schema_version", "schema_version")
+    old.take_envelope_id(ENVELOPE_ID_FIELDS[POSTGRESQL])
+    return old.message(POSTGRESQL, row["payload"])
 
 
 def recognise(text: bytes) -> OldMessage | None:
@@ -163,7 +168,7 @@ class _OldMetadata:
         self._metadata: dict[str, Any] = {}
         self._schema: dict[str, str] = {}
         self._extensions: dict[str, bytes] = {}
-        self._is_beside = False
+        self._is_duplicate = False
 
     def take(self, name: str, field_: str) -> None:
         text = self._found(name)
@@ -175,9 +180,9 @@ class _OldMetadata:
         if len(self._found(name).encode()) <= MAX_MESSAGE_ID_BYTES:
             self.take(name, "message_id")
 
-    def take_beside(self, name: str) -> None:
+    def take_envelope_id(self, name: str) -> None:
         """The id of the envelope that was published with it."""
-        self._is_beside = 0 < len(self._found(name).encode()) <= MAX_MESSAGE_ID_BYTES
+        self._is_duplicate = 0 < len(self._found(name).encode()) <= MAX_MESSAGE_ID_BYTES
         self.take_id(name)
 
     def take_time(self, name: str) -> None:
@@ -211,7 +216,7 @@ class _OldMetadata:
 
     def message(self, form: str, payload: Any) -> OldMessage:
         more = {"extensions": self._extensions} if self._extensions else {}
-        return OldMessage(form, payload, {**self._metadata, **more}, self._schema, self._is_beside)
+        return OldMessage(form, payload, {**self._metadata, **more}, self._schema, self._is_duplicate)
 
     def _found(self, name: str) -> str:
         value = self._values.get(name)
@@ -278,12 +283,12 @@ def take_over(old: OldMessage, data: bytes, place: SourcePosition, namespace: st
     WireError(BAD_MESSAGE) for what no envelope holds, such as another kind of topic.
     """
     payload, content_type = payload_bytes(old)
-    told: dict[str, Any] = {"topic": place.topic, "published_at_ms": place.stored_at_ms or 1, **old.metadata}
-    if "message_id" not in told:
-        told["message_id"] = old_message_id(place, data, told["published_at_ms"])
-    envelope = encode_message(payload, content_type=content_type, namespace=namespace, schema=old.schema, **told)
+    metadata: dict[str, Any] = {"topic": place.topic, "published_at_ms": place.stored_at_ms or 1, **old.metadata}
+    if "message_id" not in metadata:
+        metadata["message_id"] = old_message_id(place, data, metadata["published_at_ms"])
+    envelope = encode_message(payload, content_type=content_type, namespace=namespace, schema=old.schema, **metadata)
     return ConvertedMessage(
-        envelope, told["topic"], told["message_id"], told["published_at_ms"], told.get("traceparent")
+        envelope, metadata["topic"], metadata["message_id"], metadata["published_at_ms"], metadata.get("traceparent")
     )
 
 
@@ -316,11 +321,11 @@ def old_form(backend: str, envelope: bytes) -> OldForm:
         return OldForm(_raw(view), _nats(view))
     if backend == REDIS:
         meta = {"schema": view.schema.schema_version, "ts": view.published_at_ms, "trace_id": view.traceparent}
-        told = {BESIDE[REDIS]: view.message_id, **{name: value for name, value in meta.items() if value}}
-        return OldForm(_written_value({"meta": told, "payload": _value(view)}), {})
+        fields = {ENVELOPE_ID_FIELDS[REDIS]: view.message_id, **{name: value for name, value in meta.items() if value}}
+        return OldForm(_written_value({"meta": fields, "payload": _value(view)}), {})
     version = view.schema.schema_version
-    said = {BESIDE[POSTGRESQL]: view.message_id, **({"schema_version": version} if version else {})}
-    return OldForm(_written_value(_value(view)), said)
+    metadata = {ENVELOPE_ID_FIELDS[POSTGRESQL]: view.message_id, **({"schema_version": version} if version else {})}
+    return OldForm(_written_value(_value(view)), metadata)
 
 
 def _raw(view: MessageView) -> bytes:
@@ -342,21 +347,21 @@ def _written_value(value: Any) -> bytes:
 
 
 def _kafka(view: MessageView) -> dict[str, str]:
-    said = {
+    headers = {
         "timestamp": str(view.published_at_ms),
         "correlation-id": view.correlation_id,
         "schema-version": view.schema.schema_version,
         "trace-id": view.traceparent,
-        BESIDE[KAFKA]: view.message_id,
+        ENVELOPE_ID_FIELDS[KAFKA]: view.message_id,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in headers.items() if value}
 
 
 def _nats(view: MessageView) -> dict[str, str]:
-    said = {
+    headers = {
         "Nats-Msg-Id": view.message_id,
         "X-Schema-URL": view.schema.schema_url,
         "X-Trace-ID": view.traceparent,
-        BESIDE[NATS]: view.message_id,
+        ENVELOPE_ID_FIELDS[NATS]: view.message_id,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in headers.items() if value}

@@ -85,8 +85,8 @@ class PublishOptions:
     @property
     def is_plain(self) -> bool:
         """Whether nothing but metadata is asked for."""
-        asked = (self.content_type, self.schema, self.encrypt_to, self.sign_with, self.compression)
-        return not any((*asked, self.classification, self.contains_pii, self.direct, self.aad))
+        settings = (self.content_type, self.schema, self.encrypt_to, self.sign_with, self.compression)
+        return not any((*settings, self.classification, self.contains_pii, self.direct, self.aad))
 
 
 def with_keywords(options: PublishOptions | None, keywords: Mapping[str, Any]) -> PublishOptions | None:
@@ -99,8 +99,8 @@ def with_keywords(options: PublishOptions | None, keywords: Mapping[str, Any]) -
     unknown = keywords.keys() - {*METADATA, "trace_context"}
     if unknown:
         raise ConfigurationError(f"no such argument: {', '.join(sorted(unknown))}; see PublishOptions")
-    said = ", ".join(f"{name}=…" for name in keywords)
-    warnings.warn(f"give options=PublishOptions({said})", DeprecationWarning, stacklevel=_levels_to_caller())
+    given = ", ".join(f"{name}=…" for name in keywords)
+    warnings.warn(f"give options=PublishOptions({given})", DeprecationWarning, stacklevel=_levels_to_caller())
     return replace(options or PublishOptions(), **keywords)
 
 

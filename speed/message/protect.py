@@ -82,8 +82,8 @@ class TrustedKeys:
         if not any(matches(pattern, security.publisher_id) for pattern in key.publishers if security.publisher_id):
             raise UntrustedError(f"publisher_id: key {key.id!r} does not speak for {security.publisher_id[:64]!r}")
         if security.signature_algorithm != key.algorithm.name:
-            said = security.signature_algorithm[:32]
-            raise UntrustedError(f"signature_algorithm: is {said!r}, and key {key.id!r} is of {key.algorithm.name}")
+            declared = security.signature_algorithm[:32]
+            raise UntrustedError(f"signature_algorithm: is {declared!r}, and key {key.id!r} is of {key.algorithm.name}")
         try:
             key.check_use(view.namespace, view.topic, view.published_at_ms)
         except KeyRefusedError as error:
@@ -248,7 +248,7 @@ class OpenedView(MessageView):
         self._opener: str | None = None
         self.is_personal = False
 
-    def told(self, *, signed_by: str | None = None, opened_by: str | None = None) -> OpenedView:
+    def with_keys(self, *, signed_by: str | None = None, opened_by: str | None = None) -> OpenedView:
         """Note ids of keys; returns self."""
         self._signer, self._opener = signed_by or self._signer, opened_by or self._opener
         return self
@@ -314,4 +314,4 @@ def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> Opene
     if is_read(encoding):
         plain = decompress(encoding, plain, view.uncompressed_bytes)
         encoding = "none"
-    return OpenedView(view.data, plain, encoding).told(opened_by=None if key is None else key.id)
+    return OpenedView(view.data, plain, encoding).with_keys(opened_by=None if key is None else key.id)

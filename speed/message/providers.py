@@ -371,11 +371,11 @@ class KubernetesProvider:
         path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/secrets/{quote(self._name, safe='')}"
         token, _ = read_file(self._options.get("token", f"{_ACCOUNT}/token"), 0)
         headers = {"Authorization": f"Bearer {token.decode().strip()}"}
-        asked = Request(self._server + path, headers=headers)  # noqa: S310 - https, see above
+        request = Request(self._server + path, headers=headers)  # noqa: S310 - https, see above
         try:
             trusted = ssl.create_default_context(cafile=self._options.get("ca", f"{_ACCOUNT}/ca.crt"))
             opener = build_opener(NoRedirects(), HTTPSHandler(context=trusted))
-            with opener.open(asked, timeout=_TIMEOUT_SECONDS) as answer:
+            with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 found = json.loads(answer.read(2 * MAX_SET_BYTES))
         except HTTPError as error:
             if error.code in (401, 403):

@@ -113,7 +113,7 @@ class MessageReader:
 def _is_common(view: MessageView) -> bool:
     """Whether others are likely to say the same."""
     is_alone = view.correlation_id is None and view.causality_parent is None and view.traceparent is None
-    return is_alone and view.says_only_publisher
+    return is_alone and view.has_publisher_only
 
 
 class _MessageKind:

@@ -165,8 +165,8 @@ class Guard:
         self, options: PublishOptions, schema: RegisteredSchema | None, metadata: dict[str, Any]
     ) -> Protection:
         security = self.security
-        asked = security.encrypt_to if options.encrypt_to is None else options.encrypt_to
-        names = asked if isinstance(asked, tuple) else (asked,)
+        recipients = security.encrypt_to if options.encrypt_to is None else options.encrypt_to
+        names = recipients if isinstance(recipients, tuple) else (recipients,)
         signer = security.sign_with if options.sign_with is None else options.sign_with
         return Protection(
             encrypt_to=tuple(self._key(name, metadata) for name in names),
@@ -231,12 +231,12 @@ class Guard:
         if view.is_encrypted or view.content_encoding != "none":
             view = self._opened(view, trail)
         if signed_by is not None:
-            view = as_opened(view).told(signed_by=signed_by)
+            view = as_opened(view).with_keys(signed_by=signed_by)
         if schema is not None:
             view = self._seen(view, schema, source)
         elif view.schema.deprecated_fields_used:
-            said = {"schema_name": view.schema.schema_name, "schema_version": view.schema.schema_version}
-            self._count_use(source, self._name, said, view.schema.deprecated_fields_used)
+            declared = {"schema_name": view.schema.schema_name, "schema_version": view.schema.schema_version}
+            self._count_use(source, self._name, declared, view.schema.deprecated_fields_used)
         if view.security.contains_pii or is_restricted(view):
             trail.about(view)
             trail.accessed()
@@ -287,12 +287,12 @@ class Guard:
         return whole(view) if claims or self.security.policy == "require" else view
 
     def _verified(self, view: MessageView, trail: Trail) -> str | None:
-        security, said = self.security, view.security
-        trail.begins("verify", said.signature_algorithm, said.signature_key_id)
-        check_signature_algorithm(said, security.fips_mode)
+        security, claims = self.security, view.security
+        trail.begins("verify", claims.signature_algorithm, claims.signature_key_id)
+        check_signature_algorithm(claims, security.fips_mode)
         key = None
         if security.policy != "off":
-            key = verify(view, self._trusted(said), security.policy, security.fips_mode)
+            key = verify(view, self._trusted(claims), security.policy, security.fips_mode)
         if key is None:
             trail.ends()
             return None
@@ -300,18 +300,20 @@ class Guard:
         return key.id
 
     def _opened(self, view: MessageView, trail: Trail) -> OpenedView:
-        said = view.security.encryption
-        trail.begins("decrypt", said.algorithm, ",".join(one.key_id for one in said.recipients) or said.key_id)
+        encryption = view.security.encryption
+        trail.begins(
+            "decrypt", encryption.algorithm, ",".join(one.key_id for one in encryption.recipients) or encryption.key_id
+        )
         opened = open_view(view, self.security.keys.find, self.security.fips_mode)
         if opened.opened_by is not None:
-            trail.done("decrypt", said.algorithm, opened.opened_by)
+            trail.done("decrypt", encryption.algorithm, opened.opened_by)
         trail.ends()
         return opened
 
-    def _trusted(self, said: Any) -> TrustedKeys:
+    def _trusted(self, claims: Any) -> TrustedKeys:
         """The key that a message says it is signed with, if a set of publishers has it."""
         security = self.security
-        key = security.keys.find(said.signature_key_id, security.trusted) if said.HasField("signature") else None
+        key = security.keys.find(claims.signature_key_id, security.trusted) if claims.HasField("signature") else None
         return TrustedKeys({} if key is None else {key.id: key})
 
     def __repr__(self) -> str:

@@ -55,8 +55,8 @@ def form_of(data: bytes | memoryview) -> Form:
     return others, payloads
 
 
-def says_only_publisher(data: bytes | memoryview) -> bool:
-    """Whether what a message says of security is the name of its publisher; not of a form that writers do not make."""
+def has_publisher_only(data: bytes | memoryview) -> bool:
+    """Whether the name of the publisher is all that a message holds of security. False for an unusual form."""
     return _usual(data, is_for_security=True)[0] > 0
 
 
@@ -346,9 +346,9 @@ class MessageView:
         return str(self._parsed().security.auth_token)
 
     @property
-    def says_only_publisher(self) -> bool:
-        """Whether nothing but its publisher is told in its SecurityContext; false as well for a form in doubt."""
-        return says_only_publisher(self._data)
+    def has_publisher_only(self) -> bool:
+        """Whether its SecurityContext holds only the publisher; false as well for a form in doubt."""
+        return has_publisher_only(self._data)
 
     @property
     def schema(self) -> Any:
@@ -453,7 +453,7 @@ class _Alike(MessageView):
         return self._published_at_ms
 
     @property
-    def says_only_publisher(self) -> bool:
+    def has_publisher_only(self) -> bool:
         return True
 
 

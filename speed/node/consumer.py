@@ -130,8 +130,8 @@ def read_message(topic: str, lane: str, row: Sequence[Any], epoch: int = 0) -> T
     )
 
 
-def asked(node: Verbs, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
-    """What the host answers. It is asked again while it allows nobody, as in the moment after its start."""
+def call_host(node: Verbs, host: str, service: str, arguments: dict[str, Any], timeout: float) -> Any:
+    """The host's answer. The call is repeated while the host allows nobody, as just after its start."""
     ends = time.monotonic() + min(checked_seconds("timeout", timeout), GRACE_SECONDS)
     while True:
         try:
@@ -196,7 +196,7 @@ class Consumer:
             self._thread.start()
 
     def _call(self, service: str, arguments: Mapping[str, Any], timeout: float = 30.0) -> Any:
-        return asked(self._node, self._host, service, dict(arguments), timeout)
+        return call_host(self._node, self._host, service, dict(arguments), timeout)
 
     def _join_within(self, seconds: float) -> None:
         """Raises UnknownNodeError, NodeLeftError if the host is away for longer."""
@@ -235,13 +235,13 @@ class Consumer:
         return None
 
     def _fetch(self, seconds: float) -> bool:
-        return self._told("receive", self._fetched.question(seconds), seconds, self._fetched.take)
+        return self._exchange("receive", self._fetched.question(seconds), seconds, self._fetched.take)
 
     def _begin(self) -> bool:
         """Whether the program may have more of what is at hand: the host counts that, and says if it began anew."""
-        return self._told("begin", self._fetched.beginning(), 0.0, self._fetched.begun)
+        return self._exchange("begin", self._fetched.beginning(), 0.0, self._fetched.begun)
 
-    def _told(
+    def _exchange(
         self, service: str, question: Mapping[str, Any], seconds: float, take: Callable[[Mapping[str, Any]], bool]
     ) -> bool:
         try:
@@ -402,8 +402,8 @@ class _Fetched:
         if self._waiting and (answer["lane"], answer["epoch"]) != (self._waiting[0].lane, self._waiting[0].epoch):
             self._waiting.clear()
         begun = set(answer["begun"])
-        asked = max(self._window, self._begun)
-        some = [self._waiting.popleft() for _ in range(min(asked, len(self._waiting)))]
+        wanted = max(self._window, self._begun)
+        some = [self._waiting.popleft() for _ in range(min(wanted, len(self._waiting)))]
         kept = [one for one in some if one.offset in begun]
         self._waiting.extendleft(reversed(kept))
         self._hear(len(kept))
@@ -478,15 +478,15 @@ class _Handled:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._waiting: list[TopicMessage] = []
-        self._told: list[TopicMessage] = []
-        self._under_way: Future[Any] | None = None
+        self._sent: list[TopicMessage] = []
+        self._in_flight: Future[Any] | None = None
 
     def add(self, message: TopicMessage) -> None:
         """One more; what was given before a seek is told alone."""
         if self._waiting and (self._waiting[0].lane, self._waiting[0].epoch) != (message.lane, message.epoch):
             self.finish()
         self._waiting.append(message)
-        if self._under_way is None or self._under_way.done():
+        if self._in_flight is None or self._in_flight.done():
             self._look()
             self._tell()
 
@@ -499,17 +499,17 @@ class _Handled:
 
     def _tell(self) -> None:
         try:
-            self._under_way = self._consumer._begin_acknowledging(self._waiting)
-            self._told, self._waiting = self._waiting, []
+            self._in_flight = self._consumer._begin_acknowledging(self._waiting)
+            self._sent, self._waiting = self._waiting, []
         except DeliveryError:
             self.finish()
 
     def _look(self) -> None:
         """Wait for the answer; what the host did not take is told again."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is None:
+        in_flight, self._in_flight = self._in_flight, None
+        if in_flight is None:
             return
-        if under_way.exception() is None:
-            self._consumer._fetched.settled(under_way.result())
+        if in_flight.exception() is None:
+            self._consumer._fetched.settled(in_flight.result())
         else:
-            self._consumer._settle(self._consumer.acknowledge, *self._told)
+            self._consumer._settle(self._consumer.acknowledge, *self._sent)

@@ -134,8 +134,8 @@ def _converter(kind: Any) -> Convert:
 def _fitting(hint: Hint, payload: Any) -> Any:
     misfit = hint.misfit(payload)
     if misfit is not None:
-        told = f"payload{misfit.where} must be {misfit.expected}, not {misfit.given}"
-        raise WireError("BAD_MESSAGE", told)
+        text = f"payload{misfit.where} must be {misfit.expected}, not {misfit.given}"
+        raise WireError("BAD_MESSAGE", text)
     return payload if hint.make is None else hint.make(payload)
 
 
@@ -252,7 +252,7 @@ def opened_unguarded(view: MessageView) -> MessageView:
 
     MessageError for what every reader refuses.
     """
-    if not view.says_only_publisher:  # most messages do
+    if not view.has_publisher_only:  # most messages do
         check_unopened(view)
     return view if view.content_encoding == "none" else _decompressed(view)
 

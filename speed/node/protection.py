@@ -54,15 +54,15 @@ def write(
 
     ``make_id`` makes its id of the time; without it, it is random.
     """
-    asked = options or _NO_OPTIONS
+    chosen = options or _NO_OPTIONS
     unknown = metadata.keys() - MESSAGE_OPTIONS
     if unknown:
         raise ConfigurationError(f"no such message option: {', '.join(sorted(unknown))}; see PublishOptions")
-    told: dict[str, Any] = {"topic": "message", **metadata}
-    told.setdefault("traceparent", current_trace())
+    fields: dict[str, Any] = {"topic": "message", **metadata}
+    fields.setdefault("traceparent", current_trace())
     now = time.time_ns() // 1_000_000
     message_id = new_message_id(now, random_bytes(16)) if make_id is None else make_id(now)
-    told |= {
+    fields |= {
         "namespace": namespace,
         "message_id": message_id,
         "published_at_ms": now,
@@ -70,13 +70,13 @@ def write(
     }
     if is_large(payload):
         error = NotAvailableError("what no envelope holds is neither signed, encrypted nor described: send it in parts")
-        guard.tell_not_written(error, asked, told)
+        guard.tell_not_written(error, chosen, fields)
         raise error
-    if asked.is_plain and not guard.security.protects:  # most are: no part of the guard has anything to do
-        data = encode_message(payload, **told)
+    if chosen.is_plain and not guard.security.protects:  # most are: no part of the guard has anything to do
+        data = encode_message(payload, **fields)
     else:
-        data = guard.write(payload, asked, **told)
-    return EncodedMessage(message_id, data, now, told["traceparent"])
+        data = guard.write(payload, chosen, **fields)
+    return EncodedMessage(message_id, data, now, fields["traceparent"])
 
 
 class Protected(Opening):

@@ -48,12 +48,12 @@ _KINDS: dict[str, type[SpeedError]] = {
 
 
 class GatewayAnswer:
-    """What the gateway answers to a call, as its caller gets it."""
+    """The gateway's answer to a call, in the form that the caller gets."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("callee",)
 
     def __init__(self, target: str, service: str) -> None:
-        self.asked = target, service
+        self.callee = target, service
 
     def __call__(self, answer: Any) -> Any:
         """The result, or the SpeedError that ended the call."""
@@ -62,12 +62,12 @@ class GatewayAnswer:
         if type(answer) is not dict or answer.get("status") != "ERROR":
             return InternalError(f"the node {GATEWAY!r} answers what no gateway does: stop it, and start speedd")
         code, text, details = str(answer.get("errorCode")), str(answer.get("errorMessage")), answer.get("details")
-        return _error(self.asked[0], code, text, details if type(details) is dict else {})
+        return _error(self.callee[0], code, text, details if type(details) is dict else {})
 
     def failed(self, error: SpeedError) -> SpeedError:
-        """An error of the way to the gateway."""
+        """An error on the way to the gateway."""
         error = fresh(error)
-        error.node, error.service = self.asked
+        error.node, error.service = self.callee
         if isinstance(error, UnknownNodeError):
             error.args = (f"no speedd of this root joins hosts: add [hosts] to its configuration ({error})",)
         return error
@@ -79,17 +79,17 @@ def _error(target: str, code: str, text: str, details: dict[str, Any]) -> SpeedE
     if own is not None or code in CALL_ERRORS or code not in _KINDS:
         kind = CALL_ERRORS.get(code, InternalError)
         call_error: CallError = ApplicationError(own, text, details) if own is not None else kind(text, details)
-        call_error.execution = _told(details) or execution_of(code, details)
+        call_error.execution = _stated_execution(details) or execution_of(code, details)
         return call_error
     error = _KINDS[code](text)
-    error.execution = _told(details)
+    error.execution = _stated_execution(details)
     return error
 
 
-def _told(details: dict[str, Any]) -> Execution | None:
+def _stated_execution(details: dict[str, Any]) -> Execution | None:
     """Whether something ran, where the other host says so itself."""
-    told = details.get("execution")
-    return Execution(told) if told in [one.value for one in Execution] else None
+    execution = details.get("execution")
+    return Execution(execution) if execution in [one.value for one in Execution] else None
 
 
 def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -106,10 +106,10 @@ def _parts(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _through_gateway(request: CallRequest) -> CallRequest:
-    """What asks the gateway of this root to make the call."""
+    """The request that has the gateway of this root make the call."""
     split_remote(request.target)
-    asked = {"node": request.target, "service": request.service, "arguments": request.arguments}
-    return CallRequest(GATEWAY, "call", asked, request.timeout, request.traceparent, request.views)
+    arguments = {"node": request.target, "service": request.service, "arguments": request.arguments}
+    return CallRequest(GATEWAY, "call", arguments, request.timeout, request.traceparent, request.views)
 
 
 class Across:
@@ -138,8 +138,8 @@ class Across:
         return monotonic() - began
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
-        told = self._about(target, operation.lower(), timeout)
-        return checked_answer(operation, {"services": told} if operation == "SERVICES" else told, target)
+        services = self._about(target, operation.lower(), timeout)
+        return checked_answer(operation, {"services": services} if operation == "SERVICES" else services, target)
 
     def _about(self, target: str, operation: str, timeout: float) -> Any:
         split_remote(target)
@@ -173,9 +173,9 @@ class Across:
         split_remote(target)
         if event:
             raise NotAvailableError("events do not cross to a node of another host: publish them on a bridge")
-        asked = {"node": target, "messages": [bytes(one) for one in messages], "ack": ack}
+        arguments = {"node": target, "messages": [bytes(one) for one in messages], "ack": ack}
         try:
-            self._ask(GatewayAnswer(target, "send"), CallRequest(GATEWAY, "send", asked, timeout))
+            self._ask(GatewayAnswer(target, "send"), CallRequest(GATEWAY, "send", arguments, timeout))
         except CallTimeoutError as error:
             raise NotAcknowledgedError(f"{target}: {error}") from None
 

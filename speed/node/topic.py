@@ -18,7 +18,7 @@ from speed.node.consumer import (
     Start,
     TopicMessage,
     TopicOffset,
-    asked,
+    call_host,
     read_message,
 )
 from speed.wire.text import checked_seconds, milliseconds
@@ -48,7 +48,7 @@ class Topic:
         return f"<Topic {self.name} at {self.host}>"
 
     def _call(self, service: str, *, timeout: float = 30.0, **arguments: Any) -> Any:
-        return asked(self._node, self.host, service, {"topic": self.name, **arguments}, timeout)
+        return call_host(self._node, self.host, service, {"topic": self.name, **arguments}, timeout)
 
     # --- publishing ---
 
@@ -111,11 +111,11 @@ class Topic:
         making = batches(messages)
         batch = next(making, None)
         while batch is not None:
-            under_way = self._begun(batch, producer, owner, timeout)
+            in_flight = self._begun(batch, producer, owner, timeout)
             try:
                 following = next(making, None)  # made while the host writes
             finally:
-                offsets += self._kept(under_way, batch, producer, owner, timeout)
+                offsets += self._kept(in_flight, batch, producer, owner, timeout)
             batch = following
         return offsets
 
@@ -127,16 +127,16 @@ class Topic:
         return None
 
     def _kept(
-        self, under_way: Future[Any] | None, batch: _Batch, producer: str, owner: str, timeout: float
+        self, in_flight: Future[Any] | None, batch: _Batch, producer: str, owner: str, timeout: float
     ) -> list[TopicOffset]:
         with suppress(AccessDeniedError):
-            if under_way is not None:
-                return offsets_of(under_way.result())
+            if in_flight is not None:
+                return offsets_of(in_flight.result())
         return self._publish(batch, producer, owner, timeout)
 
     def _publish(self, messages: _Batch, producer: str, owner: str, timeout: float) -> list[TopicOffset]:
         arguments = self._publication(messages, producer, owner)
-        return offsets_of(asked(self._node, self.host, "publish", arguments, timeout))
+        return offsets_of(call_host(self._node, self.host, "publish", arguments, timeout))
 
     def _publication(self, messages: _Batch, producer: str, owner: str) -> dict[str, Any]:
         named = {name: text for name, text in (("producer", producer), ("owner", owner)) if text}

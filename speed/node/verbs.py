@@ -411,21 +411,21 @@ class Verbs:
 
     def _described(self, options: PublishOptions | None, payload: Any) -> tuple[dict[str, Any], Protected | None]:
         """All metadata of a message, and who writes it; None if the engine itself can."""
-        asked = {} if options is None else options.metadata()
-        told = with_trace(asked, None if options is None else options.trace_context)
+        metadata = {} if options is None else options.metadata()
+        fields = with_trace(metadata, None if options is None else options.trace_context)
         is_plain = type(payload) is not Content and (options is None or options.is_plain)
         if not is_plain or (self.engine == "native" and is_protobuf(payload)):  # the core knows no classes of Python
-            return told, self._guarded or self._make_protected()
+            return fields, self._guarded or self._make_protected()
         if self._guarded is not None and self._guarded.protects:
-            return told, self._guarded
-        if "parent_span_id" not in told:
-            return told, None
+            return fields, self._guarded
+        if "parent_span_id" not in fields:
+            return fields, None
         from speed.engine.message import is_large  # imported by those who send only
 
         if not is_large(payload):
-            return told, self._guarded or self._make_protected()
-        del told["parent_span_id"]  # in segments, a message carries what every engine writes
-        return told, None
+            return fields, self._guarded or self._make_protected()
+        del fields["parent_span_id"]  # in segments, a message carries what every engine writes
+        return fields, None
 
     def _toward(self, target: Any) -> Engine | Across:
         if not isinstance(target, str) or "@" not in target:

@@ -222,8 +222,8 @@ class Pulsar(_Closing):
             raise ConfigurationError("a subscription needs a name")
         opener = _DeliveryOpener(private_keys or {}, crypto_failure, max_payload_bytes)
         path = f"{frames.topic_path(topic)}/{quote(subscription, safe='')}"
-        told = {"subscriptionType": type, "cryptoFailureAction": "CONSUME", **parameters}
-        made = Consumer(self, lambda: frames.address(self.server, "consumer", path, told), opener)
+        query = {"subscriptionType": type, "cryptoFailureAction": "CONSUME", **parameters}
+        made = Consumer(self, lambda: frames.address(self.server, "consumer", path, query), opener)
         self._open.append(made)
         return made
 
@@ -320,8 +320,8 @@ class Producer(_Closing):
         context = str(self._context)
         data_key = self._current_key()
         if data_key is not None:
-            payload, told = self._sealed(payload, data_key)
-            fields = {**fields, **told}
+            payload, crypto = self._sealed(payload, data_key)
+            fields = {**fields, **crypto}
         frame = frames.publish(payload, context, fields)
         if len(frame) > self._pulsar.max_frame_bytes:
             raise PayloadTooLargeError(
@@ -335,10 +335,10 @@ class Producer(_Closing):
         kind = self._compression if payload else codecs.NONE
         sealed, iv = data_key.encrypt(codecs.compress(kind, payload))
         self._key_used += 1
-        told: dict[str, Any] = {"encryptionParam": b64encode(iv).decode()}
+        crypto: dict[str, Any] = {"encryptionParam": b64encode(iv).decode()}
         if kind != codecs.NONE:
-            told |= {"compressionType": kind, "uncompressedMessageSize": len(payload)}
-        return sealed, told
+            crypto |= {"compressionType": kind, "uncompressedMessageSize": len(payload)}
+        return sealed, crypto
 
     def _current_key(self) -> DataKey | None:
         """A new one when the last is used up: it belongs to a connection, so that a new one of these is needed too."""
@@ -366,12 +366,12 @@ class _DeliveryOpener:
             raise ConfigurationError(f"crypto_failure is {crypto_failure!r}: use one of {', '.join(CRYPTO_FAILURES)}")
         keys = {name: load_private(name, key) for name, key in private_keys.items()}
         self._decryptor = Decryptor(keys) if keys else None
-        self._action, self._limit, self.is_told = crypto_failure, limit, True
+        self._action, self._limit, self.encryption_reported = crypto_failure, limit, True
 
     def __call__(self, delivery: frames.ServerDelivery) -> list[PulsarMessage]:
         """Its messages; none if it is to be discarded. Raises UnreadableError."""
         try:
-            return opened(delivery, self._decryptor, self._limit, self.is_told)
+            return opened(delivery, self._decryptor, self._limit, self.encryption_reported)
         except MessageError as error:
             if self._action == "discard":
                 return []
@@ -464,10 +464,10 @@ class Reader(_Receiving):
     def __init__(
         self, pulsar: Pulsar, topic: str, start: str, opener: _DeliveryOpener, parameters: Mapping[str, str]
     ) -> None:
-        self._last, opener.is_told = start, False
-        path, told = frames.topic_path(topic), {"cryptoFailureAction": "CONSUME", **parameters}
+        self._last, opener.encryption_reported = start, False
+        path, query = frames.topic_path(topic), {"cryptoFailureAction": "CONSUME", **parameters}
         super().__init__(
-            pulsar, lambda: frames.address(pulsar.server, "reader", path, {**told, "messageId": self._last}), opener
+            pulsar, lambda: frames.address(pulsar.server, "reader", path, {**query, "messageId": self._last}), opener
         )
 
     def __enter__(self) -> Reader:

@@ -117,14 +117,14 @@ def encryption_keys(wrapped: Mapping[str, bytes]) -> str:
 
 def publish(payload: bytes, context: str, fields: Mapping[str, Any]) -> str:
     """The frame that publishes ``payload``; of ``fields``, what is None is left out."""
-    told = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps({"payload": _text(payload), "context": context, **told})
+    fields = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps({"payload": _text(payload), "context": context, **fields})
 
 
 def command(kind: str | None, message_id: str | None = None) -> str:
     """``negativeAcknowledge`` and the like; None acknowledges."""
-    told = {"type": kind, "messageId": message_id}
-    return json.dumps({name: value for name, value in told.items() if value is not None})
+    fields = {"type": kind, "messageId": message_id}
+    return json.dumps({name: value for name, value in fields.items() if value is not None})
 
 
 def parse(frame: str | bytes) -> dict[str, Any]:
@@ -146,32 +146,32 @@ def published_id(answer: Mapping[str, Any]) -> str:
     raise PulsarRefusedError(f"the server did not take the message: {str(answer.get('result'))[:100]}: {reason}")
 
 
-def delivery(told: Mapping[str, Any]) -> ServerDelivery:
+def delivery(frame: Mapping[str, Any]) -> ServerDelivery:
     """The message in a parsed frame. PulsarError for what is malformed."""
     try:
-        context = told.get("encryptionContext")
+        context = frame.get("encryptionContext")
         return ServerDelivery(
-            _of(str, told["messageId"]),
-            b64decode(told.get("payload") or "", validate=True),
-            {_of(str, name): _of(str, value) for name, value in (told.get("properties") or {}).items()},
-            None if told.get("key") is None else _of(str, told["key"]),
-            str(told.get("publishTime", "")),
-            _event_time(told.get("eventTime")),
-            _of(int, told.get("redeliveryCount", 0)),
+            _of(str, frame["messageId"]),
+            b64decode(frame.get("payload") or "", validate=True),
+            {_of(str, name): _of(str, value) for name, value in (frame.get("properties") or {}).items()},
+            None if frame.get("key") is None else _of(str, frame["key"]),
+            str(frame.get("publishTime", "")),
+            _event_time(frame.get("eventTime")),
+            _of(int, frame.get("redeliveryCount", 0)),
             None if context is None else _context(context),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise PulsarError("the server delivered a message that is not as its protocol says") from None
 
 
-def _context(told: Mapping[str, Any]) -> EncryptionContext:
-    keys = {_of(str, name): b64decode(one["keyValue"], validate=True) for name, one in told["keys"].items()}
-    size = told.get("batchSize")
+def _context(context: Mapping[str, Any]) -> EncryptionContext:
+    keys = {_of(str, name): b64decode(one["keyValue"], validate=True) for name, one in context["keys"].items()}
+    size = context.get("batchSize")
     return EncryptionContext(
         keys,
-        b64decode(told["param"], validate=True),
-        _of(str, told.get("compressionType") or "NONE"),
-        _of(int, told.get("uncompressedMessageSize") or 0),
+        b64decode(context["param"], validate=True),
+        _of(str, context.get("compressionType") or "NONE"),
+        _of(int, context.get("uncompressedMessageSize") or 0),
         None if size is None else _of(int, size),
     )
 
@@ -182,13 +182,13 @@ def time_text(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def _event_time(told: Any) -> int:
+def _event_time(text: Any) -> int:
     """Pulsar writes a time as text; a number is taken too."""
-    if not told:
+    if not text:
         return 0
-    if isinstance(told, int):
-        return told
-    return round(datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() * 1000)
+    if isinstance(text, int):
+        return text
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 def _of(kind: type[Any], value: Any) -> Any:

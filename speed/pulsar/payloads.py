@@ -374,15 +374,15 @@ def closed(delivery: ServerDelivery) -> PulsarMessage:
 
 
 def opened(
-    delivery: ServerDelivery, decryptor: Decryptor | None, limit: int, is_told: bool = True
+    delivery: ServerDelivery, decryptor: Decryptor | None, limit: int, encryption_reported: bool = True
 ) -> list[PulsarMessage]:
     """The messages in a delivery: one, or those of a batch. Raises MessageErrors for what cannot be opened.
 
-    ``is_told`` is whether the server tells of each payload if it is encrypted.
+    ``encryption_reported`` is whether the server tells of each payload if it is encrypted.
     """
     context = delivery.encryption
     if context is None:
-        if decryptor is not None and not is_told:
+        if decryptor is not None and not encryption_reported:
             raise EncryptionError(
                 "the server does not say whether this is encrypted: use a consumer instead of a reader"
             )

@@ -249,7 +249,7 @@ class BatchCalls:
         self._columns = columns
         self._promised = promised
         self._targets = Targets(live, settings)
-        self._under_way: deque[Batch] = deque()
+        self._in_flight: deque[Batch] = deque()
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         """Each batch with its result, in order, or its parts; ``failed`` where ``on_error`` makes nulls of them.
@@ -258,11 +258,11 @@ class BatchCalls:
         """
         for batch in self._numbered(batches):
             self._start(batch)
-            self._under_way.append(batch)
-            if len(self._under_way) >= self._settings.in_flight:
-                yield from self._finished(self._under_way.popleft())
-        while self._under_way:
-            yield from self._finished(self._under_way.popleft())
+            self._in_flight.append(batch)
+            if len(self._in_flight) >= self._settings.in_flight:
+                yield from self._finished(self._in_flight.popleft())
+        while self._in_flight:
+            yield from self._finished(self._in_flight.popleft())
 
     def _finished(self, batch: Batch) -> Iterator[Batch]:
         """The batch with its result; in parts, where only rows that the service named are to become nulls."""
@@ -362,7 +362,7 @@ class BatchCalls:
 
     def _calls_of_nodes(self) -> Counter[str]:
         """How many calls each node has not answered yet; its answer may be there and wait for its turn."""
-        unanswered = (batch for batch in self._under_way if batch.answer and not batch.answer.done())
+        unanswered = (batch for batch in self._in_flight if batch.answer and not batch.answer.done())
         return Counter(batch.target.name for batch in unanswered if batch.target)
 
     def _may_go_again(self, batch: Batch, error: BaseException) -> bool:

@@ -67,7 +67,7 @@ def cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if {came, kind} <= _NUMBERS:
         return _numbers(array, came, kind, wanted)
     if came != kind or kind == "other":
-        raise MisfitError(_first(array.is_valid()), f"is {_SAID[came]}, which {wanted} does not hold")
+        raise MisfitError(_first(array.is_valid()), f"is {_DESCRIPTIONS[came]}, which {wanted} does not hold")
     return _same_kind(array, wanted)
 
 
@@ -83,7 +83,7 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 # --- what a type is ---
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
-_SAID = {
+_DESCRIPTIONS = {
     "boolean": "a boolean",
     "integer": "an integer",
     "float": "a float",
@@ -161,7 +161,7 @@ def _of_one_kind(values: Sequence[Any], kind: type, wanted: pa.DataType) -> pa.A
     if kind is Decimal or (kind is WrittenFloat and is_type.is_decimal128(wanted)):
         return _each(values, wanted)
     if kind not in _TYPE_OF:
-        raise MisfitError(_present(values), f"is {_said_of(kind)}, which {wanted} does not hold")
+        raise MisfitError(_present(values), f"is {_description_of(kind)}, which {wanted} does not hold")
     try:
         array = pa.array(values, _TYPE_OF[kind])
     except (OverflowError, pa.ArrowInvalid):
@@ -171,10 +171,10 @@ def _of_one_kind(values: Sequence[Any], kind: type, wanted: pa.DataType) -> pa.A
     return cast(array, wanted)
 
 
-def _said_of(kind: type) -> str:
+def _description_of(kind: type) -> str:
     if issubclass(kind, Mapping):
-        return _SAID["map"]
-    return _SAID["list"] if issubclass(kind, list | tuple) else _SAID["other"]
+        return _DESCRIPTIONS["map"]
+    return _DESCRIPTIONS["list"] if issubclass(kind, list | tuple) else _DESCRIPTIONS["other"]
 
 
 def _moments(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
@@ -184,7 +184,7 @@ def _moments(values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
         return cast(pa.array(values, _UTC), wanted)
     if all(is_local or one is None for one, is_local in zip(values, local, strict=True)):
         return cast(pa.array(values, _LOCAL), wanted)
-    raise MisfitError(local.index(True), f"is {_SAID['local']} among instants, which {wanted} does not hold")
+    raise MisfitError(local.index(True), f"is {_DESCRIPTIONS['local']} among instants, which {wanted} does not hold")
 
 
 def _same_kind(array: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -248,7 +248,7 @@ def _each(values: Iterable[Any], wanted: pa.DataType) -> pa.Array:
     for row, value in enumerate(values):
         fitting = None if value is None else convert(value, wanted)
         if fitting is None and value is not None:
-            came = "a decimal" if isinstance(value, Decimal) else _SAID[_kind_of(_TYPE_OF[type(value)])]
+            came = "a decimal" if isinstance(value, Decimal) else _DESCRIPTIONS[_kind_of(_TYPE_OF[type(value)])]
             raise MisfitError(row, f"is {came} that {wanted} does not hold")
         rows.append(fitting)
     return pa.array(rows, wanted)
@@ -370,8 +370,8 @@ def _check_form(values: Sequence[Any], form: type, wanted: pa.DataType) -> None:
         if not issubclass(kind, form):
             row = next(row for row, one in enumerate(values) if type(one) is kind)
             came = _TYPE_OF.get(kind)
-            said = _said_of(kind) if came is None else _SAID[_kind_of(came)]
-            raise MisfitError(row, f"is {said}, which {wanted} does not hold")
+            description = _description_of(kind) if came is None else _DESCRIPTIONS[_kind_of(came)]
+            raise MisfitError(row, f"is {description}, which {wanted} does not hold")
 
 
 def _check_not_null(values: Sequence[Any], path: str, expected: Iterable[bool] | None = None) -> None:

@@ -286,7 +286,7 @@ class _EnvelopeOpener:
         row: dict[str, Any] = {"is_verified": False, "code": None}
         try:
             view = MessageView(data).validate()
-            row.update(_told(view))
+            row.update(_metadata(view))
             opened = guard.open(view, view.publisher_id or "")
             row["payload"] = bytes(opened.plain_bytes)
             row["is_verified"] = guard.security.policy != "off" and bool(view.security.HasField("signature"))
@@ -303,9 +303,9 @@ def _code(error: SpeedError) -> str:
     return error.reason if isinstance(error, WireError) else error.code
 
 
-def _told(view: MessageView) -> Mapping[str, Any]:
-    """What a message says of itself; its publisher's clock may be beyond what a timestamp holds."""
-    trace, said = view.traceparent, view.schema
+def _metadata(view: MessageView) -> Mapping[str, Any]:
+    """The metadata of a message. Its publisher's clock may be beyond the range of a timestamp."""
+    trace, schema = view.traceparent, view.schema
     return {
         "message_id": view.message_id,
         "topic": view.topic,
@@ -320,7 +320,7 @@ def _told(view: MessageView) -> Mapping[str, Any]:
         "trace_id": trace.split("-")[1] if trace else None,
         "headers": list(view.labels.items()),
         "extensions": list(view.extensions.items()),
-        "schema": {name: getattr(said, f"schema_{name}") or None for name in _SCHEMA},
+        "schema": {name: getattr(schema, f"schema_{name}") or None for name in _SCHEMA},
     }
 
 

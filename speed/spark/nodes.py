@@ -218,8 +218,8 @@ class Targets:
         self._seen: list[Entry] | None = None
         self._fitting: list[list[Entry]] = []
 
-    def take(self, under_way: Mapping[str, int]) -> Entry:
-        """The node to ask now: one with the fewest calls ``under_way``. Waits for one to join.
+    def take(self, in_flight: Mapping[str, int]) -> Entry:
+        """The node to ask now: one with the fewest calls ``in_flight``. Waits for one to join.
 
         Raises AccessDeniedError when those that are there do not allow this node, UnknownNodeError when there is none.
         """
@@ -227,7 +227,7 @@ class Targets:
         while True:
             allowing = [entry for entry in self._candidates() if self._is_allowed(entry)]
             if allowing:
-                return min(allowing, key=lambda entry: (under_way.get(entry.name, 0), random.random()))
+                return min(allowing, key=lambda entry: (in_flight.get(entry.name, 0), random.random()))
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise self._nobody()
@@ -543,8 +543,8 @@ def _of_another_key(root: str, key: str | None, node: str) -> str:
         return ""
     if not theirs or set(theirs) & set(ours):
         return ""
-    told = ", ".join(one.hex() for one in theirs), ", ".join(one.hex() for one in ours)
-    return f"; the key differs: {node} on this host has {told[0]}, this worker has {told[1]}"
+    key_ids = ", ".join(one.hex() for one in theirs), ", ".join(one.hex() for one in ours)
+    return f"; the key differs: {node} on this host has {key_ids[0]}, this worker has {key_ids[1]}"
 
 
 os.register_at_fork(after_in_child=_checked.clear)

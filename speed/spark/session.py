@@ -134,10 +134,10 @@ def promised_schema(ddl: str, call: CallSettings, *, exact_case: bool = False) -
 
 
 def check_names(
-    present: Sequence[str], asked: Sequence[str], returned: Sequence[str], *, exact_case: bool = False
+    present: Sequence[str], required: Sequence[str], returned: Sequence[str], *, exact_case: bool = False
 ) -> None:
     """Raises ConfigurationError for a column that is not there, or would be there twice."""
-    missing = [name for name in asked if name not in present]
+    missing = [name for name in required if name not in present]
     if missing:
         raise ConfigurationError(f"the DataFrame has no column {missing[0]!r}; it has {', '.join(present)}")
     there = {_name(name, exact_case): name for name in present}
@@ -305,15 +305,15 @@ class Speed:
         from pyspark.sql.functions import arrow_udf
 
         settings = call_settings(node, service, options)
-        asked = dict(columns) if isinstance(columns, Mapping) else {name: name for name in check_columns(columns)}
-        names = check_columns(list(asked))
+        arguments = dict(columns) if isinstance(columns, Mapping) else {name: name for name in check_columns(columns)}
+        names = check_columns(list(arguments))
         returned = promised_schema(returns, settings, exact_case=self._is_case_sensitive())
-        check_names(df.columns, list(asked.values()), returned.names, exact_case=self._is_case_sensitive())
-        check_types(df.schema, list(asked.values()))
+        check_names(df.columns, list(arguments.values()), returned.names, exact_case=self._is_case_sensitive())
+        check_types(df.schema, list(arguments.values()))
         work = self._work(settings, names, returned)
         kind = returned[0].dataType if len(returned) == 1 else returned
         ask = arrow_udf(udf_function(work), kind).asNondeterministic()  # else Spark asks again for each use
-        answer = ask(*(df[quoted(name)] for name in asked.values()))
+        answer = ask(*(df[quoted(name)] for name in arguments.values()))
         if len(returned) == 1:
             return df.select("*", answer.alias(returned.names[0]))
         return df.select("*", answer.alias(_ANSWER)).select("*", f"{_ANSWER}.*").drop(_ANSWER)

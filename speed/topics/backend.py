@@ -436,8 +436,8 @@ class HostedTopic(Protocol):
 class TopicStore(Protocol):
     """All topics of one host."""
 
-    told: Callable[[str], None]
-    """Is called with the name of a topic in which something may be new."""
+    notify: Callable[[str], None]
+    """Called with the name of a topic in which something may be new."""
     broken: dict[str, str]
     """Topics that cannot be used, and why."""
 

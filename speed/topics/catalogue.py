@@ -51,15 +51,15 @@ class Catalogue:
         self._writer = JournalWriter(
             directory, key, durability=durability, volume_bytes=self._volume_bytes(), lock=self.lock
         )
-        self.told: Callable[[str], None] = lambda _: None
-        """Is called with the name of a topic in which something may be new."""
+        self.notify: Callable[[str], None] = lambda _: None
+        """Called with the name of a topic in which something may be new."""
         self.topics: dict[str, HostedTopic] = {}
         self.broken: dict[str, str] = {}
         """Topics that cannot be used, and why."""
         self._reserve = Reserve(directory)
         self._reserve.refill()
-        self._asked: set[str] = set()
-        """Topics that somebody wants compacted."""
+        self._requested: set[str] = set()
+        """Topics whose compaction was requested."""
         self._compacting = Compacting(self.compact)
         self._subjects = {subject.subject: subject for subject in self._writer.subjects() if subject.kind == "topic"}
         for name in self._subjects:
@@ -200,7 +200,7 @@ class Catalogue:
         self.find(name).record(None, [(0, message)])
 
     def _tell(self, name: str) -> None:
-        self.told(name)
+        self.notify(name)
 
     def retain(self) -> str:
         """Remove what need not be kept. Returns why that failed somewhere; empty if it did not."""
@@ -235,9 +235,9 @@ class Catalogue:
 
     def _compact(self, topic: HostedTopic, stopped: Stopped) -> None:
         with self.lock:
-            if topic.name not in self._asked and not topic.plan().is_due:
+            if topic.name not in self._requested and not topic.plan().is_due:
                 return
-            self._asked.discard(topic.name)
+            self._requested.discard(topic.name)
         topic.log.tidy()
         with self.lock:
             plan = topic.prepare_compaction()
@@ -257,7 +257,7 @@ class Catalogue:
             text = f"topic {name!r} keeps {topic.keeping.keep!r}: set keep = 'latest' to have it compacted"
             raise SubscriptionError("INVALID_ARGUMENTS", text)
         topic.log.leave_volume()
-        self._asked.add(name)
+        self._requested.add(name)
         self._compacting.ask()
         return topic.needed
 

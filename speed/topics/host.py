@@ -84,8 +84,8 @@ class RecordEncoder:
     def __init__(self, node: str, producer: str, owner: str = "") -> None:
         """``owner``: the family of nodes that share the producer; empty for ``node`` alone."""
         named = {"producer": producer, "owner": owner} if producer else {}
-        self._said = {"publisher": node, **{name: value for name, value in named.items() if value}}
-        self._packed = pack(self._said)
+        self._publisher_fields = {"publisher": node, **{name: value for name, value in named.items() if value}}
+        self._packed = pack(self._publisher_fields)
         self._plain = join(RecordHead(), self._packed, b"")
 
     def record(self, message: Any) -> tuple[int, bytes]:
@@ -107,7 +107,7 @@ class RecordEncoder:
         """What is said of a message whose key is right."""
         if "key" not in message and "properties" not in message:
             return self._packed
-        return pack({**self._said, **_named(message.get("key"), message.get("properties") or {})})
+        return pack({**self._publisher_fields, **_named(message.get("key"), message.get("properties") or {})})
 
 
 def _check_payload(payload: Any) -> None:
@@ -217,20 +217,20 @@ class Host:
         """Raises SubscriptionError DENIED, UNKNOWN_TOPIC, DAMAGED."""
         self._allowed(caller, right, topic)
 
-    def watch(self, told: Callable[[str], None]) -> None:
-        """Call ``told`` with the name of a topic whenever something may be new in it; the lock is held meanwhile."""
+    def watch(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback`` with the name of a topic when something may be new in it; the lock is held meanwhile."""
         with self._topics.lock:
-            self._watching.append(told)
-            self._topics.told = self._tell
+            self._watching.append(callback)
+            self._topics.notify = self._tell
 
-    def unwatch(self, told: Callable[[str], None]) -> None:
+    def unwatch(self, callback: Callable[[str], None]) -> None:
         """Call it no more."""
         with self._topics.lock:
-            self._watching.remove(told)
+            self._watching.remove(callback)
 
     def _tell(self, topic: str) -> None:
-        for told in self._watching:
-            told(topic)
+        for callback in self._watching:
+            callback(topic)
 
     def until_event(self, topic: str, subscription: str) -> float:
         """Seconds after which something of a subscription may be due without anybody's doing."""

@@ -470,7 +470,7 @@ class LastOffsets:
 
     def note(self, record: Record) -> None:
         """A later record than those before."""
-        _give_way(record)
+        _yield_turn(record)
         message = _keyed(record)
         if message is not None:
             key = message.about["key"]
@@ -479,7 +479,7 @@ class LastOffsets:
 
     def keeps(self, record: Record, tombstones_until_ms: int) -> bool:
         """Whether a record is its key's last one, and no tombstone whose time is over; or has no key."""
-        _give_way(record)
+        _yield_turn(record)
         message = _keyed(record)
         if message is None:
             return True
@@ -488,7 +488,7 @@ class LastOffsets:
         return message.head.type != TOMBSTONE or record.recorded_at_ms >= tombstones_until_ms
 
 
-def _give_way(record: Record) -> None:
+def _yield_turn(record: Record) -> None:
     if not record.offset % RECORDS_AT_ONCE:
         sleep(TURN_SECONDS)
 
@@ -546,7 +546,7 @@ class Compacting:
     def __init__(self, compact: Callable[[Stopped], str]) -> None:
         """``compact`` ends when what it is given says so; it returns why it failed, else nothing."""
         self._compact = compact
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._ends = False
         self.trouble = ""
         """Why the last look failed; empty if it did not."""
@@ -558,17 +558,17 @@ class Compacting:
 
     def ask(self) -> None:
         """Look soon."""
-        self._asked.set()
+        self._requested.set()
 
     def _run(self) -> None:
         while not self._ends:
             self.trouble = self._compact(lambda: self._ends)
-            self._asked.wait(AFTER_TROUBLE_SECONDS if self.trouble else COMPACT_EVERY_SECONDS)
-            self._asked.clear()
+            self._requested.wait(AFTER_TROUBLE_SECONDS if self.trouble else COMPACT_EVERY_SECONDS)
+            self._requested.clear()
 
     def close(self) -> None:
         """End behind the volume that is being rewritten."""
         self._ends = True
-        self._asked.set()
+        self._requested.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -159,13 +159,13 @@ class Terms:
     durable: bool = True
     """Whether it outlives its consumers, and its host."""
 
-    def check_fits(self, name: str, asked: Terms) -> None:
+    def check_fits(self, name: str, terms: Terms) -> None:
         """Raises SubscriptionError TAKEN for who would join subscription ``name`` as another one than it is."""
-        if asked.type != self.type:
+        if terms.type != self.type:
             raise SubscriptionError(
                 "TAKEN", f"subscription {name!r} is of type {self.type!r}: use that, or another name"
             )
-        if asked.durable != self.durable:
+        if terms.durable != self.durable:
             text = f"subscription {name!r} is {'' if self.durable else 'not '}durable: join it so, or use another name"
             raise SubscriptionError("TAKEN", text)
 

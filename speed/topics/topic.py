@@ -60,11 +60,11 @@ class HostedTopic:
         keeping: Keeping,
         lock: threading.RLock,
         bury: Callable[[str, bytes], object],
-        told: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``bury`` publishes a dead letter to the topic of a name; ``told`` is called when something may be new."""
+        """``bury`` publishes a dead letter to the topic of a name; ``notify`` is called when something may be new."""
         self.name, self.log, self.keeping = name, log, keeping
-        self._state, self._bury, self._told = state, bury, told
+        self._state, self._bury, self._notify = state, bury, notify
         self.changed = threading.Condition(lock)
         self.changes = 0
         self.groups: dict[str, Group] = {}
@@ -420,7 +420,7 @@ class HostedTopic:
         """Whoever waits looks again."""
         self.changes += 1
         self.changed.notify_all()
-        self._told(self.name)
+        self._notify(self.name)
 
     def retain(self) -> None:
         """Remove what need not be kept. Raises OSError, StorageError: it is tried again."""

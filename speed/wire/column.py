@@ -258,7 +258,7 @@ def _kind_of(values: Sequence[Any]) -> str:
 def _scale_of(values: Sequence[Any], precision: int) -> int:
     """The usual scale, or as many digits behind the point as there are where it has no room for those before it."""
     usual = min(_USUAL_SCALE, precision)
-    before, behind = 0, 0
+    integer_digits, fraction_digits = 0, 0
     for value in values:
         parts = None if value is None else Decimal(value).as_tuple()
         if parts is None or not isinstance(parts.exponent, int):
@@ -266,9 +266,11 @@ def _scale_of(values: Sequence[Any], precision: int) -> int:
         digits = "".join(map(str, parts.digits)).lstrip("0")
         spare = len(digits) - len(digits.rstrip("0"))
         exponent = parts.exponent + spare
-        before = max(before, len(digits) - spare + exponent)
-        behind = max(behind, -exponent)
-    return usual if before <= precision - usual and behind <= usual else min(behind, precision)
+        integer_digits = max(integer_digits, len(digits) - spare + exponent)
+        fraction_digits = max(fraction_digits, -exponent)
+    return (
+        usual if integer_digits <= precision - usual and fraction_digits <= usual else min(fraction_digits, precision)
+    )
 
 
 def _check_types(values: Sequence[Any], kind: str) -> None:

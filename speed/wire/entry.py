@@ -117,10 +117,10 @@ def entry_mac(registry_key: bytes, line: bytes) -> bytes:
 def key_ids_in(data: bytes) -> tuple[bytes, ...]:
     """Ids of the keys that an entry, authentic or not, says its node accepts, the sealing one first; () if none."""
     try:
-        said = tuple(map(bytes.fromhex, read_json(data.partition(b"\n")[0], MAX_VALUE_DEPTH)["keyIds"]))
+        key_ids = tuple(map(bytes.fromhex, read_json(data.partition(b"\n")[0], MAX_VALUE_DEPTH)["keyIds"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return ()
-    return said if len(said) <= MAX_KEYS and all(len(one) == KEY_ID_BYTES for one in said) else ()
+    return key_ids if len(key_ids) <= MAX_KEYS and all(len(one) == KEY_ID_BYTES for one in key_ids) else ()
 
 
 def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:

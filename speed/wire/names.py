@@ -214,12 +214,12 @@ def default_key_path(root: str) -> str:
     return f"{root}/{KEY_FILE}"
 
 
-def beside(path: str) -> str:
-    """Where the next content of a key file is written."""
+def replacement_path(path: str) -> str:
+    """The temporary file for the next content of a key file."""
     return f"{path}{NEW_SUFFIX}"
 
 
-def lock_beside(path: str) -> str:
+def lock_path(path: str) -> str:
     """The lock of a file. No node has such a name."""
     directory, slash, filename = path.rpartition("/")
     return f"{directory}{slash}.{filename}.lock"

@@ -39,7 +39,7 @@ class OneProcess(Registry):
 
     def end(self) -> None:
         for registration in self._registered:
-            registration.let_go()
+            registration.release()
 
 
 def opened_in(directory: pathlib.Path) -> set[tuple[str, str]]:

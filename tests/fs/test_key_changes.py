@@ -17,7 +17,7 @@ from speed.errors import KeyFileError
 from speed.fs import keyfile
 from speed.fs.identity import try_lock
 from speed.fs.keyfile import change_key_file, ensure_key_file, read_keys, write_key_file
-from speed.wire.names import lock_beside
+from speed.wire.names import lock_path
 
 KEY = bytes(range(32))
 OTHER = bytes(range(1, 33))
@@ -126,7 +126,7 @@ def test_changes_at_once_are_made_one_after_the_other(path: str) -> None:
 def test_a_change_under_way_is_waited_for_but_not_for_ever(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """W-14."""
     monkeypatch.setattr(keyfile, "LOCK_SECONDS", 0.2)
-    lock = try_lock(lock_beside(path))
+    lock = try_lock(lock_path(path))
     assert lock is not None
     with pytest.raises(KeyFileError, match="another process"):
         add(path, OTHER)

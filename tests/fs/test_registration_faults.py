@@ -105,7 +105,7 @@ def test_a_registration_whose_name_is_lost_holds_no_descriptor(registry: Registr
     """R-12: and touches the entry no more."""
     before = descriptors()
     registration = registry.register("billing", **LONG)
-    registration.let_go()
+    registration.release()
     assert descriptors() == before
     entry = reader.read("billing")
     registration.heartbeat()

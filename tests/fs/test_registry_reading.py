@@ -108,7 +108,7 @@ def test_readers_always_see_a_whole_entry_while_its_owner_rewrites_it(registry: 
 
 def test_an_entry_under_another_key_is_ignored_and_listed(registry: Registry, root: pathlib.Path):
     """R-1."""
-    register(Registry(str(root), Keyring((b"\x01" * 32,))), "stranger", **LEASE).let_go()
+    register(Registry(str(root), Keyring((b"\x01" * 32,))), "stranger", **LEASE).release()
     registry.register("billing", **LEASE)
     assert [entry.name for entry, verdict in registry.entries()] == ["billing"]
     assert list(registry.problems()) == ["stranger.node"]

@@ -97,7 +97,7 @@ def test_a_live_ephemeral_node_is_left_alone(registry: Registry) -> None:
 
 
 def test_an_ephemeral_node_whose_process_is_gone_is_forgotten_at_once(registry: Registry) -> None:
-    registry.register("worker", ephemeral=True, **LONG).let_go()
+    registry.register("worker", ephemeral=True, **LONG).release()
     put(registry, dataclasses.replace(registry.read("worker"), pid_start=1))  # type: ignore[type-var]
     assert sweep.sweep(registry, "worker")
     assert files_of(registry, "worker") == []

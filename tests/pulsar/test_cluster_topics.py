@@ -183,7 +183,7 @@ def test_what_is_told_too_late_or_wrongly_is_a_failure(monkeypatch: pytest.Monke
     sending = publisher_module._PublishBatch()
     sending._left = 1
     assert sending.failure() == "Timeout"
-    sending._told(0, object(), None)
+    sending._completed(0, object(), None)
     assert sending.failure() == "AttributeError"
 
 

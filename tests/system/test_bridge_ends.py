@@ -356,7 +356,7 @@ def test_a_topic_that_is_not_there_is_waited_for_or_made(world: World) -> None:
     one.message = Outgoing("orders.new", None, one.data, "m1", NOW_MS, None)
     with pytest.raises(BackendRefusedError, match="UNKNOWN_TOPIC"):
         world.sink().publish([one])
-    assert not world.sink(makes=True).is_behind(one)
+    assert not world.sink(makes=True).is_loop(one)
     world.sink(makes=True).publish([one])
     assert world.values("orders.new") == [1]
 
@@ -364,9 +364,9 @@ def test_a_topic_that_is_not_there_is_waited_for_or_made(world: World) -> None:
 def test_a_topic_knows_what_was_there(world: World) -> None:
     """B-16."""
     one = message(1, 1)
-    assert not world.sink().is_behind(one)
+    assert not world.sink().is_loop(one)
     one.hops = ("0123456789abcdef", hop_of_lane(world.lane("orders.made")))
-    assert world.sink().is_behind(one)
+    assert world.sink().is_loop(one)
 
 
 def test_a_topic_that_is_full_is_waited_for(node: Callable[..., speed.Node], root: str) -> None:
@@ -620,6 +620,6 @@ def test_events_do_not_come_back_to_their_root(events: EventWorld) -> None:
     """B-16."""
     sink = EventSink(events.bridges)
     one = message(1, 1)
-    assert not sink.is_behind(one)
+    assert not sink.is_loop(one)
     one.hops = (event_hop(events.root, "orders.made"),)
-    assert sink.is_behind(one)
+    assert sink.is_loop(one)

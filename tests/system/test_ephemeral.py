@@ -103,7 +103,7 @@ def test_a_link_is_forgotten_only_when_the_cursors_of_its_receiver_are_gone(
     links = billing._engine._parts.links  # type: ignore[attr-defined]
     kept, until_gone = [], time.monotonic() + PATIENCE
     while os.path.exists(os.path.join(root, "etl.killed")) and time.monotonic() < until_gone:
-        links.let_go_of_gone()
+        links.close_gone_links()
         kept.append(links.known("etl.killed"))
     assert kept[:-1] == [True] * (len(kept) - 1)
     assert until(lambda: not links.known("etl.killed"), PATIENCE)

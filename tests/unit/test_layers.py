@@ -8,6 +8,7 @@ below, and no files import each other in a circle. `scripts/shape` prints the fi
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
@@ -50,6 +51,9 @@ PURE_MODULES = frozenset(
 ) | {"message.view", "message.writing", "message.schemas", "message.schemas.avro", "message.schemas.json_schema"}
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
+REFUSED_WORDS = frozenset({"asked", "said", "told"})
+"""Parts of names that say how a value came, and not what it is: ``request``, ``options``, ``metadata`` do."""
+NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 PATH_LAYERS = frozenset({"core", "fs", "engine", "journal"})
 Check = Callable[[Path, Path], list[str]]
 MAX_MODULE_LINES = 600
@@ -182,13 +186,30 @@ def long_functions(path: Path, package: Path) -> list[str]:
     ]
 
 
+def identifiers(node: ast.AST) -> list[str]:
+    """Those that a node itself has, also inside an f-string."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [name for alias in node.names for name in (alias.name, alias.asname) if name]
+    fields = (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
+    return [field for field in fields if isinstance(field, str)]
+
+
+def refused_names(path: Path, package: Path) -> list[str]:
+    return [
+        f"{path}:{getattr(node, 'lineno', 0)}: {name}"
+        for node in nodes_of(path)
+        for name in identifiers(node)
+        if REFUSED_WORDS.intersection(word.lower() for word in NAME_PARTS.findall(name))
+    ]
+
+
 @cache
 def findings() -> dict[Check, list[str]]:
     """What each check finds in the package, which is read once."""
     files = source_files(PACKAGE)
     assert files, f"no source under {PACKAGE}"
     found: dict[Check, list[str]] = {
-        check: [] for check in (upward_imports, impure_imports, path_building, long_functions)
+        check: [] for check in (upward_imports, impure_imports, path_building, long_functions, refused_names)
     }
     for path in files:
         for check, of_all in found.items():
@@ -228,6 +249,11 @@ def test_no_module_is_longer_than_600_lines() -> None:
 
 def test_no_function_is_longer_than_80_lines() -> None:
     assert findings()[long_functions] == []
+
+
+def test_a_name_says_what_it_is() -> None:
+    """``asked``, ``said`` and ``told`` name no thing: a reader has to look for what it was."""
+    assert findings()[refused_names] == []
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
@@ -334,3 +360,27 @@ def test_what_only_looks_like_a_path_is_left_alone(tmp_path: Path, source: str) 
 def test_a_function_that_is_too_long_is_found(tmp_path: Path) -> None:
     body = "".join(f"    x{line} = 1\n" for line in range(MAX_FUNCTION_LINES))
     assert long_functions(write_module(tmp_path, "fs/lane.py", f"def f():\n{body}"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "told = 1",
+        "self._asked",
+        "MAX_TOLD = 2",
+        "def f(is_asked): ...",
+        "def _said_of(): ...",
+        "class Asked: ...",
+        "f(told=1)",
+        "f'{told}'",
+        "from a import b as asked",
+        "import said",
+    ],
+)
+def test_a_refused_word_in_a_name_is_found(tmp_path: Path, source: str) -> None:
+    assert refused_names(write_module(tmp_path, "fs/lane.py", source), tmp_path)
+
+
+@pytest.mark.parametrize("source", ["soldier = 1", "masked = 2", "'told'", "# said", "def unsaid(): ..."])
+def test_a_refused_word_elsewhere_is_left_alone(tmp_path: Path, source: str) -> None:
+    assert refused_names(write_module(tmp_path, "fs/lane.py", source), tmp_path) == []

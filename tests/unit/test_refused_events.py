@@ -19,7 +19,7 @@ class Publisher:
         self.name = name
         self.told: list[tuple[str, str]] = []
 
-    def arrival(self, *, is_event: bool = True, is_asked: bool = False) -> Arrival:
+    def arrival(self, *, is_event: bool = True, wants_ack: bool = False) -> Arrival:
         def refuse(code: str, text: str) -> None:
             self.told.append((code, text))
 
@@ -32,7 +32,7 @@ class Publisher:
             redelivered=False,
             run=lambda arrival, work: None,
             answer=answer,
-            is_asked=is_asked,
+            wants_ack=wants_ack,
         )
 
 
@@ -60,7 +60,7 @@ def test_only_events_that_nobody_asked_to_acknowledge_are_reported(clock: list[f
     reports, publisher = RefusedEvents(), Publisher("one")
     error = JournalFullError("full")
     reports.report(publisher.arrival(is_event=False), error)
-    reports.report(publisher.arrival(is_asked=True), error)
+    reports.report(publisher.arrival(wants_ack=True), error)
     clock[0] += 1.0
     reports.report(publisher.arrival(), StorageError("no room"))
     assert publisher.told == []
@@ -71,4 +71,4 @@ def test_what_is_remembered_of_publishers_is_bounded(clock: list[float]) -> None
     for number in range(5000):
         clock[0] += 0.0001
         reports.report(Publisher(f"n{number}").arrival(), JournalFullError("full"))
-    assert len(reports._told) <= 1024
+    assert len(reports._last_reports) <= 1024

@@ -44,7 +44,7 @@ Answer = tuple[Acknowledge, Refuse]
 
 
 class Arrival:
-    """``token`` commits it in ``lane``. Its sender is answered once, if it asked for that: ``is_asked``.
+    """``token`` commits it in ``lane``. Its sender is answered once, if it asked for that: ``wants_ack``.
 
     ``letter`` is the number of the dead letter that it was until now, if it was one.
     """
@@ -78,14 +78,14 @@ class Arrival:
         message: Message | None = None,
         order: Hashable = None,
         answer: Answer | None = None,
-        is_asked: bool = True,
+        wants_ack: bool = True,
     ) -> None:
         self.lane, self.token, self.is_event, self.redelivered = lane, token, is_event, redelivered
         self.message, self.order, self._run = message, order, run
         self._opener: Open | None = None
         self.priority = DEFAULT_PRIORITY if message is None else message.metadata.priority
-        self._answers = [answer] if answer is not None and is_asked else []
-        self._report = None if answer is None or is_asked else answer[1]
+        self._answers = [answer] if answer is not None and wants_ack else []
+        self._report = None if answer is None or wants_ack else answer[1]
         self.deliveries = 0
         self.failures = 0
         self.letter: int | None = None
@@ -222,23 +222,23 @@ class RefusedEvents:
     """When each publisher was told, and of how many events it was not. Not thread-safe: it is used by batch."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _LastReport] = {}
+        self._last_reports: dict[str, _LastReport] = {}
 
     def report(self, arrival: Arrival, error: SpeedError) -> None:
-        """Tell the publisher of an event, unless it was told just before."""
+        """Report to the publisher of an event, unless it had a report just before."""
         if not arrival.is_event or not isinstance(error, REPORTED):
             return
         now = monotonic()
-        told = self._told.get(arrival.source, _LastReport(0.0, 0))
-        if now < told.until:
-            self._told[arrival.source] = _LastReport(told.until, told.left_out + 1)
+        last = self._last_reports.get(arrival.source, _LastReport(0.0, 0))
+        if now < last.until:
+            self._last_reports[arrival.source] = _LastReport(last.until, last.left_out + 1)
             return
-        if len(self._told) >= _MAX_SOURCES:
-            self._told = {source: one for source, one in self._told.items() if now < one.until}
-            if len(self._told) >= _MAX_SOURCES:
+        if len(self._last_reports) >= _MAX_SOURCES:
+            self._last_reports = {source: one for source, one in self._last_reports.items() if now < one.until}
+            if len(self._last_reports) >= _MAX_SOURCES:
                 return
-        self._told[arrival.source] = _LastReport(now + AGAIN_SECONDS, 0)
-        more = f"; {told.left_out} more of its events were refused since the last report" if told.left_out else ""
+        self._last_reports[arrival.source] = _LastReport(now + AGAIN_SECONDS, 0)
+        more = f"; {last.left_out} more of its events were refused since the last report" if last.left_out else ""
         arrival.report(error.code, f"{error}{more}"[:MAX_ERROR_CHARACTERS])
 
 

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from speed.core import texts
-from speed.core.calls import Asked, PendingCall, PendingCalls, call_error, not_begun
+from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error, not_begun
 from speed.core.hints import as_views
 from speed.core.log import logger
 from speed.engine.futures import Answer, CallFuture, Carried, Completion, OneAnswer, Outcome, Waiter
@@ -127,12 +127,12 @@ class Calls:
             )
             deadline = monotonic() + timeout_seconds
             call = self._track(request_id, deadline + CALL_GRACE_SECONDS, target, completion)
-            call.asked = asked = Asked(entry, deadline)
-            is_kept = self._pending.keep(asked, payload)
+            call.request = state = RequestState(entry, deadline)
+            is_kept = self._pending.keep(state, payload)
             if entry.status != "starting":
-                self._send_request(link, request_id, payload, asked)
+                self._send_request(link, request_id, payload, state)
             elif is_kept:
-                self.settling.wait_until_online(call, asked)
+                self.settling.wait_until_online(call, state)
             else:
                 raise NodeStartingError(f"{target!r} is starting, and too many large calls wait already: call it later")
         except SpeedError as error:
@@ -140,26 +140,26 @@ class Calls:
             not_begun(error)
             raise
 
-    def send_again(self, call: PendingCall, asked: Asked) -> None:
+    def send_again(self, call: PendingCall, request: RequestState) -> None:
         """Write a request that no earlier generation of its target begins to the one that is there now (S-21)."""
-        kept = asked.payload
+        kept = request.payload
         if kept is None:
             return  # it has ended
         link = self._links.granted(call.target)
         assert link.entry is not None
-        asked.is_written, asked.entry = False, link.entry
-        payload = spc.encode_again(kept, link.entry.generation, repeated=asked.may_have_run)
-        self._send_request(link, str(call.key), payload, asked)
-        asked.is_settled = False
-        if asked.is_withdrawn:
+        request.is_written, request.entry = False, link.entry
+        payload = spc.encode_again(kept, link.entry.generation, repeated=request.may_have_run)
+        self._send_request(link, str(call.key), payload, request)
+        request.is_settled = False
+        if request.is_withdrawn:
             self._withdrawals.withdraw(call.target, str(call.key))
 
-    def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, asked: Asked) -> None:
+    def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, request: RequestState) -> None:
         """An ERROR under any of the sequences of a request in segments ends the call (G-19)."""
-        deadline = asked.until
+        deadline = request.until
         if link.splitter is None and len(payload) <= MAX_PAYLOAD_BYTES:
-            asked.sequences, asked.parts = (link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline),), 1
-            asked.is_written = True
+            request.sequences, request.parts = (link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline),), 1
+            request.is_written = True
             return
         sequences: list[int] = []
 
@@ -176,8 +176,8 @@ class Calls:
             link.send_cut(EnvelopeType.SPC_REQUEST, 0, payload, max(0.0, deadline - monotonic()), track)
         else:
             link.send_tracked(EnvelopeType.SPC_REQUEST, 0, payload, deadline, track)
-        asked.sequences, asked.parts = sequences, parts or len(sequences)
-        asked.is_written = True
+        request.sequences, request.parts = sequences, parts or len(sequences)
+        request.is_written = True
 
     def ask(self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float) -> Any:
         """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
@@ -323,8 +323,8 @@ class Calls:
 
 
 def _overdue(call: PendingCall) -> SpeedError:
-    """What the deadline of a call, question or acknowledgement means for its caller."""
+    """The error for a call, question or acknowledgement whose deadline passed."""
     if isinstance(call.key, int):
         return NotAcknowledgedError(texts.not_acknowledged(call.target))
-    text = texts.question_unanswered if call.asked is None else texts.call_unanswered
+    text = texts.question_unanswered if call.request is None else texts.call_unanswered
     return CallTimeoutError(text(call.target), {"phase": "unanswered"})

@@ -228,7 +228,7 @@ class Dispatch:
             run=self._delivery.handle,
             order=order,
             answer=answer,
-            is_asked=bool(header.flags & FLAG_ACK_REQUESTED),
+            wants_ack=bool(header.flags & FLAG_ACK_REQUESTED),
         )
 
     def _made(self, lane: Lane, received: OpenedEnvelope, view: MessageView) -> Message:
@@ -320,7 +320,7 @@ class Dispatch:
         self._serving.forget(name)  # at once: what a successor asks comes after the look
         self._links.drop(name)
         self._settling.settle(name, waiting, None)
-        others = [call for call in waiting if call.asked is None and not call.is_part]
+        others = [call for call in waiting if call.request is None and not call.is_part]
         self._context.pending.fail(others, node_left(name))
 
     def concerns(self, name: str, generation: int) -> bool:

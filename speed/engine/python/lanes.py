@@ -387,7 +387,7 @@ class InboundLanes:
         for source_id in self._awake.use(lane.id):
             other = self._lanes.get(source_id)
             if other is not None and other.ended_at is not None and other.is_read:
-                self._let_go(other, clean=True)
+                self._close_lane(other, clean=True)
             elif other is not None:
                 other.rest()
 
@@ -405,10 +405,10 @@ class InboundLanes:
     def _end(self, lane: InboundLane, ended_at: int) -> None:
         """One whose sender does not come back is removed."""
         if not self._may_be_ephemeral(lane.source):
-            self._let_go(lane, clean=True)
+            self._close_lane(lane, clean=True)
             self._passed[lane.id] = ended_at
         elif self._inbox.remove_lane(lane.source, ended_at, self._context.registry):
-            self._let_go(lane, clean=False)
+            self._close_lane(lane, clean=False)
             self._lane_removed(lane.source)
 
     def _may_be_ephemeral(self, source: str) -> bool:
@@ -426,10 +426,10 @@ class InboundLanes:
     def give_up(self, lane: InboundLane) -> None:
         """Close a lane in disorder; the next scan opens it at its last commit."""
         self._context.stats.count("lanes_failed")
-        self._let_go(lane, clean=False)
+        self._close_lane(lane, clean=False)
         self._failed[lane.id] = None
 
-    def _let_go(self, lane: InboundLane, *, clean: bool) -> None:
+    def _close_lane(self, lane: InboundLane, *, clean: bool) -> None:
         self._lanes.pop(lane.id, None)
         self._awake.rest(lane.id)
         self._closed_counts.update(lane.reader.counts)

@@ -203,7 +203,7 @@ class Links:
         if link is not None:
             link.renew()
 
-    def let_go_of_gone(self) -> None:
+    def close_gone_links(self) -> None:
         """Close the files of links to nodes that are gone.
 
         A link that was only ever for one life of an ephemeral target is forgotten, once the cursors of that life are

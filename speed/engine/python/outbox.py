@@ -152,8 +152,8 @@ class Outbox:
 
     def _metadata(self, metadata: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """A new id, and all metadata with it."""
-        told = described(metadata, self._context.name, self._context.namespace)
-        return told["message_id"], told
+        complete = described(metadata, self._context.name, self._context.namespace)
+        return complete["message_id"], complete
 
 
 def _memory(payload: bytes) -> ByteSource:

@@ -91,7 +91,7 @@ class GroupFlush:
         self._flush = flush
         self._over = threading.Condition(threading.Lock())
         self._covered = 0
-        self._under_way = False
+        self._is_flushing = False
 
     def wait(self, counter: int) -> None:
         """Return once a flush is over that began when ``counter`` had been appended, whether it failed or not.
@@ -99,18 +99,18 @@ class GroupFlush:
         What ``flush`` raises goes to the one thread that did it, and another one flushes.
         """
         with self._over:
-            while self._covered < counter and self._under_way:
+            while self._covered < counter and self._is_flushing:
                 self._over.wait()
             if self._covered >= counter:
                 return
-            self._under_way = True
+            self._is_flushing = True
         covered = 0
         try:
             covered = self._flush()
         finally:
             with self._over:
                 self._covered = max(self._covered, covered)
-                self._under_way = False
+                self._is_flushing = False
                 self._over.notify_all()
 
 

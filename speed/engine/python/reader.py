@@ -350,8 +350,8 @@ class Protocol:
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
             text = "envelope of %s rejected: %s%s"
-            told = _Described(self._context.registry, lane.source, envelope)
-            self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error, told)
+            description = _Described(self._context.registry, lane.source, envelope)
+            self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error, description)
             lane.drop(envelope.token)
         except Exception:
             self._context.stats.count("dispatch_failures")

@@ -158,14 +158,14 @@ class Segments:
         """Sequence of the last segment of each payload that is not complete."""
         self._in_hand: dict[PayloadKey, StoredShards | None] = {}
         """Payloads with enough segments, until they were handled."""
-        self._behind = RequestBarrier()
+        self._barrier = RequestBarrier()
         self._closed = False
         self._expire_at = 0.0
 
     def after_requests(self, source: str, do: Callable[[], None]) -> None:
         """Do it once the requests of ``source`` that are being put together are known; at once if there are none."""
         with self._lock:
-            waits = self._behind.wait(source, do)
+            waits = self._barrier.wait(source, do)
         if not waits:
             do()
 
@@ -232,7 +232,7 @@ class Segments:
         if key.kind in _MESSAGES:
             return partial(self._give_place, key, lane, received, order)
         if key.kind == EnvelopeType.SPC_REQUEST:
-            ticket = self._behind.begin(key.sender)
+            ticket = self._barrier.begin(key.sender)
             return partial(self._pool.submit, self._finish_request, ticket, key, lane, received, order)
         return partial(self._pool.submit, self._finish, key, lane, received, order)
 
@@ -282,7 +282,7 @@ class Segments:
             self._finish(key, lane, received, order)
         finally:
             with self._lock:
-                due = self._behind.end(key.sender, ticket)
+                due = self._barrier.end(key.sender, ticket)
             for do in due:
                 do()
 
@@ -350,7 +350,7 @@ class Segments:
         with self._lock:
             if self._closed:
                 return
-            self._let_go(key)
+            self._close_shards(key)
             self._latest.pop(key, None)
             forgotten = self._reassembly.complete(key, monotonic())
             try:
@@ -365,7 +365,7 @@ class Segments:
         with self._lock:
             if self._closed:
                 return
-            self._let_go(key)
+            self._close_shards(key)
             if isinstance(error, WireError):
                 self._context.stats.count(f"rejected_{error.reason.lower()}")
                 text = "payload in segments of %s rejected: %s"
@@ -379,7 +379,7 @@ class Segments:
                 self._discard(key)
         lane.drop(received.token)
 
-    def _let_go(self, key: PayloadKey) -> None:
+    def _close_shards(self, key: PayloadKey) -> None:
         shards = self._in_hand.pop(key, None)
         if shards is not None:
             shards.close()
@@ -465,7 +465,7 @@ class Segments:
         with self._lock:
             self._closed = True
             for key in list(self._in_hand):
-                self._let_go(key)
+                self._close_shards(key)
             self._store.close()
 
 

@@ -78,11 +78,11 @@ class Withdrawal:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, at most ``timeout`` seconds; whether it is."""
         if not self._is_set:  # few services ever wait for it
-            told = threading.Event()
-            self.call_when_set(told.set)
-            told.wait(None if timeout is None else checked_seconds("timeout", timeout))
+            event = threading.Event()
+            self.call_when_set(event.set)
+            event.wait(None if timeout is None else checked_seconds("timeout", timeout))
             with suppress(ValueError):  # it was told
-                self._hooks.remove(told.set)
+                self._hooks.remove(event.set)
         return self._is_set
 
 

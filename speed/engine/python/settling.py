@@ -12,9 +12,9 @@ from time import monotonic
 
 from speed.core import texts
 from speed.core.calls import (
-    Asked,
     PendingCall,
     RequestEnvelopes,
+    RequestState,
     RequestVerdict,
     node_left,
     not_begun,
@@ -102,17 +102,17 @@ log = logger("speed.spc")
 LOOK_SECONDS = 0.02
 """Pause between two looks for a successor."""
 
-Send = Callable[[PendingCall, Asked], None]
+Send = Callable[[PendingCall, RequestState], None]
 """Writes a request to the node as it is now; raises a SpeedError if nothing was written."""
 
 
 class SettledCall:
     """One call that is settled here. ``since`` is in monotonic seconds."""
 
-    __slots__ = ("asked", "call", "has_successor", "since", "verdict")
+    __slots__ = ("call", "has_successor", "request", "since", "verdict")
 
-    def __init__(self, call: PendingCall, asked: Asked, verdict: RequestVerdict | None) -> None:
-        self.call, self.asked, self.verdict = call, asked, verdict
+    def __init__(self, call: PendingCall, request: RequestState, verdict: RequestVerdict | None) -> None:
+        self.call, self.request, self.verdict = call, request, verdict
         self.has_successor = False
         self.since = monotonic()
 
@@ -145,9 +145,9 @@ class Settling:
         """
         due = []
         for call in calls:
-            if call.asked is not None and _is_older(call, generation):
-                call.asked.is_settled = True
-                due.append(SettledCall(call, call.asked, None))
+            if call.request is not None and _is_older(call, generation):
+                call.request.is_settled = True
+                due.append(SettledCall(call, call.request, None))
         self._add(target, due)
 
     def overdue(self, call: PendingCall, cursors: dict[int, Cursor | None]) -> SpeedError | None:
@@ -155,17 +155,17 @@ class Settling:
 
         ``cursors``: what was read of this target already, by generation.
         """
-        asked = call.asked
-        if asked is None or asked.is_settled or not asked.is_written or not self._has_ended(asked.entry):
+        request = call.request
+        if request is None or request.is_settled or not request.is_written or not self._has_ended(request.entry):
             return None
         return node_left(
-            call.target, self._verdict(SettledCall(call, asked, None), cursors) or RequestVerdict.MAY_HAVE_RUN
+            call.target, self._verdict(SettledCall(call, request, None), cursors) or RequestVerdict.MAY_HAVE_RUN
         )
 
-    def wait_until_online(self, call: PendingCall, asked: Asked) -> None:
+    def wait_until_online(self, call: PendingCall, request: RequestState) -> None:
         """Have a call sent once its target serves; nothing of it was written."""
-        asked.is_settled = True
-        self._add(call.target, [SettledCall(call, asked, RequestVerdict.NOT_BEGUN)])
+        request.is_settled = True
+        self._add(call.target, [SettledCall(call, request, RequestVerdict.NOT_BEGUN)])
 
     def stop(self) -> None:
         """The node ends: who waited was told."""
@@ -223,20 +223,24 @@ class Settling:
 
     def _waits(self, one: SettledCall, entry: Entry | None, cursors: dict[int, Cursor | None]) -> bool:
         """Whether it is looked at again."""
-        call, asked, target = one.call, one.asked, one.call.target
+        call, request, target = one.call, one.request, one.call.target
         if not self._context.pending.is_open(call):
             return False
         now = monotonic()
         successor = None if entry is None or entry.status == "leaving" else entry
-        if successor is not None and asked.is_written and successor.generation <= asked.entry.generation:
+        if successor is not None and request.is_written and successor.generation <= request.entry.generation:
             successor = None
         if one.verdict is None:
             one.verdict = self._verdict(one, cursors)
-            if one.verdict is None and successor is not None and now < min(asked.until, one.since + SUCCESSOR_SECONDS):
+            if (
+                one.verdict is None
+                and successor is not None
+                and now < min(request.until, one.since + SUCCESSOR_SECONDS)
+            ):
                 return True
         verdict = one.verdict or RequestVerdict.MAY_HAVE_RUN
-        payload = asked.payload
-        if verdict is RequestVerdict.MAY_HAVE_RUN or payload is None or asked.is_withdrawn or now >= asked.until:
+        payload = request.payload
+        if verdict is RequestVerdict.MAY_HAVE_RUN or payload is None or request.is_withdrawn or now >= request.until:
             raise self._ended(one, verdict, entry)
         if successor is None:
             if now >= one.since + SUCCESSOR_SECONDS:
@@ -250,18 +254,18 @@ class Settling:
 
     def _verdict(self, one: SettledCall, cursors: dict[int, Cursor | None]) -> RequestVerdict | None:
         """What had begun, as far as the lane tells; None if nothing decides yet."""
-        asked, target = one.asked, one.call.target
-        generation = asked.entry.generation
+        request, target = one.request, one.call.target
+        generation = request.entry.generation
         if generation not in cursors:
             context = self._context
             keys = context.keyring.lane_keys(context.id, names.node_id(target))
             path = names.lane_dir(context.root, target, context.name)
-            cursors[generation] = deciding_cursor(path, keys, generation, lambda: self._has_ended(asked.entry))
+            cursors[generation] = deciding_cursor(path, keys, generation, lambda: self._has_ended(request.entry))
         cursor = cursors[generation]
         if cursor is None:
             return None
-        verdict = verdict_of(cursor, RequestEnvelopes(asked.sequences, asked.parts))
-        return RequestVerdict.REPEATABLE if verdict is RequestVerdict.NOT_BEGUN and asked.may_have_run else verdict
+        verdict = verdict_of(cursor, RequestEnvelopes(request.sequences, request.parts))
+        return RequestVerdict.REPEATABLE if verdict is RequestVerdict.NOT_BEGUN and request.may_have_run else verdict
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether the process of a generation is gone, or that generation left in order: it begins nothing more."""
@@ -275,19 +279,19 @@ class Settling:
 
     def _sent(self, one: SettledCall, verdict: RequestVerdict, target: str) -> bool:
         """Send it to the successor; False if that is gone, or starts, by now."""
-        call, asked = one.call, one.asked
-        if verdict is RequestVerdict.REPEATABLE and not asked.may_have_run:
-            asked.may_have_run = True
+        call, request = one.call, one.request
+        if verdict is RequestVerdict.REPEATABLE and not request.may_have_run:
+            request.may_have_run = True
             call.completion = perhaps_run_before(call.completion)
-        for sequence in asked.sequences if len(asked.sequences) > 1 else ():
+        for sequence in request.sequences if len(request.sequences) > 1 else ():
             self._context.pending.forget(target, sequence)  # what becomes of these segments says nothing any more
         try:
-            self._send(call, asked)
+            self._send(call, request)
         except (UnknownNodeError, NodeStartingError, NodeLeftError):
             return False
         except AccessDeniedError as error:
             if (
-                asked.is_written and monotonic() < one.since + SUCCESSOR_SECONDS
+                request.is_written and monotonic() < one.since + SUCCESSOR_SECONDS
             ):  # one that has just started may allow it yet
                 return False
             raise (error if verdict is RequestVerdict.NOT_BEGUN else node_left(target, verdict)) from None
@@ -299,7 +303,7 @@ class Settling:
     def _ended(self, one: SettledCall, verdict: RequestVerdict, entry: Entry | None) -> SpeedError:
         """How a call ended that is not sent again."""
         target = one.call.target
-        if one.asked.is_written:
+        if one.request.is_written:
             return node_left(target, verdict)
         if entry is None:
             return UnknownNodeError(self._context.registry.absence(target))
@@ -313,7 +317,7 @@ class Settling:
 
 def _is_older(call: PendingCall, generation: int | None) -> bool:
     """Whether it was written, to a generation before the live one, and is not settled yet."""
-    asked = call.asked
-    if asked is None or asked.is_settled or not asked.is_written:
+    request = call.request
+    if request is None or request.is_settled or not request.is_written:
         return False
-    return generation is None or asked.entry.generation < generation
+    return generation is None or request.entry.generation < generation

@@ -87,7 +87,7 @@ class Parts:
         self.delivery.finish_in_hand()
         self._end(reason, self._leave_registry)
         self._say_leave()
-        self._let_go()
+        self._close_links()
         if context.registration.entry.ephemeral:
             self._forget()
 
@@ -110,10 +110,10 @@ class Parts:
         self.context.shutdown.begin(reason)
         self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
-        self._let_go()
+        self._close_links()
 
-    def _let_go(self) -> None:
-        """Nothing more is written; who asked to be told of the end of a call is."""
+    def _close_links(self) -> None:
+        """Close the links, and notify those who wait for the end of a call."""
         self.links.close()
         self.calls.tell_rest()
 
@@ -136,7 +136,7 @@ class Parts:
         leave_registry()
         self.protocol.release_bell()
         self.registrar.stop(JOIN_SECONDS)
-        context.registration.let_go()
+        context.registration.release()
 
     def _say_leave(self) -> None:
         """Tell every node that this one wrote to and that still allows it; the registry tells the rest."""
@@ -208,7 +208,7 @@ def _begin(
     calls.settling = settling
 
     def each_lease() -> None:
-        links.let_go_of_gone()
+        links.close_gone_links()
         links.release_slots()
 
     sweeper = Sweeper(context, options.lease_seconds, each_lease, ephemeral=options.ephemeral)

@@ -102,8 +102,8 @@ def _all(places: Iterable[FieldRules], near: Callable[[FieldRules], Iterable[Fie
     return found
 
 
-def _said(places: Iterable[FieldRules]) -> list[FieldRules]:
-    """All that is said of the value at ``places``."""
+def _rules_at(places: Iterable[FieldRules]) -> list[FieldRules]:
+    """All rules of the value at ``places``."""
     return _all(places, lambda place: place.same)
 
 
@@ -112,27 +112,27 @@ def _below(places: Iterable[FieldRules], step: str | int) -> list[FieldRules]:
 
 
 def _masked(value: Any, places: list[FieldRules]) -> Any:
-    said = _said(places)
-    if any(PII in place.marks for place in said):
+    rules = _rules_at(places)
+    if any(PII in place.marks for place in rules):
         return MASK
     if isinstance(value, dict):
-        return {name: _masked(item, _below(said, str(name))) for name, item in value.items()}
+        return {name: _masked(item, _below(rules, str(name))) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked(item, _below(said, number)) for number, item in enumerate(value)]
+        return [_masked(item, _below(rules, number)) for number, item in enumerate(value)]
     return value
 
 
 def _marked(value: Any, places: list[FieldRules], mark: str, path: tuple[str, ...]) -> Iterator[str]:
-    said = _said(places)
-    if path and value is not None and any(mark in place.marks for place in said):
+    rules = _rules_at(places)
+    if path and value is not None and any(mark in place.marks for place in rules):
         yield ".".join(path)
     if isinstance(value, dict):
         for name, item in value.items():
-            step = name if any(name in place.named for place in said) else "*"
-            yield from _marked(item, _below(said, str(name)), mark, (*path, step))
+            step = name if any(name in place.named for place in rules) else "*"
+            yield from _marked(item, _below(rules, str(name)), mark, (*path, step))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            yield from _marked(item, _below(said, number), mark, path)
+            yield from _marked(item, _below(rules, number), mark, path)
 
 
 MAX_SCHEMA_BYTES: Final = 1 << 20

@@ -154,11 +154,15 @@ class SchemaRegistry:
 
         None if the message names none, or one that is not here. Raises SchemaError.
         """
-        said = view.schema
-        found = self.find(said.schema_name, said.schema_version) if said.schema_name and said.schema_version else None
-        if found is not None and said.schema_hash != found.fields["schema_hash"]:
+        declared = view.schema
+        found = (
+            self.find(declared.schema_name, declared.schema_version)
+            if declared.schema_name and declared.schema_version
+            else None
+        )
+        if found is not None and declared.schema_hash != found.fields["schema_hash"]:
             raise SchemaError(
-                f"schema_hash: is not that of {said.schema_name!r} of version {said.schema_version!r} here"
+                f"schema_hash: is not that of {declared.schema_name!r} of version {declared.schema_version!r} here"
             )
         return found
 
@@ -305,32 +309,34 @@ class NamespaceSchemas:
 
         Another version than the expected one is warned about; one that is not here is refused where it must be.
         """
-        said = view.schema
-        if not said.schema_name:
+        declared = view.schema
+        if not declared.schema_name:
             if self.required:
                 raise SchemaError(f"schema_name: is absent, and namespace {view.namespace!r} requires a schema")
             return None
         found = self.registry.check(view)
-        if found is None and not self._knows(said.schema_name):
-            raise SchemaError(f"schema_name: {said.schema_name[:64]!r} is unknown in namespace {view.namespace!r}")
+        if found is None and not self._knows(declared.schema_name):
+            raise SchemaError(f"schema_name: {declared.schema_name[:64]!r} is unknown in namespace {view.namespace!r}")
         if found is None and self.required:
-            raise SchemaError(f"schema_version: {said.schema_version[:64]!r} of {said.schema_name!r} is not here")
-        if said.schema_version != self.expected(said.schema_name):
-            self._warn(view, said, warn)
+            raise SchemaError(
+                f"schema_version: {declared.schema_version[:64]!r} of {declared.schema_name!r} is not here"
+            )
+        if declared.schema_version != self.expected(declared.schema_name):
+            self._warn(view, declared, warn)
         return found
 
     def _knows(self, name: str) -> bool:
         expected = self.expected(name)
         return expected is not None and self.registry.find(name, expected) is not None
 
-    def _warn(self, view: MessageView, said: Any, warn: Warn) -> None:
+    def _warn(self, view: MessageView, declared: Any, warn: Warn) -> None:
         warn(
-            f"schema {said.schema_name}",
+            f"schema {declared.schema_name}",
             "a message of %s has version %r of schema %s, and %r is expected",
             view.publisher_id,
-            said.schema_version[:64],
-            said.schema_name,
-            self.expected(said.schema_name),
+            declared.schema_version[:64],
+            declared.schema_name,
+            self.expected(declared.schema_name),
         )
 
 

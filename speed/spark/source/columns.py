@@ -127,9 +127,9 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
     """Raises ConfigurationError for a schema that was asked for and cannot come."""
     known = _known(options)
     for field in schema:
-        expected, asked = known.get(field.name), field.dataType.simpleString()
-        if expected is not None and asked != expected:
-            raise ConfigurationError(f"column {field.name!r} is asked for as {asked}: it is {expected}")
+        expected, requested = known.get(field.name), field.dataType.simpleString()
+        if expected is not None and requested != expected:
+            raise ConfigurationError(f"column {field.name!r} is asked for as {requested}: it is {expected}")
         if expected is None and options.calls:
             raise ConfigurationError(f"the call log has no column {field.name!r}; it has {', '.join(CALL_COLUMNS)}")
         if expected is None and not field.nullable:
@@ -566,9 +566,9 @@ def _plain(payload: bytes) -> tuple[int, bytes | None]:
 
 
 def _head_of_bytes(properties: Mapping[str, str], content_type: str) -> MessageHead:
-    said = properties.get("content_type", "") or content_type or BYTES_TYPE
+    media_type = properties.get("content_type", "") or content_type or BYTES_TYPE
     name, version, hash_ = (properties.get(f"schema_{part}", "") for part in ("name", "version", "hash"))
-    return _head(said)._replace(schema_name=name, schema_version=version, schema_hash=hash_)
+    return _head(media_type)._replace(schema_name=name, schema_version=version, schema_hash=hash_)
 
 
 def _head(content_type: str) -> MessageHead:

@@ -83,8 +83,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._rows = JournalRows(options, schema)
         self._subscription = None if options.following is None else QuerySubscription(options.following)
         self._target: dict[str, int] | None = None
-        self._said: set[str] = set()
-        """Damaged lanes that were named."""
+        self._reported: set[str] = set()
+        """Damaged lanes that were reported."""
         self._checked: set[str] = set()
         """Lanes in which the place of the checkpoint was looked at."""
 
@@ -219,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return {lane.id: end for lane, end in ends}
 
     def _lanes(self) -> list[LaneInfo]:
-        return wanted_lanes(self._journal, self._options, self._said)
+        return wanted_lanes(self._journal, self._options, self._reported)
 
     # --- reading ---
 
@@ -277,8 +277,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 def _places(offsets: Offsets) -> dict[str, LanePosition]:
     return {
-        lane: LanePosition(said) if isinstance(said, int) else LanePosition(int(said[0]), str(said[1]))
-        for lane, said in offsets.items()
+        lane: LanePosition(position) if isinstance(position, int) else LanePosition(int(position[0]), str(position[1]))
+        for lane, position in offsets.items()
     }
 
 

@@ -31,7 +31,7 @@ from speed.errors import (
 )
 from speed.journal import Block, Journal, LaneInfo
 from speed.journal.files import Call, read_call
-from speed.node.consumer import Start, asked
+from speed.node.consumer import Start, call_host
 from speed.spark.nodes import application_id, worker_node
 from speed.spark.source.columns import MessageBatches, RecordBatches, Records, TopicBatches
 from speed.spark.source.options import Following, ReadOptions
@@ -242,8 +242,8 @@ def open_journal(options: ReadOptions) -> Journal:
     return Journal(options.journal, options.key)
 
 
-def wanted_lanes(journal: Journal, options: ReadOptions, said: set[str]) -> list[LaneInfo]:
-    """The lanes that the options ask for; a warning counts damaged ones, unless they are ``said``.
+def wanted_lanes(journal: Journal, options: ReadOptions, reported: set[str]) -> list[LaneInfo]:
+    """The lanes that the options ask for; a warning counts damaged ones, unless they are ``reported``.
 
     Raises JournalDamagedError for them if the options say so.
     """
@@ -251,9 +251,9 @@ def wanted_lanes(journal: Journal, options: ReadOptions, said: set[str]) -> list
     error = next(iter(damaged.values()), None)
     if error is not None and options.fail_on_data_loss:
         raise JournalDamagedError(f"{error}; set failOnDataLoss=false to go on without that lane", error.offset)
-    if not damaged.keys() <= said:
+    if not damaged.keys() <= reported:
         log.warning("%d lanes are damaged and not read, the first: %s", len(damaged), error)
-    said.update(damaged)
+    reported.update(damaged)
     return [lane for lane in lanes if _is_wanted(lane, options)]
 
 
@@ -338,9 +338,9 @@ class QuerySubscription:
         topic, consumer = self._topic(), f"spark-{uuid4().hex[:12]}"
         named = {"topic": topic.name, "subscription": self._following.subscription, "consumer": consumer}
         joining = {**named, "type": "exclusive", "start": start}
-        answer = asked(topic.node, topic.host, "subscribe", joining, TIMEOUT_SECONDS)
+        answer = call_host(topic.node, topic.host, "subscribe", joining, TIMEOUT_SECONDS)
         with suppress(SpeedError):  # its node leaves in the end
-            asked(topic.node, topic.host, "leave", {**named, "unseen": []}, TIMEOUT_SECONDS)
+            call_host(topic.node, topic.host, "leave", {**named, "unseen": []}, TIMEOUT_SECONDS)
         return int(answer["cursor"])
 
     def move(self, offset: int) -> None:
@@ -376,8 +376,8 @@ class HostedTopics:
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options, self._schema = options, schema
 
-    def _asked(self, service: str, **arguments: Any) -> Any:
-        return asked(self._node(), self._options.host, service, arguments, TIMEOUT_SECONDS)
+    def _call(self, service: str, **arguments: Any) -> Any:
+        return call_host(self._node(), self._options.host, service, arguments, TIMEOUT_SECONDS)
 
     def _node(self) -> speed.Node:
         node = worker_node(replace(self._options.settings, application=f"{application_id()}-read"))
@@ -387,7 +387,7 @@ class HostedTopics:
     def bounds(self) -> dict[LaneInfo, tuple[int, int]]:
         """The topics that the options ask for: where each begins and ends."""
         found = {}
-        for one in self._asked("list"):
+        for one in self._call("list"):
             if "lane" in one and any(names.matches(pattern, one["topic"]) for pattern in self._options.topics):
                 lane = LaneInfo(one["lane"], "topic", one["topic"], self._options.host)
                 found[lane] = (one["first"], one["end"])
@@ -395,7 +395,7 @@ class HostedTopics:
 
     def place(self, lane: LaneInfo, start: Start) -> int:
         """The offset of the first message that ``start`` means."""
-        answer = self._asked("read", topic=lane.subject, start=start, most=1)
+        answer = self._call("read", topic=lane.subject, start=start, most=1)
         return int(answer["messages"][0][0] if answer["messages"] else answer["next"])
 
     def part(self, lane: LaneInfo, start: int, bounds: tuple[int, int], until_ms: int = ALWAYS) -> HostedPart:
@@ -415,7 +415,7 @@ class HostedTopics:
         batches = TopicBatches(self._schema, part.lane, self._options.on_error)
         place = part.start
         while place < part.end:
-            answer = self._asked("read", topic=part.lane.subject, start=place, most=ROWS_AT_ONCE)
+            answer = self._call("read", topic=part.lane.subject, start=place, most=ROWS_AT_ONCE)
             rows = [(row[0], row[2], row[3]) for row in answer["messages"] if row[0] < part.end]
             wanted = [row for row in rows if row[1] <= part.until_ms]
             if wanted:

@@ -37,11 +37,11 @@ class MessageSeries:
         Raises WireError(BAD_MESSAGE) for metadata that breaks a rule.
         """
         self._before, between, after = _head_around(content, **metadata)
-        self._behind_id = b"".join((between, varint(published_at_ms), after))
+        self._after_id = b"".join((between, varint(published_at_ms), after))
 
     def encode(self, message_id: bytes, data: bytes) -> bytes:
         """One message; ``message_id`` has 36 characters of ASCII."""
-        return b"".join((self._before, message_id, self._behind_id, frame_of(len(data)), data))
+        return b"".join((self._before, message_id, self._after_id, frame_of(len(data)), data))
 
 
 def _head_around(content: Content, **metadata: Any) -> tuple[bytes, bytes, bytes]:

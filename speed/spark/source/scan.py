@@ -284,10 +284,10 @@ def _frame_bytes(frames: Array, sizes: Array) -> Array:
     for widths in np.unique(outer * 8 + inner).tolist():
         first, second = divmod(widths, 8)
         rows = np.flatnonzero(outer * 8 + inner == widths)
-        frame, behind = frames[rows], sizes[rows] - first
-        fit = _are_varints(frame[:, :first], behind)
+        frame, remaining = frames[rows], sizes[rows] - first
+        fit = _are_varints(frame[:, :first], remaining)
         fit &= frame[:, first] == VALUE_TAG
-        fit &= _are_varints(frame[:, first + 1 : first + 1 + second], behind - 1 - second)
+        fit &= _are_varints(frame[:, first + 1 : first + 1 + second], remaining - 1 - second)
         found[rows[fit]] = first + 1 + second
     return found
 
@@ -368,13 +368,13 @@ def _parts(
         yield None, head, payload
         return
     for number, (kind, type_url, part) in enumerate(parts):
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "content_type": kind,
             "type_url": type_url,
             "content_encoding": "none",
             "uncompressed_bytes": 0,
         }
-        yield number, head._replace(**said), bytes(part)
+        yield number, head._replace(**fields), bytes(part)
 
 
 def _plain(head: MessageHead, payload: bytes) -> bytes | bytearray:

@@ -96,11 +96,11 @@ class Admin:
     def _ask(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> Any:
         url = self._base + path + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
-        asked = Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - checked settings
+        request = Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310 - checked settings
         if token := self._token():
-            asked.add_header("Authorization", f"Bearer {token}")
+            request.add_header("Authorization", f"Bearer {token}")
         try:
-            with self._opener.open(asked, timeout=SECONDS) as answer:
+            with self._opener.open(request, timeout=SECONDS) as answer:
                 return _value(answer.read(MAX_ANSWER_BYTES))
         except HTTPError as error:
             with error:
@@ -136,10 +136,10 @@ def _refusal(error: HTTPError) -> Exception:
 
 def _reason(error: HTTPError) -> str:
     try:
-        told = json.loads(error.read(MAX_ANSWER_BYTES))["reason"]
+        reason = json.loads(error.read(MAX_ANSWER_BYTES))["reason"]
     except (OSError, ValueError, KeyError, TypeError):
-        told = error.reason
-    return str(told)[:MAX_REASON]
+        reason = error.reason
+    return str(reason)[:MAX_REASON]
 
 
 OPERATION_SECONDS = 5
@@ -198,8 +198,8 @@ class Broker:
         return f"persistent://{self.cluster.namespace}/{name}"
 
     @contextmanager
-    def asked(self) -> Iterator[None]:
-        """Around what asks the cluster. Raises StorageError if it does not answer, at once if it lately did not.
+    def guarded(self) -> Iterator[None]:
+        """Guard a request to the cluster. Raises StorageError if it does not answer, at once if it lately did not.
 
         Its other refusals come as SubscriptionError.
         """

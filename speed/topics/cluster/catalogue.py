@@ -48,7 +48,7 @@ class ClusterTopics:
         self.place = f"{cluster.url}/{cluster.namespace}"
         self.lock: AbstractContextManager[object] = nullcontext()
         """Nothing: who waits for the cluster holds up nobody else."""
-        self.told: Callable[[str], None] = lambda _: None
+        self.notify: Callable[[str], None] = lambda _: None
         self.broken: dict[str, str] = {}
         self._topics: dict[str, ClusterTopic] = {}
         self._looking = threading.Lock()
@@ -77,19 +77,19 @@ class ClusterTopics:
     def _looked_up(self, name: str) -> ClusterTopic | None:
         admin = self._broker.admin
         try:
-            with self._broker.asked():
-                said = admin.get(name, "properties") or {}
+            with self._broker.guarded():
+                properties = admin.get(name, "properties") or {}
                 if admin.get(name, "partitions")["partitions"]:
                     raise SubscriptionError("UNSUPPORTED", f"topic {name!r} has partitions, which have no common order")
-                if "speed.lane" in said and "speed.made" not in said:
+                if "speed.lane" in properties and "speed.made" not in properties:
                     self._make_fit(name)
                 deduplicates = admin.get(name, "stats").get("deduplicationStatus") == "Enabled"
         except NotThereError:
             return None
         if not deduplicates:
             log.warning("topic %s does not recognise repetitions: publishing with a sequence is refused", name)
-        lane = said.get("speed.lane") or sha256(f"{admin.namespace}/{name}".encode()).hexdigest()[:32]
-        settings = TopicProperties(lane, said.get("speed.parent", ""), deduplicates)
+        lane = properties.get("speed.lane") or sha256(f"{admin.namespace}/{name}".encode()).hexdigest()[:32]
+        settings = TopicProperties(lane, properties.get("speed.parent", ""), deduplicates)
         topic = ClusterTopic(name, self._broker, settings, self._bury, self._tell)
         self._topics[name] = topic
         return topic
@@ -107,7 +107,7 @@ class ClusterTopics:
 
     def every(self) -> Iterable[ClusterTopic]:
         """All in the namespace that are no partitions."""
-        with self._broker.asked():
+        with self._broker.guarded():
             listed = self._broker.admin.topics()
         return [found for name in sorted(listed) if (found := self.known(name)) is not None]
 
@@ -115,9 +115,9 @@ class ClusterTopics:
         """The topic of a name, made if it is not there. Raises SubscriptionError, StorageError."""
         if not _is_ours(name):
             raise SubscriptionError("INVALID_ARGUMENTS", f"{name!r} is a name of Pulsar's own: use another one")
-        said = {"speed.lane": secrets.token_hex(16), "speed.parent": parent}
-        with self._broker.asked(), suppress(ConflictError):
-            self._broker.admin.put(name, "", said)
+        properties = {"speed.lane": secrets.token_hex(16), "speed.parent": parent}
+        with self._broker.guarded(), suppress(ConflictError):
+            self._broker.admin.put(name, "", properties)
         return self.find(name)
 
     def _make_fit(self, name: str) -> None:
@@ -146,14 +146,14 @@ class ClusterTopics:
         """Remove a topic with everything in it. Raises SubscriptionError UNKNOWN_TOPIC, StorageError."""
         self.find(name).close()
         self._topics.pop(name, None)
-        with self._broker.asked(), suppress(NotThereError):
+        with self._broker.guarded(), suppress(NotThereError):
             self._broker.admin.delete(name, force="true")
 
     def _bury(self, name: str, letter: bytes) -> None:
         self.find(name).publish(None, [(0, letter)])
 
     def _tell(self, name: str) -> None:
-        self.told(name)
+        self.notify(name)
 
     # --- looking after ---
 
@@ -169,7 +169,7 @@ class ClusterTopics:
 
     def _look(self) -> None:
         """Make what is wanted, forget what is gone, close what rests."""
-        with self._broker.asked():
+        with self._broker.guarded():
             listed = set(self._broker.admin.topics())
         while self._wanted:
             self.make(self._wanted[0])
@@ -183,7 +183,7 @@ class ClusterTopics:
     def _is_gone(self, name: str) -> bool:
         """Whether a topic was removed by somebody else; one may have been made since they were listed."""
         try:
-            with self._broker.asked():
+            with self._broker.guarded():
                 self._broker.admin.get(name, "properties")
         except NotThereError:
             return True

@@ -50,7 +50,7 @@ class Recent:
         return offset in self._offsets
 
 
-class Dealing(SubscriptionState):
+class FeedState(SubscriptionState):
     """Not thread-safe. ``attempts`` are those of its messages when it was opened before."""
 
     def __init__(self, terms: Terms, cursor: int, end: int, attempts: Mapping[int, int]) -> None:
@@ -96,9 +96,9 @@ class _Held(NamedTuple):
 class Feed(Group):
     """Its topic holds ``changed`` around each method but ``close``, which waits."""
 
-    machine: Dealing
+    machine: FeedState
 
-    def __init__(self, broker: Broker, topic: str, name: str, machine: Dealing, changed: threading.Condition) -> None:
+    def __init__(self, broker: Broker, topic: str, name: str, machine: FeedState, changed: threading.Condition) -> None:
         """Raises StorageError, SubscriptionError."""
         super().__init__(name, machine)
         self._broker, self._topic, self._changed = broker, topic, changed
@@ -108,7 +108,7 @@ class Feed(Group):
         self._is_closing = self.is_dead = False
         self.trouble: SubscriptionError | None = None
         """A message that cannot be taken in: nothing behind it comes."""
-        with broker.asked():
+        with broker.guarded():
             self._native = self._opened()
         self._thread = threading.Thread(target=self._take_in, name=f"topics-{topic}-{name}", daemon=True)
 
@@ -122,9 +122,9 @@ class Feed(Group):
             receiver_queue_size=QUEUE,
         )
 
-    def start(self, told: Callable[[], None]) -> None:
-        """Take in what comes; ``told`` is called, with the lock, when something has."""
-        self._told = told
+    def start(self, notify: Callable[[], None]) -> None:
+        """Take in what comes; ``notify`` is called, with the lock, when something has."""
+        self._notify = notify
         self._thread.start()
 
     # --- what comes ---
@@ -141,7 +141,7 @@ class Feed(Group):
                 with self._changed:
                     for message in messages:
                         self._take(message)
-                    self._told()
+                    self._notify()
 
     def _some(self, limit: int) -> list[pulsar.Message]:
         """What is at hand, after waiting for the first a little; maybe nothing."""

@@ -57,7 +57,7 @@ class Publisher:
         return recorded
 
     def _sent(self, name: str, messages: list[PulsarRecord]) -> list[Recorded]:
-        with self._broker.asked():
+        with self._broker.guarded():
             producer = self._opened(name)
             producer.used = time.monotonic()
             try:
@@ -142,13 +142,13 @@ class _PublishBatch:
             self._left += 1
         native.send_async(
             message.payload,
-            lambda result, kept: self._told(place, result, kept),
+            lambda result, kept: self._completed(place, result, kept),
             properties=message.properties,
             partition_key=message.key,
             sequence_id=sequence or None,
         )
 
-    def _told(self, place: int, result: Any, kept: Any) -> None:
+    def _completed(self, place: int, result: Any, kept: Any) -> None:
         with self._changed:
             self._left -= 1
             try:
@@ -202,7 +202,7 @@ class _Reading:
                 break
             self._held = None
             found.append(one.stored)
-            self.next = one.place.behind.offset if one.place.batch < 0 else one.stored.offset + 1
+            self.next = one.place.next_entry.offset if one.place.batch < 0 else one.stored.offset + 1
         self.used = time.monotonic()
         return found
 
@@ -242,7 +242,7 @@ class Readings:
 
     def read(self, start: int, limit: int) -> tuple[int, list[StoredMessage]]:
         """Messages from an offset on, and the offset behind them."""
-        with self._broker.asked():
+        with self._broker.guarded():
             reading = self._taken(start) or self._opened(start)
             try:
                 found = reading.some(limit)

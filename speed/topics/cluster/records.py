@@ -54,7 +54,7 @@ class MessagePosition(NamedTuple):
         return cls(int(ledger), int(entry))
 
     @property
-    def behind(self) -> MessagePosition:
+    def next_entry(self) -> MessagePosition:
         """The entry that comes next, if its ledger goes on."""
         return MessagePosition(self.ledger, self.entry + 1)
 

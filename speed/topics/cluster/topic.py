@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from speed.topics.backend import Group, Message, ProducerIdentity, Recorded, Start, StoredMessage, new_epoch, steady_ms
 from speed.topics.cluster.broker import Broker, ConflictError, NotThereError
-from speed.topics.cluster.feed import TYPES, Dealing, Feed
+from speed.topics.cluster.feed import TYPES, Feed, FeedState
 from speed.topics.cluster.publisher import Publisher, Readings
 from speed.topics.cluster.records import MessagePosition, outgoing
 from speed.topics.subscription import SubscriptionError, SubscriptionState, Terms, wrong
@@ -38,11 +38,11 @@ class ClusterTopic:
         broker: Broker,
         settings: TopicProperties,
         bury: Callable[[str, bytes], object],
-        told: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """``bury`` publishes a dead letter to the topic of a name; ``told`` is called when something may be new."""
+        """``bury`` publishes a dead letter to the topic of a name; ``notify`` is called when something may be new."""
         self.name, self.parent, self.lane = name, settings.parent, settings.lane
-        self._settings, self._broker, self._bury, self._told = settings, broker, bury, told
+        self._settings, self._broker, self._bury, self._notify = settings, broker, bury, notify
         self._publisher, self._readings = Publisher(broker, name), Readings(broker, name)
         self._changed = threading.Condition(threading.RLock())
         self._opening = threading.Lock()
@@ -63,7 +63,7 @@ class ClusterTopic:
             text = f"topic {self.name!r} does not recognise repetitions: enable its deduplication in Pulsar"
             raise SubscriptionError("UNSUPPORTED", text)
         recorded = self._publisher.publish(producer, made)
-        self._told(self.name)
+        self._notify(self.name)
         return recorded
 
     def forget_producer(self, name: str, owner: str = "") -> int:
@@ -78,7 +78,7 @@ class ClusterTopic:
         """The offset that ``start`` means. Raises SubscriptionError INVALID_ARGUMENTS."""
         if type(start) is int and self._readings.is_at(start):
             return start
-        internal = self._asked("internalStats")
+        internal = self._query("internalStats")
         first, end = self._bounds(internal)
         if start == "latest":
             return end
@@ -95,7 +95,7 @@ class ClusterTopic:
 
     def _place_at(self, unix_ms: int, first: int, end: int) -> int:
         """The first message that was published then or later."""
-        found = self._asked(f"messageid/{unix_ms}")
+        found = self._query(f"messageid/{unix_ms}")
         start = min(max(first, MessagePosition(found["ledgerId"], found["entryId"]).offset), end)
         while start < end:
             after, kept = self._readings.read(start, 100)
@@ -111,7 +111,7 @@ class ClusterTopic:
         """Where the topic begins and ends."""
         last = MessagePosition.read(internal["lastConfirmedEntry"])
         ledgers = [one["ledgerId"] for one in internal["ledgers"]]
-        end = last.behind
+        end = last.next_entry
         first = min(MessagePosition(ledgers[0], 0), end) if ledgers else end
         return first.offset, end.offset
 
@@ -136,23 +136,23 @@ class ClusterTopic:
         return None if found is None else _terms(found)
 
     def _subscriptions(self) -> dict[str, Any]:
-        found = self._asked("stats", getPreciseBacklog="true")["subscriptions"]
+        found = self._query("stats", getPreciseBacklog="true")["subscriptions"]
         return {name: one for name, one in found.items() if one.get("isDurable", True)}
 
     def _made(self, name: str, terms: Terms, start: Start) -> Terms:
         if len(self._subscriptions()) >= MAX_SUBSCRIPTIONS:
             raise SubscriptionError("FULL", f"topic {self.name!r} has {MAX_SUBSCRIPTIONS} subscriptions: remove some")
         position = _LATEST if start == "latest" else _position(self.place(start))
-        said = {f"speed.{key}": str(value) for key, value in vars(terms).items()}
-        with self._broker.asked(), suppress(ConflictError):  # another host may have made it meanwhile
-            self._broker.admin.put(self.name, f"subscription/{name}", {**position, "properties": said})
+        properties = {f"speed.{key}": str(value) for key, value in vars(terms).items()}
+        with self._broker.guarded(), suppress(ConflictError):  # another host may have made it meanwhile
+            self._broker.admin.put(self.name, f"subscription/{name}", {**position, "properties": properties})
         return terms
 
     def _begun(self, name: str, terms: Terms) -> Feed:
         """A feed that is open. ``_opening`` is held."""
-        internal = self._asked("internalStats")
+        internal = self._query("internalStats")
         _, end = self._bounds(internal)
-        machine = Dealing(terms, _cursor(internal, name), end, self._attempts.pop(name, {}))
+        machine = FeedState(terms, _cursor(internal, name), end, self._attempts.pop(name, {}))
         feed = Feed(self._broker, self.name, name, machine, self._changed)
         feed.epoch = self._epochs.get(name, 0)
         self._feeds[name] = feed
@@ -289,7 +289,7 @@ class ClusterTopic:
                 before.end()
                 before.close()
             try:
-                with self._broker.asked():
+                with self._broker.guarded():
                     self._broker.admin.post(self.name, f"subscription/{name}/resetcursor", position)
             except NotThereError:
                 raise _unknown(self.name, name) from None
@@ -316,7 +316,7 @@ class ClusterTopic:
         self._end(name)
         self._attempts.pop(name, None)
         try:
-            with self._broker.asked():
+            with self._broker.guarded():
                 self._broker.admin.delete(self.name, f"subscription/{name}")
         except NotThereError:
             raise _unknown(self.name, name) from None
@@ -333,7 +333,7 @@ class ClusterTopic:
 
     def described(self) -> dict[str, Any]:
         """What people look at."""
-        stats, internal = self._asked("stats", getPreciseBacklog="true"), self._asked("internalStats")
+        stats, internal = self._query("stats", getPreciseBacklog="true"), self._query("internalStats")
         first, end = self._bounds(internal)
         return {
             "topic": self.name,
@@ -369,10 +369,10 @@ class ClusterTopic:
                 "consumers": list(machine.consumers),
             }
 
-    def _asked(self, what: str, **query: str) -> Any:
-        """What the cluster says of this topic."""
+    def _query(self, what: str, **query: str) -> Any:
+        """Ask the cluster about this topic."""
         try:
-            with self._broker.asked():
+            with self._broker.guarded():
                 return self._broker.admin.get(self.name, what, **query)
         except NotThereError:
             raise SubscriptionError("UNKNOWN_TOPIC", f"topic {self.name!r} is not there any more") from None
@@ -399,7 +399,7 @@ class ClusterTopic:
         with self._changed:
             self.changes += 1
             self._changed.notify_all()
-        self._told(self.name)
+        self._notify(self.name)
 
     def rest(self) -> None:
         """Close what nobody used for a while."""
@@ -429,7 +429,7 @@ def _position(offset: int) -> dict[str, int]:
 
 def _back(internal: Mapping[str, Any], count: int) -> int:
     """The offset of the entry so many before the end; that of the first one if there are fewer."""
-    place = MessagePosition.read(internal["lastConfirmedEntry"]).behind
+    place = MessagePosition.read(internal["lastConfirmedEntry"]).next_entry
     for ledger in reversed(internal["ledgers"]):
         if ledger["ledgerId"] < place.ledger:
             place = MessagePosition(ledger["ledgerId"], ledger["entries"])
@@ -441,18 +441,18 @@ def _back(internal: Mapping[str, Any], count: int) -> int:
 
 def _cursor(internal: Mapping[str, Any], name: str) -> int:
     """The lowest offset that a subscription has not acknowledged."""
-    return MessagePosition.read(internal["cursors"][name]["markDeletePosition"]).behind.offset
+    return MessagePosition.read(internal["cursors"][name]["markDeletePosition"]).next_entry.offset
 
 
 def _terms(found: Mapping[str, Any]) -> Terms:
     """Of a subscription as its statistics tell it; one that another program made has but a type."""
-    said = found.get("subscriptionProperties") or {}
+    properties = found.get("subscriptionProperties") or {}
     native = {there.replace("KeyShared", "Key_Shared"): here for here, there in TYPES.items()}
-    type_ = said.get("speed.type")
+    type_ = properties.get("speed.type")
     if type_ not in TYPES:
         type_ = native.get(found.get("type", ""), "exclusive")
-    deliveries, timeout = (_number(said.get(f"speed.{name}", "")) for name in _NUMBERS)
-    return Terms(type_, deliveries, timeout, said.get("speed.dead_letter", ""))
+    deliveries, timeout = (_number(properties.get(f"speed.{name}", "")) for name in _NUMBERS)
+    return Terms(type_, deliveries, timeout, properties.get("speed.dead_letter", ""))
 
 
 def _number(text: str) -> int:

@@ -67,7 +67,7 @@ class MemorySink:
         self.unfits: set[int] = set()
         self.is_closed = False
 
-    def is_behind(self, one: Load) -> bool:
+    def is_loop(self, one: Load) -> bool:
         return bool(self.there & set(one.hops))
 
     def unfit(self, one: Load) -> str:

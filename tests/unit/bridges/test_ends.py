@@ -303,8 +303,8 @@ def test_a_backend_says_what_it_can_never_take() -> None:
 def test_a_place_is_told_by_its_hop() -> None:
     """B-16."""
     sink = BackendSink(MemoryBackend(), ADDRESS, "b")
-    assert sink.is_behind(load_of(1, hops=(BEFORE, HERE.of("orders"))))
-    assert not sink.is_behind(load_of(1, hops=(BEFORE, HERE.of("stock"))))
+    assert sink.is_loop(load_of(1, hops=(BEFORE, HERE.of("orders"))))
+    assert not sink.is_loop(load_of(1, hops=(BEFORE, HERE.of("stock"))))
 
 
 def test_what_came_over_a_bridge_does_not_go_on_to_channels() -> None:
@@ -312,8 +312,8 @@ def test_what_came_over_a_bridge_does_not_go_on_to_channels() -> None:
     backend = MemoryBackend()
     backend.has_groups = False
     sink = BackendSink(backend, parse_address("redis://h?form=pubsub"), "b")
-    assert not sink.is_behind(load_of(1, hops=(BEFORE,)))
-    assert sink.is_behind(load_of(1, hops=(BEFORE, BEFORE)))
+    assert not sink.is_loop(load_of(1, hops=(BEFORE,)))
+    assert sink.is_loop(load_of(1, hops=(BEFORE, BEFORE)))
 
 
 def test_hops_of_backends_know_no_credentials_and_no_more_than_they_need() -> None:

@@ -56,7 +56,7 @@ def test_a_message_is_taken_for_what_it_is(backend: str, delivered: Delivered, f
     found = judge(backend).judge(delivered)
     assert found.form == form
     assert (found.outgoing is None) == (form in ("unknown", "too large", "beside"))
-    assert found.is_beside == (form == "beside")
+    assert found.is_duplicate == (form == "beside")
     assert bool(found.why) == (form in ("unknown", "too large"))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from speed.core.calls import Asked, PendingCalls
+from speed.core.calls import PendingCalls, RequestState
 from speed.wire.limits import MAX_KEPT_REQUEST_BYTES
 
 
@@ -168,18 +168,18 @@ def test_whether_somebody_waits_can_be_asked():
     assert not calls.waits_for("analytics", "a")
 
 
-def asked_of(calls: PendingCalls, key: str, payload: bytes) -> tuple[Asked, bool]:
+def asked_of(calls: PendingCalls, key: str, payload: bytes) -> tuple[RequestState, bool]:
     """A call whose request is to be kept, and whether there was room."""
     call = calls.add(key, 10.0, "billing", lambda outcome: None)
-    call.asked = Asked(None, 10.0)  # type: ignore[arg-type]
-    return call.asked, calls.keep(call.asked, payload)
+    call.request = RequestState(None, 10.0)  # type: ignore[arg-type]
+    return call.request, calls.keep(call.request, payload)
 
 
 def test_a_request_is_kept_until_its_call_ends():
     """S-21."""
     calls = PendingCalls()
     for key in ("answered", "forgotten", "late", "failed"):
-        assert asked_of(calls, key, b"12345678") == (calls.to("billing")[-1].asked, True)
+        assert asked_of(calls, key, b"12345678") == (calls.to("billing")[-1].request, True)
     assert calls.kept_bytes == 32
     calls.complete("billing", "answered", 1)
     calls.forget("billing", "forgotten")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from speed.daemon.hosting import MAX_TOLD, Resealing
+from speed.daemon.hosting import MAX_REPORTED, Resealing
 from speed.errors import StorageError
 from speed.fs.keyfile import KeySource, write_key_file
 from speed.journal.reseal import Resealed
@@ -118,7 +118,7 @@ def test_a_failure_is_said_once_for_each_reason_and_tried_again(log: Log, keys: 
 
 def test_only_so_many_files_are_named_and_the_others_counted(log: Log, keys: KeySource) -> None:
     look(Resealing([Source(*[Resealed("a", 0, "damaged")] * 100)], keys, log))
-    assert len(log.said) == MAX_TOLD + 1
+    assert len(log.said) == MAX_REPORTED + 1
     assert log.said[-1] == ("sealed_anew", {"files": 0, "bytes": 0, "troubles": 100})
 
 

@@ -53,12 +53,12 @@ def opened(
 
 def test_a_message_for_a_key_that_is_held_is_opened_and_has_no_context_any_more(held: HeldKeys) -> None:
     one = message("app")
-    assert opened(held, "FAIL", one) is Fate.TOLD
+    assert opened(held, "FAIL", one) is Fate.SENT
     assert (one.payload, one.encryption_context) == (b"one coffee", msgspec.UNSET)
 
 
 @pytest.mark.parametrize(
-    ("action", "fate"), [("FAIL", Fate.HIDDEN), ("DISCARD", Fate.DISCARDED), ("CONSUME", Fate.TOLD)]
+    ("action", "fate"), [("FAIL", Fate.HIDDEN), ("DISCARD", Fate.DISCARDED), ("CONSUME", Fate.SENT)]
 )
 def test_what_does_not_open_is_hidden_discarded_or_told_as_it_is(held: HeldKeys, action: str, fate: Fate) -> None:
     one = message("nobody")
@@ -81,16 +81,16 @@ def test_a_compression_whose_library_is_not_here_opens_nothing(held: HeldKeys, m
 
 
 def test_without_keys_of_the_gateway_everything_is_told_as_it_is() -> None:
-    assert opened(HeldKeys({}), "FAIL", message("app")) is Fate.TOLD
+    assert opened(HeldKeys({}), "FAIL", message("app")) is Fate.SENT
 
 
 def test_what_is_not_encrypted_is_told() -> None:
     plain = frames.delivery(0, [0, 1, 0, encode(RecordHead(), {"publisher": "p"}, pack(b"x"))])
-    assert opened(HeldKeys({"app": "pem:///nowhere"}), "FAIL", plain) is Fate.TOLD
+    assert opened(HeldKeys({"app": "pem:///nowhere"}), "FAIL", plain) is Fate.SENT
 
 
 def test_while_keys_are_away_a_message_waits_unless_it_may_come_as_it_is(held: HeldKeys) -> None:
-    assert opened(held, "CONSUME", message("away")) is Fate.TOLD
+    assert opened(held, "CONSUME", message("away")) is Fate.SENT
     late = lambda opener: asyncio.get_running_loop().call_later(0.2, opener.end)  # noqa: E731
     for action in ("FAIL", "DISCARD"):
         assert opened(held, action, message("away"), late) is Fate.HIDDEN

@@ -292,7 +292,7 @@ def test_a_request_that_cannot_be_withdrawn_is_carried_all_the_same(two: Two) ->
 
     deadline = int((time.time() + WAIT_SECONDS) * 1000)
     arguments = {"node": "billing@hostb", "service": "charge", "arguments": {"amount": 3}}
-    answer = two.a.gateway._outward.invoke(Request("call", arguments, "analytics", "1", deadline))
+    answer = two.a.gateway._outbound.invoke(Request("call", arguments, "analytics", "1", deadline))
     assert answer["result"] == 3
 
 

@@ -209,7 +209,7 @@ def test_a_server_may_say_more_before_it_answers_the_greeting(broker: MemoryBrok
 
 
 def test_an_error_that_says_nothing_is_told_by_its_kind() -> None:
-    assert nats._told(TimeoutError("timed out")) == "no connection (TimeoutError)"
+    assert nats._reason(TimeoutError("timed out")) == "no connection (TimeoutError)"
 
 
 # --- TLS ---

@@ -73,7 +73,7 @@ def test_a_root_without_a_gateway_says_what_to_do(two: Two) -> None:
 
 
 def test_a_gateway_that_does_not_answer_has_acknowledged_nothing(two: Two) -> None:
-    two.a.gateway._outward._links["hostb"].ask = _hanging  # type: ignore[method-assign]
+    two.a.gateway._outbound._links["hostb"].ask = _hanging  # type: ignore[method-assign]
     with pytest.raises(NotAcknowledgedError, match="billing@hostb"):
         two.analytics.send("billing@hostb", 1, timeout=0.3)
 
@@ -122,7 +122,7 @@ def test_only_so_many_answers_are_remembered(two: Two, monkeypatch: pytest.Monke
     monkeypatch.setattr(services, "REMEMBERED", 2)
     for n in range(4):
         two.analytics.send("billing@hostb", n, timeout=WAIT_SECONDS)
-    assert len(two.b.gateway._inward._delivered["hosta"]) == 2
+    assert len(two.b.gateway._inbound._delivered["hosta"]) == 2
 
 
 # --- hosts that are away, and begin anew ---
@@ -153,7 +153,7 @@ def test_a_new_life_of_the_other_host_ends_what_waits_for_the_old_one(two: Two) 
     """H-7."""
     two.drop(EnvelopeType.SPC_REQUEST, 1000)
     future = two.analytics.submit("billing@hostb", "charge", {"amount": 1}, timeout=WAIT_SECONDS)
-    eventually(lambda: two.a.link.under_way == 1)
+    eventually(lambda: two.a.link.in_flight == 1)
     known = two.b.link._known
     two.b.link._known = Acquaintance(bytes(LIFE_BYTES))
     with pytest.raises(HostAwayError, match="started again") as caught:
@@ -166,7 +166,7 @@ def test_a_host_that_does_not_answer_any_more_ends_what_waits_for_it(two: Two, m
     """H-7."""
     two.drop(EnvelopeType.SPC_REQUEST, 1000)
     future = two.analytics.submit("billing@hostb", "charge", {"amount": 1}, timeout=WAIT_SECONDS)
-    eventually(lambda: two.a.link.under_way == 1)
+    eventually(lambda: two.a.link.in_flight == 1)
     two.broker.change = lambda *_: []
     monkeypatch.setattr(link, "AWAY_SECONDS", 0.5)
     with pytest.raises(HostAwayError, match="any more"):

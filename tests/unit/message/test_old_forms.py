@@ -47,7 +47,7 @@ def check(found: OldMessage | None, expected: dict[str, Any] | None) -> None:
     assert {**payload, "metadata": metadata, "extensions_hex": extensions, "schema": found.schema} == {
         name: value for name, value in expected.items() if name != "beside"
     }
-    assert found.is_beside == expected.get("beside", False)
+    assert found.is_duplicate == expected.get("beside", False)
 
 
 @pytest.mark.parametrize("case", VECTORS["kafka"], ids=case_name)
@@ -151,7 +151,7 @@ def test_a_message_is_written_in_the_old_form_and_recognised_as_one_beside(case:
         ),
     }[case["form"]]()
     assert found is not None
-    assert (found.is_beside, found.metadata["message_id"]) == (True, "m-1")
+    assert (found.is_duplicate, found.metadata["message_id"]) == (True, "m-1")
 
 
 def test_what_json_has_no_word_for_is_not_written_as_json() -> None:

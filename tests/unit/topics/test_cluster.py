@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speed.topics.cluster.feed import REMEMBERED, Dealing
+from speed.topics.cluster.feed import REMEMBERED, FeedState
 from speed.topics.cluster.records import MessagePosition, outgoing, record
 from speed.topics.subscription import SubscriptionError, TakenMessage, Terms
 from speed.wire.topic import DEAD_LETTER, MESSAGE, TOMBSTONE, RecordHead, decode, encode, key_hash
@@ -45,8 +45,8 @@ def test_a_message_whose_numbers_are_too_large_is_named(place: MessagePosition) 
 
 
 def test_a_place_is_read_as_statistics_write_it_and_has_one_behind() -> None:
-    assert MessagePosition.read("12:-1").behind == MessagePosition(12, 0)
-    assert MessagePosition.read("12:3").behind == MessagePosition(12, 4)
+    assert MessagePosition.read("12:-1").next_entry == MessagePosition(12, 0)
+    assert MessagePosition.read("12:3").next_entry == MessagePosition(12, 4)
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_what_pulsar_cannot_say_is_refused(about: dict[str, object]) -> None:
     assert error.value.code == "INVALID_ARGUMENTS"
 
 
-def dealing(**terms: object) -> Dealing:
-    made = Dealing(Terms("shared", **terms), 5, 100, {})  # type: ignore[arg-type]
+def feed_state(**terms: object) -> FeedState:
+    made = FeedState(Terms("shared", **terms), 5, 100, {})  # type: ignore[arg-type]
     made.join("c")
     return made
 
 
 def test_messages_are_dealt_by_offset_whenever_they_came() -> None:
     """D-11."""
-    machine = dealing()
+    machine = feed_state()
     for offset in (300, 200, 400):
         machine.deal(offset, 0, 0, 0)
     assert machine.take("c", 9, 0) == [TakenMessage(200, 1), TakenMessage(300, 1), TakenMessage(400, 1)]
@@ -126,14 +126,14 @@ def test_messages_are_dealt_by_offset_whenever_they_came() -> None:
 
 def test_what_was_sent_before_by_another_host_counts() -> None:
     """D-23."""
-    machine = dealing()
+    machine = feed_state()
     machine.deal(200, 0, 0, 2)
     assert machine.take("c", 9, 0) == [TakenMessage(200, 3)]
 
 
 def test_a_message_is_delivered_once_at_least_before_it_is_dead() -> None:
     """D-23."""
-    machine = dealing(max_deliveries=2)
+    machine = feed_state(max_deliveries=2)
     machine.deal(200, 0, 0, 7)
     assert machine.dead() == []
     assert machine.take("c", 9, 0) == [TakenMessage(200, 2)]
@@ -141,7 +141,7 @@ def test_a_message_is_delivered_once_at_least_before_it_is_dead() -> None:
 
 def test_what_was_acknowledged_is_remembered_for_a_while() -> None:
     """D-23."""
-    machine = dealing()
+    machine = feed_state()
     for offset in range(200, 200 + REMEMBERED + 1):
         machine.deal(offset, 0, 0, 0)
         assert machine.acknowledge([offset]) == 1
@@ -153,7 +153,7 @@ def test_what_was_acknowledged_is_remembered_for_a_while() -> None:
 
 def test_what_the_topic_does_not_have_cannot_be_acknowledged() -> None:
     """D-12."""
-    machine = dealing()
+    machine = feed_state()
     assert machine.acknowledge([99]) == 1
     with pytest.raises(SubscriptionError, match="not delivered yet"):
         machine.acknowledge([100])

@@ -44,7 +44,7 @@ def test_a_refusal_of_a_cluster_that_is_there_has_a_code_and_is_no_silence(
     broker: Broker, error: type[Exception], code: str
 ) -> None:
     """D-24."""
-    with pytest.raises(SubscriptionError) as refused, broker.asked():
+    with pytest.raises(SubscriptionError) as refused, broker.guarded():
         raise error("as Pulsar's client does")
     assert refused.value.code == code
     assert broker.trouble == ""
@@ -58,22 +58,22 @@ def test_a_silent_cluster_is_not_asked_again_at_once_and_then_ever_later(
     pauses, pause = [], FIRST_PAUSE_SECONDS
     monkeypatch.setattr(time, "monotonic", lambda: now)
     while len(pauses) < 8:
-        with pytest.raises(StorageError, match="does not answer"), broker.asked():
+        with pytest.raises(StorageError, match="does not answer"), broker.guarded():
             raise pulsar.exceptions.ConnectError("away")
         now += pause - 0.01
-        with pytest.raises(StorageError), broker.asked():
+        with pytest.raises(StorageError), broker.guarded():
             raise AssertionError("nobody is asked")
         now += 0.02
         pauses.append(pause)
         pause = min(2 * pause, MAX_PAUSE_SECONDS)
-    with broker.asked():
+    with broker.guarded():
         assert broker.trouble
     assert broker.trouble == ""
 
 
 def test_a_token_that_cannot_be_read_stops_no_thread_of_pulsars_client(broker: Broker) -> None:
     """D-24."""
-    with pytest.raises(StorageError), broker.asked():
+    with pytest.raises(StorageError), broker.guarded():
         broker.client.create_producer(broker.topic("orders"))
 
 

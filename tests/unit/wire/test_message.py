@@ -314,7 +314,7 @@ def test_an_entry_of_a_map_whose_text_is_no_utf_8_is_refused() -> None:
 def test_what_says_of_security_only_its_publisher_is_told_from_what_may_say_more() -> None:
     plain = encode_message(1, **BASE)
     published = encode_message(1, publisher_id="billing", traceparent=TRACE, **BASE)
-    assert all(MessageView(data).says_only_publisher for data in (plain, published))
+    assert all(MessageView(data).has_publisher_only for data in (plain, published))
     level = with_field(2, with_field(8, b"restricted"))
     for data in (
         level + published,
@@ -325,4 +325,4 @@ def test_what_says_of_security_only_its_publisher_is_told_from_what_may_say_more
         with_field(2, with_field(1, b"a") + with_field(8, b"restricted")) + plain,
         b"",
     ):
-        assert not MessageView(data).says_only_publisher
+        assert not MessageView(data).has_publisher_only

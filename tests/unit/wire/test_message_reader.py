@@ -17,7 +17,7 @@ from tests.unit.wire.messages import BASE, TRACE, pb
 READ = (
     *("message_id", "topic", "namespace", "published_at_ms", "content_type", "content_encoding", "priority"),
     *("ttl_seconds", "correlation_id", "causality_parent", "publisher_id", "traceparent", "labels", "baggage"),
-    *("extensions", "says_only_publisher", "is_encrypted", "type_url", "uncompressed_bytes"),
+    *("extensions", "has_publisher_only", "is_encrypted", "type_url", "uncompressed_bytes"),
 )
 TEXT = st.text(max_size=12)
 SAID = st.fixed_dictionaries(
