@@ -114,7 +114,7 @@ class Asked:
     def __init__(self, service: Any) -> None:
         self.node = self
         self._service = service
-        self._entry = SimpleNamespace(name="geo", generation=1, allow=["etl"])
+        self._entry = SimpleNamespace(name="geo", generation=1, allow=["etl"], deny=[])
 
     def entries(self) -> list[Any]:
         return [self._entry]
