@@ -67,6 +67,21 @@ def test_all_three_languages_have_the_limits_and_the_errors() -> None:
     assert {f"{java.SOURCES}/internal/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
 
 
+def sources(*places: str) -> dict[Path, str]:
+    """What is written by hand in all languages, and is not generated as a whole."""
+    files = (path for place in places for path in (ROOT / place).rglob("*"))
+    return {path: path.read_text() for path in files if path.suffix in {".py", ".cpp", ".hpp", ".java"}}
+
+
+@pytest.mark.parametrize("row", CODES["texts"], ids=lambda row: row["name"])
+def test_a_text_is_written_by_hand_in_no_language(row: dict[str, Any]) -> None:
+    """Its longest part between what is given to it, before a line of code may break it, stands where it is generated."""
+    part = max(re.split(r"\{\w+\}", row["text"]), key=len)[:40]
+    places = [path.stem.lower() for path, text in sources("speed", "bindings").items() if part in text]
+    assert places.count("texts") == 3
+    assert set(places) == {"texts"}
+
+
 def test_every_number_of_the_contract_is_here() -> None:
     """W-0."""
     here = {name.lower(): value for name, value in vars(limits).items() if name.isupper()}

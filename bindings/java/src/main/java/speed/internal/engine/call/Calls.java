@@ -31,6 +31,7 @@ import speed.internal.core.PendingCalls.Key;
 import speed.internal.core.PendingCalls.Outcome;
 import speed.internal.core.PendingCalls.RequestKey;
 import speed.internal.core.PendingCalls.SequenceKey;
+import speed.internal.core.Texts;
 import speed.internal.core.Verdict;
 import speed.internal.engine.Context;
 import speed.internal.engine.Context.Trace;
@@ -486,12 +487,11 @@ public final class Calls {
 
     /** What the deadline of a call, question or acknowledgement means for its caller. */
     private static SpeedException overdue(Call call) {
-        String target = "'" + call.target() + "' did not ";
         if (call.key() instanceof SequenceKey) {
-            return new NotAcknowledgedException(target + "acknowledge in time; it may still handle the message");
+            return new NotAcknowledgedException(Texts.notAcknowledged(call.target()));
         }
-        String text = target + (call instanceof RequestCall
-                ? "answer in time: it may have run, look before you repeat it" : "answer in time");
+        String text = call instanceof RequestCall
+                ? Texts.callUnanswered(call.target()) : Texts.questionUnanswered(call.target());
         return new CallTimeoutException(text, Map.of("phase", "unanswered"));
     }
 
@@ -504,8 +504,7 @@ public final class Calls {
         settling.settle(some, live);
         if (live == null) {
             List<Call> others = some.stream().filter(call -> !(call instanceof RequestCall)).toList();
-            context.pending.fail(others, () -> new NodeLeftException("'" + name
-                    + "' left or died before it answered; what it was sent may be handled when it is back"));
+            context.pending.fail(others, () -> new NodeLeftException(Texts.leftUnanswered(name)));
         }
     }
 
