@@ -75,7 +75,7 @@ def sources(*places: str) -> dict[Path, str]:
 
 @pytest.mark.parametrize("row", CODES["texts"], ids=lambda row: row["name"])
 def test_a_text_is_written_by_hand_in_no_language(row: dict[str, Any]) -> None:
-    """Its longest part between what is given to it, before a line of code may break it, stands where it is generated."""
+    """The longest part of it, as far as no line of code breaks it, stands where it is generated."""
     part = max(re.split(r"\{\w+\}", row["text"]), key=len)[:40]
     places = [path.stem.lower() for path, text in sources("speed", "bindings").items() if part in text]
     assert places.count("texts") == 3

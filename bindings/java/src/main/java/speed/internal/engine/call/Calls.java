@@ -25,6 +25,7 @@ import speed.errors.SegmentsLostException;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.internal.core.CallErrors;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.PendingCalls.Call;
 import speed.internal.core.PendingCalls.Key;
@@ -272,7 +273,7 @@ public final class Calls {
             OutgoingLink.Life life = link.life();
             byte[] payload = SpcRequest.readdressed(kept, life.generation(), verdict == Verdict.REPEATABLE);
             if (context.pending.isOpen(call.key())) {
-                context.stats.count("calls_sent_again");
+                context.stats.count(Counters.CALLS_SENT_AGAIN);
                 if (verdict == Verdict.REPEATABLE) {
                     call.repeat();
                 }
@@ -319,7 +320,7 @@ public final class Calls {
         try {
             return SpcResponse.decode(unread.payload, views);
         } catch (WireException odd) {
-            context.stats.count("rejected_bad_payload");
+            context.stats.count(Counters.REJECTED_BAD_PAYLOAD);
             throw new InternalException("'" + unread.source + "' answered what cannot be read: " + odd.getMessage()
                     + "; the call may have run");
         }
@@ -417,10 +418,10 @@ public final class Calls {
 
     private void unexpected(Outcome outcome) {
         if (outcome.error() instanceof SegmentsLostException lost) {
-            context.stats.count("payloads_reported_lost");
+            context.stats.count(Counters.PAYLOADS_REPORTED_LOST);
             lines.warn(LOG, "payloads sent in segments were not delivered, the last one: {}", lost.getMessage());
         } else {
-            context.stats.count("answers_unexpected");
+            context.stats.count(Counters.ANSWERS_UNEXPECTED);
         }
     }
 
@@ -450,7 +451,7 @@ public final class Calls {
             return;
         }
         if (UNRECORDED.contains(code)) {
-            context.stats.count("events_reported_refused");
+            context.stats.count(Counters.EVENTS_REPORTED_REFUSED);
             lines.warn(MESSAGES, "{} does not record events: {}: {}", source, code, Printable.text(String.valueOf(text)));
         } else {
             unexpected(outcome);

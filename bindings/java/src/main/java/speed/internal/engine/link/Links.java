@@ -14,6 +14,7 @@ import speed.errors.Execution;
 import speed.errors.NodeLeftException;
 import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
+import speed.internal.core.Counters;
 import speed.internal.core.LeastRecentlyUsed;
 import speed.internal.core.Texts;
 import speed.internal.engine.Context;
@@ -88,7 +89,7 @@ public final class Links {
             throw new NodeLeftException(Texts.leaving(target));
         }
         if (!entry.grants(context.name())) {
-            context.stats.count("sends_denied");
+            context.stats.count(Counters.SENDS_DENIED);
             throw new AccessDeniedException(Texts.notAllowed(target, context.name()));
         }
         return open(target, entry.generation());
