@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.generating.kinds import Tree
+from scripts.generating.options import Row, of_node
 
 COUNTERS = "docs/reference/metrics.md"
 NONE = "\N{EN DASH}"
@@ -23,8 +24,7 @@ are durations, those of Python seconds.
 
 
 def files(root: Path, tree: Tree, numbers: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    rows = json.loads((root / "registry_spec" / "options.json").read_text())["node"]
-    yield "docs/reference/options.md", HEAD + "".join(row(one) for one in rows)
+    yield "docs/reference/options.md", HEAD + "".join(row(one) for one in of_node(root, numbers))
 
     sections = json.loads((root / "registry_spec" / "counters.json").read_text())["sections"]
     yield COUNTERS, with_counters((root / COUNTERS).read_text(), sections)
@@ -44,16 +44,22 @@ def with_counters(page: str, sections: list[dict[str, Any]]) -> str:
     return page
 
 
-def row(one: dict[str, Any]) -> str:
-    names = " | ".join(f"`{one[language]}`" if language in one else NONE for language in ("python", "cpp", "java"))
-    return f"| {one['name']} | {names} | {value(one)} | {one.get('check', '')} | {one['text']} |\n"
+def row(one: Row) -> str:
+    named = {**one, "python": python_name(one)} if "python" in one else one
+    names = " | ".join(f"`{named[key]}`" if key in one else NONE for key in ("python", "cpp", "java"))
+    return f"| {one['name']} | {names} | {value(one)} | {one['check']} | {one['text']} |\n"
 
 
-def value(one: dict[str, Any]) -> str:
+def python_name(one: Row) -> str:
+    """With what Python writes for yes, where that is no flag."""
+    return f'{one["python"]}="{one["python_words"][1]}"' if "python_words" in one else one["python"]
+
+
+def value(one: Row) -> str:
     default = one["default"]
-    if default in ("", [], {}):
+    if default in (None, []):
         return NONE
     if isinstance(default, bool):
         return "yes" if default else "no"
-    text = f"{default:,}" if isinstance(default, int) else str(default)
-    return f"{text} {one['unit']}" if "unit" in one else text
+    text = f"{default:,}" if isinstance(default, int) else f"{default:g}" if isinstance(default, float) else default
+    return f"{text} {one['unit']}" if "unit" in one and not isinstance(default, str) else text

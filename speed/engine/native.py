@@ -31,7 +31,8 @@ from speed.core.services import (
 from speed.engine.event_loop import Awaited
 from speed.engine.futures import CallFuture, Carried
 from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
-from speed.engine.options import MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, CallRequest, Options, SendRequest
+from speed.engine.node_options import SPIN_SECONDS
+from speed.engine.options import MESSAGE_OPTIONS, WRITE_MESSAGES, CallRequest, Options, SendRequest
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import current_trace, current_traceparent
 from speed.engine.workers import AtWork, at_work
