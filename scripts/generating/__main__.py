@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from scripts.generating import cpp, java, pages, python, python_options
+from scripts.generating import cpp, java, java_options, pages, python, python_options
 from scripts.generating.kinds import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ def outputs() -> dict[Path, str]:
     numbers = json.loads((SPEC / "limits.json").read_text())
     made = (
         *(file for language in (python, cpp, java, pages) for file in language.files(ROOT, tree, numbers)),
-        *python_options.files(ROOT, numbers),
+        *(file for language in (python_options, java_options) for file in language.files(ROOT, numbers)),
     )
     return {ROOT / path: text for path, text in made}
 

@@ -175,6 +175,8 @@ def option(row: Row) -> str:
     about = row["text"].replace("`*`", '"*"').replace("`", "") + (
         f"; {row['check'].replace('`', '')}" if row["check"] else ""
     )
+    if row["type"] == "files":
+        about += ", or 0: without it"
     lines = textwrap.fill(about, WIDTH - 2, initial_indent="  // ", subsequent_indent="  // ")
     return f"{lines}\n  {kind} {row['cpp']}{begun(row, empty)};\n"
 

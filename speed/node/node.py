@@ -61,8 +61,8 @@ class Node(Verbs):
             to 1,000,000.
         max_lane_bytes: what may wait in a receiver's lane before a sender waits; 1 or more.
         max_open_files: what may be open for lanes that are read and links that are written, together; others rest, and
-            open their files again when they are used. Without it, in C++ with 0, half of what the process may open when
-            the node starts, at most 8192; 1 or more.
+            open their files again when they are used. Without it, half of what the process may open when the node
+            starts, at most 8192; 1 or more.
         segment_limits: what may be kept of payloads that come in segments.
         security: how messages are signed, encrypted and checked; without it they are handed out as they came, for a
             program that checks them itself.

@@ -62,8 +62,8 @@ struct NodeOptions {
   // what may wait in a receiver's lane before a sender waits; 1 or more
   std::uint64_t max_lane_bytes = 67'108'864;
   // what may be open for lanes that are read and links that are written, together; others rest, and open their files
-  // again when they are used. Without it, in C++ with 0, half of what the process may open when the node starts, at
-  // most 8192; 1 or more
+  // again when they are used. Without it, half of what the process may open when the node starts, at most 8192; 1 or
+  // more, or 0: without it
   std::size_t max_open_files = 0;
   // what may be kept of payloads that come in segments
   segment::Limits segment_limits = {};
