@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from scripts.generating import cpp, java, pages, python
+from scripts.generating import cpp, java, java_options, pages, python, python_options
 from scripts.generating.kinds import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,11 +19,11 @@ def outputs() -> dict[Path, str]:
     """Every file with something generated in it, and the text that it should have."""
     tree = Tree.of(json.loads((SPEC / "codes.json").read_text()))
     numbers = json.loads((SPEC / "limits.json").read_text())
-    return {
-        ROOT / path: text
-        for language in (python, cpp, java, pages)
-        for path, text in language.files(ROOT, tree, numbers)
-    }
+    made = (
+        *(file for language in (python, cpp, java, pages) for file in language.files(ROOT, tree, numbers)),
+        *(file for language in (python_options, java_options) for file in language.files(ROOT, numbers)),
+    )
+    return {ROOT / path: text for path, text in made}
 
 
 def changed() -> dict[Path, str]:

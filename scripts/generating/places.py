@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import re
 
-FIRST = "generated from registry_spec/codes.json by scripts/generate"
+FIRST = "generated from registry_spec/{} by scripts/generate"
 LAST = "end of what is generated"
 
 
-def region(text: str, comment: str, generated: str) -> str:
+def region(text: str, comment: str, generated: str, source: str = "codes.json") -> str:
     """``text`` with another region between the two lines that mark it."""
-    mark = re.compile(rf"^( *){comment} {FIRST}\n.*?^( *){comment} {LAST}\n", re.MULTILINE | re.DOTALL)
+    first = FIRST.format(source)
+    mark = re.compile(rf"^( *){comment} {first}\n.*?^( *){comment} {LAST}\n", re.MULTILINE | re.DOTALL)
     found = mark.search(text)
     if found is None:
-        raise SystemExit(f"no lines '{comment} {FIRST}' and '{comment} {LAST}'")
+        raise SystemExit(f"no lines '{comment} {first}' and '{comment} {LAST}'")
     indent = found[1]
-    made = f"{indent}{comment} {FIRST}\n{generated}{indent}{comment} {LAST}\n"
+    made = f"{indent}{comment} {first}\n{generated}{indent}{comment} {LAST}\n"
     return text[: found.start()] + made + text[found.end() :]
+
+
+def between(text: str, before: str, after: str, generated: str) -> str:
+    """``text`` with other lines between the one that begins with ``before`` and the next that begins with ``after``."""
+    mark = re.compile(rf"(^ *{re.escape(before)}.*\n)(?:.*\n)*?(?=^ *{re.escape(after)})", re.MULTILINE)
+    if not mark.search(text):
+        raise SystemExit(f"no line '{before}…' with a line '{after}…' behind it")
+    return mark.sub(lambda found: found[1] + generated, text, count=1)
 
 
 def tree(text: str, root: str, prefix: str, drawn: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
 import types
 import typing
@@ -12,6 +13,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from scripts.generating.options import of_node
 from scripts.reference.cells import cell
 from speed.bridges import BridgeSettings
 from speed.daemon.config import (
@@ -29,6 +31,7 @@ from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings, RotationSettings
 
+ROOT = Path(__file__).resolve().parents[2]
 TABLES: dict[str, type] = {
     "[node]": DaemonNodeSettings,
     "[log]": LogSettings,
@@ -68,7 +71,7 @@ def page() -> str:
 
 
 def _table(name: str, settings: type) -> Iterator[str]:
-    said, hints = said_of(settings), typing.get_type_hints(settings)
+    said, hints = {**said_of_options(), **said_of(settings)}, typing.get_type_hints(settings)
     rows = [
         f"| `{one.name}` | {_type(hints[one.name])} | {_default(one)} | {cell(allowed(name, one.name))} "
         f"| {cell(said[one.name])} |"
@@ -101,6 +104,13 @@ def said_of(settings: type) -> dict[str, str]:
             assert isinstance(field.target, ast.Name)
             said[field.target.id] = " ".join(str(text.value.value).split()).replace("``", "`")
     return said
+
+
+def said_of_options() -> dict[str, str]:
+    """The texts of the options that every node has."""
+    rows = of_node(ROOT, json.loads((ROOT / "registry_spec" / "limits.json").read_text()))
+    texts = ((row["python"], "; ".join(filter(None, (row["text"], row["check"])))) for row in rows if "python" in row)
+    return {name: f"{text[0].upper()}{text[1:]}." for name, text in texts}
 
 
 def allowed(table: str, key: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
+from speed.core import counters
 from speed.errors import WireError
 from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.envelope import (
@@ -191,9 +192,9 @@ class SequenceVerdict(IntEnum):
 
 
 COUNTED_AS = {
-    SequenceVerdict.GAP: "gaps",
-    SequenceVerdict.DUPLICATE: "duplicates",
-    SequenceVerdict.OLD_GENERATION: "rejected_old_generation",
+    SequenceVerdict.GAP: counters.GAPS,
+    SequenceVerdict.DUPLICATE: counters.DUPLICATES,
+    SequenceVerdict.OLD_GENERATION: counters.REJECTED_OLD_GENERATION,
 }
 """The counter of each verdict but the usual one."""
 

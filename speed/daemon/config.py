@@ -11,13 +11,15 @@ from pathlib import Path
 
 from speed.bridges import BridgeSettings
 from speed.daemon.toml import KeyPath
+from speed.engine.node_options import CHOICES, WORKERS
 from speed.errors import ConfigurationError
 from speed.gateway.settings import GatewaySettings, TokenKeySettings
 from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
 from speed.message.declared import EncryptionSettings
+from speed.wire.limits import HEARTBEAT_SECONDS, LEASE_SECONDS
 
 RESTART_POLICIES = ("always", "on-failure", "never")
-DURABILITIES = ("process", "disk")
+DURABILITIES = CHOICES["durability"]
 KEEPS = ("all", "unacknowledged", "latest")
 BACKLOGS = ("drop-oldest", "refuse")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -48,22 +50,17 @@ class ConfigFileError(ConfigurationError):
 class DaemonNodeSettings:
     """``[node]``: the node of speedd itself. Its root, key, lease and heartbeat hold for the processes too."""
 
+    # what has no text here is an option of every node, which registry_spec/options.json explains
+
     name: str = "speedd"
     """Name of speedd's own node, under which its services are called."""
     root: Path | None = None
-    """The communication directory. Without it ``$SPEED_ROOT``, else a private directory of this user in memory."""
     key: Path | None = None
-    """The key file. Without it ``$SPEED_KEY``, else ``speed.key`` in the root."""
     fabrics: tuple[str, ...] = ()
-    """Labels of the node, for listing and filtering only."""
     allow: tuple[str, ...] = ()
-    """Names, or families such as ``etl.*``, that may call and write to the node."""
-    workers: int = 4
-    """Threads for services."""
-    lease_seconds: float = 30.0
-    """A node that was silent for this long is offline. It must exceed three heartbeats."""
-    heartbeat_seconds: float = 5.0
-    """How often each node renews its lease."""
+    workers: int = WORKERS
+    lease_seconds: float = LEASE_SECONDS
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -181,6 +178,8 @@ class ServiceSettings:
 class ProcessSettings:
     """``[[process]]``: a node in a process of its own; ``entry`` or ``command`` says which program."""
 
+    # what has no text here is an option of every node, which registry_spec/options.json explains
+
     name: str
     """Name of the process and of its node."""
     entry: str | None = None
@@ -188,11 +187,8 @@ class ProcessSettings:
     command: tuple[str, ...] = ()
     """The program and its arguments, in any language; it learns its settings from the environment."""
     allow: tuple[str, ...] = ()
-    """Names or families that may call and write to the node."""
     fabrics: tuple[str, ...] = ()
-    """Labels of the node, for listing and filtering only."""
-    workers: int = 4
-    """Threads for services."""
+    workers: int = WORKERS
     env: dict[str, str] = field(default_factory=dict)
     """More variables of its environment."""
     restart: str = "always"

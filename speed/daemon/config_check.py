@@ -51,6 +51,7 @@ from speed.daemon.toml import (
     found_value,
     parse,
 )
+from speed.engine.node_options import COUNTS
 from speed.errors import ConfigurationError
 from speed.gateway.settings import TOKEN_ALGORITHMS, GatewaySettings, TokenKeySettings
 from speed.hosts import HostGrantSettings, HostSettings, HostsSettings
@@ -105,6 +106,12 @@ def _grant_mistakes(number: int, grant: Mapping[str, Any], own: str, known: set[
     here = {one == own for one in map(host_of, (*callers, *nodes))}
     if callers and nodes and here != {True, False}:
         yield ("host_grant", number), f"a [[host_grant]] between {own!r} and others names both", "name nodes of both"
+
+
+def as_count(option: str) -> Convert:
+    """As an option of a node, within its bounds."""
+    least, most = COUNTS[option]
+    return as_whole(least, 1 << 50 if most is None else most)
 
 
 REQUIRED = {
@@ -184,7 +191,7 @@ class _Reader:
                 "key": path,
                 "fabrics": fabrics,
                 "allow": grants,
-                "workers": as_whole(1, 256),
+                "workers": as_count("workers"),
                 "lease_seconds": as_seconds,
                 "heartbeat_seconds": as_seconds,
             },
@@ -236,7 +243,7 @@ class _Reader:
                 "command": as_command,
                 "allow": grants,
                 "fabrics": fabrics,
-                "workers": as_whole(1, 256),
+                "workers": as_count("workers"),
                 "env": as_environment,
                 "restart": as_one_of(RESTART_POLICIES),
                 "stop_timeout_seconds": as_seconds,

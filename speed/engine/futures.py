@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
+from speed.core import counters
 from speed.core.calls import Unread, call_error, raised, ran_before
 from speed.core.hints import as_views
 from speed.core.log import logger
@@ -47,7 +48,7 @@ class Answer(Unread):
         try:
             response = spc.decode_response(self._payload)
         except WireError as error:
-            self._count("rejected_bad_payload")
+            self._count(counters.REJECTED_BAD_PAYLOAD)
             unread = InternalError(f"{self._source}: its answer cannot be read: {error}; the call may have run")
             unread.execution = Execution.MAY_HAVE_RUN
             return unread

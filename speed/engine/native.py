@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cache
 from itertools import islice
 from time import monotonic
@@ -31,7 +31,8 @@ from speed.core.services import (
 from speed.engine.event_loop import Awaited
 from speed.engine.futures import CallFuture, Carried
 from speed.engine.message import FRONT_ROOM, Message, Published, Sent, is_large
-from speed.engine.options import MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, CallRequest, Options, SendRequest
+from speed.engine.node_options import SPIN_SECONDS, NodeOptions
+from speed.engine.options import MESSAGE_OPTIONS, WRITE_MESSAGES, CallRequest, Options, SendRequest
 from speed.engine.threads import ProgramsCode
 from speed.engine.tracing import current_trace, current_traceparent
 from speed.engine.workers import AtWork, at_work
@@ -147,7 +148,7 @@ class NativeEngine:
         self._process = os.getpid()
         self._name, self._namespace = options.name, options.namespace
         self._services = ServiceRegistry()
-        self._engine = _native.Engine(**_arguments(options), settle=NativeFuture.end)
+        self._engine = _native.Engine(name=options.name, options=_given(options), settle=NativeFuture.end)
         self.root: str = self._engine.root
         if self._engine.polling and options.bell == "auto":
             log.warning("%s has no FIFOs or lies on a remote filesystem: lanes are polled, which is slower", self.root)
@@ -334,29 +335,15 @@ class NativeEngine:
         """The core knows by its process id that it was forked."""
 
 
-def _arguments(options: Options) -> dict[str, Any]:
-    """The options as the extension takes them."""
+def _given(options: Options) -> dict[str, Any]:
+    """The options as the extension takes them; None is what the core begins with."""
+    named = {field.name: getattr(options, field.name) for field in fields(NodeOptions)}
     spin = options.spin_seconds
     return {
-        "name": options.name,
-        "root": "" if options.root is None else os.fspath(options.root),
-        "key": "" if options.key is None else os.fspath(options.key),
-        "fabrics": options.fabrics,
+        **{name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in named.items()},
         "allow": AccessPolicy(options.allow).allowed(),
-        "lease_seconds": float(options.lease_seconds),
-        "heartbeat_seconds": float(options.heartbeat_seconds),
-        "workers": options.workers,
-        "durable": options.durability == "disk",
-        "polling": options.bell == "polling",
-        "namespace": options.namespace,
-        "accept_namespaces": tuple(options.accept_namespaces),
-        "max_lane_bytes": options.max_lane_bytes,
         "max_open_files": options.open_files,
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
-        "on_error": options.on_error,
-        "max_deliveries": options.max_deliveries,
-        "ephemeral": options.ephemeral,
-        "starting": options.starting,
         "segment_limits": {} if options.segment_limits is None else asdict(options.segment_limits),
     }
 

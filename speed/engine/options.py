@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from speed.core.access import AccessPolicy
+from speed.engine import node_options
 from speed.errors import ConfigurationError, DurabilityError
 from speed.wire import names
 from speed.wire.limits import MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
 
-if TYPE_CHECKING:
-    from speed.segment.reassembly import Limits
-
-
-MAX_WORKERS = 256
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
 """Messages that share a write and a ring at most."""
-SPIN_SECONDS = 200e-6
-"""How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
-MAX_DELIVERIES_OPTION = 1_000_000
-MAX_SPIN_SECONDS = 0.01
-DURABILITIES = ("process", "disk")
-BELLS = ("auto", "polling")
-ON_ERROR = ("dead-letter", "retry", "drop")
 ON_FULL = ("wait", "drop")
 MESSAGE_OPTIONS = frozenset(
     {
@@ -46,30 +36,11 @@ MESSAGE_OPTIONS = frozenset(
 """Keyword arguments of ``send`` and ``publish`` (messages.md)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(node_options.NodeOptions):
     """The arguments of ``Node``, as given."""
 
     name: str
-    root: str | os.PathLike[str] | None
-    key: str | os.PathLike[str] | None
-    fabrics: tuple[str, ...]
-    lease_seconds: float
-    heartbeat_seconds: float
-    workers: int
-    durability: str
-    allow: tuple[str, ...]
-    namespace: str
-    bell: str
-    max_lane_bytes: int
-    max_open_files: int | None
-    spin_seconds: float | None
-    segment_limits: Limits | None = None
-    on_error: str = "dead-letter"
-    max_deliveries: int = 5
-    ephemeral: bool = False
-    starting: bool = False
-    accept_namespaces: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse what no engine could use, before anything is touched.
@@ -78,29 +49,38 @@ class Options:
         """
         names.check_node_name(self.name)
         AccessPolicy(self.allow)
-        for what, path in (("root", self.root), ("key", self.key)):
-            _check_kind(what, path, (str, os.PathLike, type(None)), "a path")
         for namespace in (self.namespace, *self.accept_namespaces):
             check_namespace(namespace)
-        for what in ("ephemeral", "starting"):
-            _check_kind(what, getattr(self, what), (bool,), "True or False")
-        for what in ("lease_seconds", "heartbeat_seconds"):
-            _check_seconds(what, getattr(self, what))
-        _check_count("workers", self.workers, MAX_WORKERS)
-        _check_count("max_deliveries", self.max_deliveries, MAX_DELIVERIES_OPTION)
-        _check_count("max_lane_bytes", self.max_lane_bytes)
-        if self.max_open_files is not None:
-            _check_count("max_open_files", self.max_open_files)
-        _check_choice("bell", self.bell, BELLS)
-        _check_choice("on_error", self.on_error, ON_ERROR)
-        _check_choice("durability", self.durability, DURABILITIES, DurabilityError)
-        if self.spin_seconds is not None:
-            _check_spin(self.spin_seconds)
+        self._check_kinds()
+        self._check_bounds()
         if self.segment_limits is not None:
             from speed.segment.reassembly import Limits
 
             _check_kind("segment_limits", self.segment_limits, (Limits,), "speed.segment.Limits")
             self.segment_limits.check()
+
+    def _check_kinds(self) -> None:
+        for what in node_options.PATHS:
+            _check_kind(what, getattr(self, what), (str, os.PathLike, type(None)), "a path")
+        for what in node_options.FLAGS:
+            _check_kind(what, getattr(self, what), (bool,), "True or False")
+        for what, choices in node_options.CHOICES.items():
+            error = DurabilityError if what == "durability" else ConfigurationError
+            _check_choice(what, getattr(self, what), choices, error)
+
+    def _check_bounds(self) -> None:
+        """Of all numbers; those that are left to the engine are None."""
+        for what in node_options.SECONDS:
+            _check_seconds(what, getattr(self, what))
+        for what, counts in node_options.COUNTS.items():
+            if not self._is_left(what):
+                _check_count(what, getattr(self, what), *counts)
+        for what, span in node_options.SPANS.items():
+            if not self._is_left(what):
+                _check_span(what, getattr(self, what), *span)
+
+    def _is_left(self, what: str) -> bool:
+        return what in node_options.LEFT_OPEN and getattr(self, what) is None
 
     @property
     def accepted(self) -> frozenset[str]:
@@ -132,9 +112,9 @@ def check_namespace(namespace: str) -> None:
         raise ConfigurationError(f"namespace is {namespace[:64]!r}; use text of 1 to {MAX_NAMESPACE_BYTES} bytes")
 
 
-def _check_count(what: str, count: int, limit: int | None = None) -> None:
-    if type(count) is not int or count < 1 or (limit is not None and count > limit):
-        possible = "a positive number" if limit is None else f"1 to {limit}"
+def _check_count(what: str, count: int, least: int, most: int | None) -> None:
+    if type(count) is not int or count < least or (most is not None and count > most):
+        possible = f"{least} or more" if most is None else f"{least} to {most}"
         raise ConfigurationError(f"{what} is {count!r}; use {possible}")
 
 
@@ -145,9 +125,9 @@ def _check_choice(
         raise error(f"{what} is {chosen!r}; use one of {', '.join(map(repr, choices))}")
 
 
-def _check_spin(seconds: float) -> None:
-    if not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SPIN_SECONDS:
-        raise ConfigurationError(f"spin_seconds is {seconds!r}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
+def _check_span(what: str, seconds: float, shortest: float, longest: float | None) -> None:
+    if not isinstance(seconds, int | float) or not shortest <= seconds <= (longest or math.inf):
+        raise ConfigurationError(f"{what} is {seconds!r}; use {shortest} to {longest}")
 
 
 class CallRequest(NamedTuple):

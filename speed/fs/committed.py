@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
+from speed.core import counters
 from speed.core.calls import NOTHING_BEGAN, Decider, decider
 from speed.errors import WireError
 from speed.fs.open import (
@@ -307,7 +308,7 @@ class Deliveries:
                 data = read_small(deliveries_name(generation), self._dir(), self._owners, MAX_DELIVERIES_BYTES + 1)
                 return decode_deliveries(data, self._keys)
             except (WireError, UntrustedFileError):
-                self._count("deliveries_damaged")
+                self._count(counters.DELIVERIES_DAMAGED)
             except FileNotFoundError:
                 continue
         return {}

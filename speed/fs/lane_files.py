@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from speed.core import counters
 from speed.core.lane import Position
 from speed.errors import WireError
 from speed.fs.committed import MAX_LANE_FILES, Deliveries, read_cursor
@@ -381,7 +382,7 @@ class LaneAhead:
             cursor = self._files.read_cursor(generation)
             if cursor is not None:
                 return cursor, damaged
-            self._count("cursors_damaged")
+            self._count(counters.CURSORS_DAMAGED)
             damaged = True
         return None, damaged
 
@@ -401,7 +402,7 @@ class LaneAhead:
         self._looked = now
         listing = self._listing = self._files.list()
         for filename in listing.foreign:
-            self._count("foreign_files")
+            self._count(counters.FOREIGN_FILES)
             self._files.put_aside(filename, "NO_LANE_FILE")
         if listing.fences or self._fences:
             self._read_fences(position.generation)
@@ -417,7 +418,7 @@ class LaneAhead:
                 continue
             fence = known.get(generation) or self._files.read_fence(generation)
             if fence is None:
-                self._count("fences_damaged")
+                self._count(counters.FENCES_DAMAGED)
             else:
                 self._fences.append(fence)
 
@@ -434,7 +435,7 @@ class LaneAhead:
                 visible = min(visible, max(0, allowed))
         if visible < length and self._fenced != here:
             self._fenced = here
-            self._count("rejected_behind_fence")
+            self._count(counters.REJECTED_BEHIND_FENCE)
         return visible
 
     def successor(self, position: Position) -> LaneFile | None:
@@ -486,7 +487,7 @@ class LaneAhead:
         except FileNotFoundError:
             pass
         except UntrustedFileError:
-            self._count("segments_refused")
+            self._count(counters.SEGMENTS_REFUSED)
             self._files.put_aside(names.lane_file_name(*file), "UNTRUSTED_FILE")
         self.look(position, now)
         return -1

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterable
 
+from speed.core import counters
 from speed.core.lane import (
     COUNTED_AS,
     ByteWindow,
@@ -297,14 +298,14 @@ class LaneReader:
     def _put_aside(self, damage: Damage, data: bytes, *, torn: bool) -> None:
         """Keep damaged bytes with their reason; a torn tail was never acknowledged and is dropped (L-17)."""
         if torn and damage.reason == "TRUNCATED":
-            self._count("torn_tails")
+            self._count(counters.TORN_TAILS)
             return
         sample = data[: min(damage.end - damage.start, MAX_QUARANTINED_BYTES)]  # L-20
         self._keep(sample, damage.reason, names.lane_file_name(*self._position[:2]), damage.start)
 
     def _keep(self, sample: bytes, reason: str, filename: str, offset: int) -> None:
         """Count damage, and put its bytes into quarantine."""
-        self._count(f"damaged_{reason.lower()}")
+        self._count(counters.damaged(reason))
         self._quarantine.put(sample, f"{self._source} {filename}", reason, offset)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[OpenedEnvelope]) -> None:
@@ -348,7 +349,7 @@ class LaneReader:
         found = self._envelope_at(entry)
         if found is None or found.header.sequence != entry.sequence:
             self.finish(token)
-            self._count("redeliveries_lost")
+            self._count(counters.REDELIVERIES_LOST)
             return 0
         self._progress.found_again(token, found.end)
         self._hand_out(OpenedEnvelope(found.header, found.payload, True, token, self._unsure), received)
@@ -399,7 +400,7 @@ class LaneReader:
         if state is SlotState.DAMAGED:
             self._keep(slotted.missing, "BAD_SLOT", slotted.name, slotted.missing_at)
         else:
-            self._count("torn_slots")
+            self._count(counters.TORN_SLOTS)
         self.finish(slotted.envelope.token)
         return slotted.payload_bytes
 
@@ -409,7 +410,7 @@ class LaneReader:
         except FileNotFoundError:
             return SlotState.TORN
         except UntrustedFileError:
-            self._count("slots_refused")
+            self._count(counters.SLOTS_REFUSED)
             self._files.put_aside(slotted.name, "UNTRUSTED_FILE")
             return SlotState.TORN
         try:
@@ -463,7 +464,7 @@ class LaneReader:
         try:
             return self._deliveries.begin(token.sequence)
         except OSError:
-            self._count("deliveries_failed")
+            self._count(counters.DELIVERIES_FAILED)
             return 2
 
     def begin(self, token: Token, *, listed: bool) -> bool:
@@ -492,7 +493,7 @@ class LaneReader:
         try:
             self._files.keep_start(self._generation, self._first, self._ahead.starts)
         except OSError:  # callers learn less
-            self._count("starts_failed")
+            self._count(counters.STARTS_FAILED)
 
     def finish(self, token: Token, *, lazy: bool = False) -> None:
         """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan.
@@ -504,7 +505,7 @@ class LaneReader:
         try:
             self._deliveries.finished(token.sequence)
         except OSError:
-            self._count("deliveries_failed")
+            self._count(counters.DELIVERIES_FAILED)
         if lazy and not token.slot:
             self._dirty += token.end - token.start
             if self._dirty < _LAZY_BYTES:
@@ -526,7 +527,7 @@ class LaneReader:
         try:
             self._deliveries.rewrite()
         except OSError:
-            self._count("commits_failed")
+            self._count(counters.COMMITS_FAILED)
         else:
             self.commit()
 
@@ -535,7 +536,7 @@ class LaneReader:
         try:
             is_first = self._files.write_cursor(cursor)
         except OSError as error:
-            self._count("commits_failed")
+            self._count(counters.COMMITS_FAILED)
             self._dirty = max(1, self._dirty)
             if self._is_open and error.errno in (errno.EACCES, errno.ENOENT):
                 self._look_for_successor()
@@ -553,7 +554,7 @@ class LaneReader:
             above = any(generation > self._generation for generation in self._files.list().cursors)
             self._is_replaced = above or (inode > 0 and not is_writable)
         except OSError:  # it is looked at again with the next commit
-            self._count("commits_failed")
+            self._count(counters.COMMITS_FAILED)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

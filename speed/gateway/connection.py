@@ -18,6 +18,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
+from speed.core import counters
 from speed.gateway.settings import (
     CLOCK_SECONDS,
     CLOSE_SECONDS,
@@ -231,9 +232,9 @@ class ClientConnection(ServerConnection):
         try:
             self._client = self._gate.clients.enter(who)
             self._who = [who]
-            self._gate.counters.count("gateway_connections")
+            self._gate.counters.count(counters.GATEWAY_CONNECTIONS)
         except HandshakeError as refused:
-            self._gate.counters.count("gateway_connections_refused")
+            self._gate.counters.count(counters.GATEWAY_CONNECTIONS_REFUSED)
             self._turn_away(refused)
 
     def _turn_away(self, refusal: HandshakeError) -> None:
@@ -314,7 +315,7 @@ class ClientConnection(ServerConnection):
             self._others.count(now)
         is_far_ahead = self._client.pace.owed(now) > MAX_OWED_SECONDS or self._others.owed(now)
         if is_far_ahead or self._pongs > MAX_PONGS_WAITING:
-            self._gate.counters.count("gateway_connections_cut")
+            self._gate.counters.count(counters.GATEWAY_CONNECTIONS_CUT)
             self.cut()
 
     def pause_writing(self) -> None:
@@ -380,7 +381,7 @@ class ClientConnection(ServerConnection):
         while (left := self.expires - time.time()) > 0:
             if await self._closed_within(min(left, CLOCK_SECONDS)):
                 return
-        self._gate.counters.count("gateway_connections_expired")
+        self._gate.counters.count(counters.GATEWAY_CONNECTIONS_EXPIRED)
         await self.end(BAD_POLICY, "the token has expired")
 
     async def _closed_within(self, seconds: float) -> bool:
@@ -395,7 +396,7 @@ class ClientConnection(ServerConnection):
         """Whether the client is there."""
         with suppress(ConnectionClosed):
             if not await self._answered_within(seconds) and self._is_deaf(seconds):
-                self._gate.counters.count("gateway_connections_deaf")
+                self._gate.counters.count(counters.GATEWAY_CONNECTIONS_DEAF)
                 self.cut()
 
     async def _answered_within(self, seconds: float) -> bool:

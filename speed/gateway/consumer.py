@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from speed.core import counters
 from speed.errors import SpeedError
 from speed.gateway import frames
 from speed.gateway.connection import BAD_POLICY, FAILED, NORMAL, ClientConnection, TopicClient, set_within, start_task
@@ -123,7 +124,7 @@ class Opener:
                     return Fate.SENT
                 await set_within(self._ended, KEYS_AWAY_SECONDS)
             except SpeedError:
-                self._counters.count("gateway_messages_unopened")
+                self._counters.count(counters.GATEWAY_MESSAGES_UNOPENED)
                 return Fate.SENT if self._action == CONSUME else Fate(self._action)
             else:
                 message.encryption_context = msgspec.UNSET
@@ -316,7 +317,7 @@ class ConsumerConversation:
         membership = next((one for one in self._memberships if one.ledger == message.ledger), None)
         is_known = self._window.settle(message)
         if membership is None:
-            self._counters.count("gateway_acknowledgements_refused")
+            self._counters.count(counters.GATEWAY_ACKNOWLEDGEMENTS_REFUSED)
             return
         if is_rejected:
             membership.rejected.add(message.entry)
@@ -352,7 +353,7 @@ class ConsumerConversation:
             if membership.waits:
                 await membership.settle()
         except SubscriptionError as error:
-            self._counters.count("gateway_acknowledgements_refused")
+            self._counters.count(counters.GATEWAY_ACKNOWLEDGEMENTS_REFUSED)
             if error.code != "INVALID_ARGUMENTS" and not self._is_closing:
                 self._is_closing = True
                 await connection.end(FAILED, f"{error.code}: not acknowledged")
@@ -385,7 +386,7 @@ class ConsumerConversation:
                 self._window.sent(MessageId(membership.ledger, row[0]), now())
                 if not await connection.tell(frames.written(message)):
                     return False
-                self._counters.count("gateway_messages_delivered")
+                self._counters.count(counters.GATEWAY_MESSAGES_DELIVERED)
             elif fate is Fate.DISCARDED:
                 membership.acknowledged.add(row[0])
                 self._settle.set()
@@ -507,7 +508,7 @@ class ReaderConversation:
                 self._window.sent(MessageId(ledger, row[0]), now())
                 if not await connection.tell(frames.written(message)):
                     return False
-                self._counters.count("gateway_messages_delivered")
+                self._counters.count(counters.GATEWAY_MESSAGES_DELIVERED)
             self._place = row[0] + 1
             connection.weigh(-len(row[3]))
         return True

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from speed.core import counters
 from speed.errors import SpeedError
 from speed.gateway import frames
 from speed.gateway.connection import TRY_AGAIN, ClientConnection, TopicClient, set_within, start_task
@@ -120,8 +121,8 @@ class ProducerConversation:
             batch = [one._replace(message=None, refusal=one.refusal or failed) for one in batch]
             ids = iter(())
         refused = [one for one in batch if one.refusal is not None]
-        self._counters.count("gateway_messages_published", len(batch) - len(refused))
-        self._counters.count("gateway_messages_refused", len(refused))
+        self._counters.count(counters.GATEWAY_MESSAGES_PUBLISHED, len(batch) - len(refused))
+        self._counters.count(counters.GATEWAY_MESSAGES_REFUSED, len(refused))
         return [
             frames.kept(next(ids), one.context) if one.refusal is None else frames.not_kept(one.refusal, one.context)
             for one in batch

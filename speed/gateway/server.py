@@ -19,6 +19,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from speed.core import counters
 from speed.core.log import logger
 from speed.errors import ConfigurationError, SpeedError
 from speed.gateway.connection import (
@@ -195,7 +196,7 @@ class App:
             self._check_origin(request.headers)
             await self._begin(connection, request)
         except HandshakeError as error:
-            self._gate.counters.count("gateway_handshakes_refused")
+            self._gate.counters.count(counters.GATEWAY_HANDSHAKES_REFUSED)
             return connection.respond(error.status, f"{error}\n")
         return None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from speed.backends.address import Address
+from speed.core import counters
 from speed.core.log import logger
 from speed.engine.tracing import LogLimiter
 from speed.errors import WireError
@@ -99,7 +100,7 @@ class HostGateway:
         try:
             self._take(envelope)
         except WireError as error:
-            self.count("hosts_refused_replayed" if error.reason == "BAD_SEQUENCE" else "hosts_refused")
+            self.count(counters.HOSTS_REFUSED_REPLAYED if error.reason == "BAD_SEQUENCE" else counters.HOSTS_REFUSED)
             self._limiter.warn(log, f"refused {error.reason}", "refused what came from the NATS server: %s", error)
         except Exception as error:  # whatever it is: others are still heard
             self._limiter.failed(log, "hearing other hosts", error)

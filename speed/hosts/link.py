@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
+from speed.core import counters
 from speed.core.log import logger
 from speed.engine.tracing import LogLimiter
 from speed.errors import (
@@ -344,7 +345,7 @@ class HostLink:
         With ``repeats`` the question is sent again while none comes: the other side recognises it. Raises
         HostAwayError, PayloadTooLargeError, CallTimeoutError, CallWithdrawnError.
         """
-        self._count("hosts_asked")
+        self._count(counters.HOSTS_ASKED)
         self._meet(min(deadline, monotonic() + MEET_SECONDS))
         answers: SimpleQueue[Any] = SimpleQueue()
         self._waiting[request_id] = answers
@@ -440,6 +441,6 @@ class HostLink:
         """An answer came."""
         answers = self._waiting.get(readable_request_id(payload) or "")
         if answers is None:
-            self._count("hosts_answers_unexpected")
+            self._count(counters.HOSTS_ANSWERS_UNEXPECTED)
         else:
             answers.put(payload)

@@ -12,6 +12,7 @@ from itertools import count
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from speed.core import counters
 from speed.core.calls import execution_of, travelling
 from speed.core.log import logger
 from speed.core.services import Request
@@ -322,9 +323,9 @@ class InboundRequests:
                 self._in_flight[serving.key] = serving
                 return True, None
         if is_repeated:
-            self._count("hosts_repeated")
+            self._count(counters.HOSTS_REPEATED)
             return False, known
-        self._count("hosts_busy")
+        self._count(counters.HOSTS_BUSY)
         error = InboxFullError(f"host {self._own!r} has {self._limit} calls under way, and takes no more for now")
         error.execution = Execution.NOT_BEGUN
         return False, _failed_response(serving.request_id, error)
@@ -378,12 +379,12 @@ class InboundRequests:
             serving.link.check_size(answer)
         except PayloadTooLargeError as error:
             return spc.encode_error(serving.request_id, "EXECUTION_FAILED", f"the result cannot cross: {error}")
-        self._count("hosts_answered")
+        self._count(counters.HOSTS_ANSWERED)
         return answer
 
     def _failure(self, serving: PendingQuestion, error: BaseException) -> bytes:
         if isinstance(error, SpeedError):
-            self._count("hosts_denied" if error.code == "ACCESS_DENIED" else "hosts_failed")
+            self._count(counters.HOSTS_DENIED if error.code == "ACCESS_DENIED" else counters.HOSTS_FAILED)
             return _failed_response(serving.request_id, error)
         text = f"the gateway failed: {type(error).__name__}"
         log.error("a question of host %s failed", serving.link.name, exc_info=error)
@@ -408,7 +409,7 @@ class InboundRequests:
         try:
             link.publish(EnvelopeType.SPC_RESPONSE, answer)
         except SpeedError as error:
-            self._count("hosts_answers_undelivered")
+            self._count(counters.HOSTS_ANSWERS_UNDELIVERED)
             self._limiter.warn(
                 log, f"undelivered {link.name}", "an answer to host %s was not sent: %s", link.name, error
             )

@@ -16,7 +16,6 @@ from speed.engine.event_loop import EventLoop
 from speed.engine.options import Options
 from speed.node.guard import Opening
 from speed.node.verbs import Verbs
-from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 from speed.wire.names import local_grants
 from speed.wire.text import checked_seconds
 
@@ -37,29 +36,38 @@ class Node(Verbs):
 
     Args:
         name: unique among live nodes of ``root``; 1 to 128 characters.
-        root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
-        key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
+        root: communication directory; without it ``$SPEED_ROOT``, else a directory of this user.
+        key: key file; without it ``$SPEED_KEY``, else ``speed.key`` in the root.
         fabrics: labels for listing and filtering; they decide nothing.
-        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, of three heartbeats and more.
-        workers: threads for services and handlers.
-        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (refused on tmpfs).
-        allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
-            ``wait_for`` then ends when they can be called.
-        starting: others wait, within their timeouts, until the program has set up its services and says ``ready()``.
-        namespace: written into the metadata of messages; those of others are not handed out here.
+        allow: grants from the first moment on; a node with services grants once it has them, and who waits for it can
+            call them then; names, or families such as ``etl.*``.
+        lease_seconds: a silent node is offline after the lease; more than three heartbeats.
+        heartbeat_seconds: how often the node says that it is there; above 0.
+        workers: services and handlers at once; 1 to 256.
+        durability: ``"disk"``: survive a power cut, not only a killed process; refused where files live in memory.
+        ephemeral: the name will not come back: once the node is gone and what it wrote is read, nothing of it stays.
+            For programs that run once under a name made for that.
+        starting: not at once open for calls: who calls it, or is not granted to write yet, waits until ``ready``, at
+            most its timeout. For programs that set up services and grants first.
+        bell: ``"polling"``: never ring, as where there are no FIFOs.
+        namespace: in the metadata of messages; those of others are not handed out here; 1 to 128 bytes.
         accept_namespaces: further ones whose messages are; ``"*"`` for all.
-        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does.
-        max_lane_bytes: what may wait in a receiver's lane before a sender waits.
-        max_open_files: descriptors for lanes and links of others; default half of what there are, at most 8,192.
-        spin_seconds: how long the native engine's reader polls after activity; default 200 µs, or 0 on a single core.
-        segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``).
+        spin_seconds: how long a reader polls after activity before it sleeps; Python has 0 where there is one core, its
+            own engine and Java do not poll; 0 to 0.01 s.
+        on_error: what becomes of a message whose handler failed: ``"dead-letter"``, it is kept, for ``speed dead``;
+            ``"retry"``, it is tried again, up to ``max_deliveries`` times in all; then it is kept; ``"drop"``, it is
+            counted, logged and gone.
+        max_deliveries: how often one message is begun, processes that died over it included, before it is given up; 1
+            to 1,000,000.
+        max_lane_bytes: what may wait in a receiver's lane before a sender waits; 1 or more.
+        max_open_files: what may be open for lanes that are read and links that are written, together; others rest, and
+            open their files again when they are used. Without it, half of what the process may open when the node
+            starts, at most 8192; 1 or more.
+        segment_limits: what may be kept of payloads that come in segments.
+        security: how messages are signed, encrypted and checked; without it they are handed out as they came, for a
+            program that checks them itself.
         engine: ``"native"`` runs on the C++ core, which wheels bring; ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
-        on_error: of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`, ``"retry"``
-            hands it over again after a pause, ``"drop"`` counts and logs it.
-        max_deliveries: how often a message is begun at most, processes that died over it included.
-        ephemeral: the name will not come back: once the node is gone, all that is left of it is removed.
-        security: how messages are signed, encrypted and checked; without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
 
@@ -69,54 +77,56 @@ class Node(Verbs):
     def __init__(
         self,
         name: str,
+        # generated from registry_spec/options.json by scripts/generate
         root: str | os.PathLike[str] | None = None,
         key: str | os.PathLike[str] | None = None,
         *,
+        engine: str = "auto",
         fabrics: Iterable[str] = (),
-        lease_seconds: float = LEASE_SECONDS,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        allow: Iterable[str] = (),
+        lease_seconds: float = 30.0,
+        heartbeat_seconds: float = 5.0,
         workers: int = 4,
         durability: str = "process",
-        allow: Iterable[str] = (),
-        namespace: str = "default",
-        accept_namespaces: Iterable[str] = (),
-        bell: str = "auto",
-        max_lane_bytes: int = LANE_WINDOW_BYTES,
-        max_open_files: int | None = None,
-        spin_seconds: float | None = None,
-        segment_limits: Limits | None = None,
-        engine: str = "auto",
-        security: MessageSecurity | None = None,
-        on_error: str = "dead-letter",
-        max_deliveries: int = 5,
         ephemeral: bool = False,
         starting: bool = False,
+        bell: str = "auto",
+        namespace: str = "default",
+        accept_namespaces: Iterable[str] = (),
+        spin_seconds: float | None = None,
+        on_error: str = "dead-letter",
+        max_deliveries: int = 5,
+        max_lane_bytes: int = 67_108_864,
+        max_open_files: int | None = None,
+        segment_limits: Limits | None = None,
+        security: MessageSecurity | None = None,
     ) -> None:
-        self._forked = False
-        self._closed = True  # until it runs
-        self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         options = Options(
             name=name,
             root=root,
             key=key,
             fabrics=texts("fabrics", fabrics),
+            allow=local_grants(texts("allow", allow)),
             lease_seconds=lease_seconds,
             heartbeat_seconds=heartbeat_seconds,
             workers=workers,
             durability=durability,
-            allow=local_grants(texts("allow", allow)),
-            namespace=namespace,
-            accept_namespaces=texts("accept_namespaces", accept_namespaces),
-            bell=bell,
-            max_lane_bytes=max_lane_bytes,
-            max_open_files=max_open_files,
-            spin_seconds=spin_seconds,
-            segment_limits=segment_limits,
-            on_error=on_error,
-            max_deliveries=max_deliveries,
             ephemeral=ephemeral,
             starting=starting,
+            bell=bell,
+            namespace=namespace,
+            accept_namespaces=texts("accept_namespaces", accept_namespaces),
+            spin_seconds=spin_seconds,
+            on_error=on_error,
+            max_deliveries=max_deliveries,
+            max_lane_bytes=max_lane_bytes,
+            max_open_files=max_open_files,
+            segment_limits=segment_limits,
         )
+        # end of what is generated
+        self._forked = False
+        self._closed = True  # until it runs
+        self._lock = threading.RLock()  # a signal handler may close the node that this thread closes
         if security is not None:
             from speed.message.security import check_security
 

@@ -17,8 +17,9 @@ import speed.pulsar.frames
 from scripts.generating import cpp, java, python
 from scripts.generating.__main__ import ROOT, SPEC, changed, is_ours, outputs
 from scripts.generating.kinds import Kind, Tree
+from scripts.generating.options import in_language, of_node
 from speed import Node, errors
-from speed.engine.options import SPIN_SECONDS
+from speed.engine.options import Options
 from speed.wire import limits
 
 CODES: dict[str, Any] = json.loads((SPEC / "codes.json").read_text())
@@ -46,18 +47,35 @@ def test_only_files_that_say_so_are_written_over(tmp_path: Path) -> None:
     assert all(is_ours(path) for path in outputs())
 
 
-def test_the_order_and_the_defaults_of_options_are_those_of_the_contract() -> None:
-    """Python's are compared; those of C++ are made of them."""
-    rows = json.loads((SPEC / "options.json").read_text())["node"]
-    python_defaults = {
-        name: parameter.default for name, parameter in inspect.signature(Node.__init__).parameters.items()
-    }
-    differing = {"on_error": "dead-letter", "spin_seconds": None, "max_open_files": None, "segment_limits": None}
-    for row in rows:
-        name = row.get("python", "")
-        if name in python_defaults and row["default"] not in ("", [], {}):
-            assert python_defaults[name] == differing.get(name, row["default"]), name
-    assert next(row["default"] for row in rows if row["name"] == "spin") == SPIN_SECONDS
+def test_the_arguments_of_a_node_are_the_options_of_the_contract() -> None:
+    """In its order, and with its defaults."""
+    own = {"self", "name", "engine"}
+    arguments = [one for one in inspect.signature(Node.__init__).parameters.values() if one.name not in own]
+    rows = in_language(of_node(ROOT, json.loads((SPEC / "limits.json").read_text())), "python")
+    assert [one.name for one in arguments] == [row["python"] for row in rows]
+    told = {one.name: one.default for one in arguments}
+    assert told["lease_seconds"] == limits.LEASE_SECONDS
+    assert (told["durability"], told["max_open_files"], told["on_error"]) == ("process", None, "dead-letter")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"workers": 257}, "workers is 257; use 1 to 256"),
+        ({"max_deliveries": 0}, "max_deliveries is 0; use 1 to 1000000"),
+        ({"max_lane_bytes": 0}, "max_lane_bytes is 0; use 1 or more"),
+        ({"max_open_files": 0}, "max_open_files is 0; use 1 or more"),
+        ({"spin_seconds": 1}, "spin_seconds is 1; use 0 to 0.01"),
+        ({"bell": "x"}, "bell is 'x'; use one of 'auto', 'polling'"),
+        ({"on_error": "x"}, "on_error is 'x'; use one of 'dead-letter', 'retry', 'drop'"),
+        ({"ephemeral": 1}, "ephemeral is 1; use True or False"),
+        ({"root": 7}, "root is 7; use a path"),
+    ],
+)
+def test_each_option_is_checked_as_the_contract_says(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(errors.ConfigurationError) as raised:
+        Options(name="a", **given).check()
+    assert str(raised.value) == told
 
 
 def test_all_three_languages_have_the_limits_and_the_errors() -> None:
@@ -65,6 +83,21 @@ def test_all_three_languages_have_the_limits_and_the_errors() -> None:
     assert {"speed/wire/limits.py", "bindings/cpp/src/wire/limits.hpp"} < written
     assert {"speed/errors.py", "bindings/cpp/include/speed/error.hpp"} < written
     assert {f"{java.SOURCES}/internal/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
+
+
+def sources(*places: str) -> dict[Path, str]:
+    """What is written by hand in all languages, and is not generated as a whole."""
+    files = (path for place in places for path in (ROOT / place).rglob("*"))
+    return {path: path.read_text() for path in files if path.suffix in {".py", ".cpp", ".hpp", ".java"}}
+
+
+@pytest.mark.parametrize("row", CODES["texts"], ids=lambda row: row["name"])
+def test_a_text_is_written_by_hand_in_no_language(row: dict[str, Any]) -> None:
+    """The longest part of it, as far as no line of code breaks it, stands where it is generated."""
+    part = max(re.split(r"\{\w+\}", row["text"]), key=len)[:40]
+    places = [path.stem.lower() for path, text in sources("speed", "bindings").items() if part in text]
+    assert places.count("texts") == 3
+    assert set(places) == {"texts"}
 
 
 def test_every_number_of_the_contract_is_here() -> None:

@@ -59,7 +59,7 @@ Check = Callable[[Path, Path], list[str]]
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 80
 MAX_FILES = 220
-MAX_SMALL_FILES = 26
+MAX_SMALL_FILES = 25
 MIN_MEDIAN_LINES = 250
 MAX_NAMES_BORNE_TWICE = 10
 
@@ -262,7 +262,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 
 def test_a_file_is_a_concept_and_not_a_fragment() -> None:
-    """What protoc makes is not counted."""
+    """What protoc makes is not counted, and what scripts/generate writes is never small."""
     assert len(sources()) <= MAX_FILES
     assert small() <= MAX_SMALL_FILES
     assert median_size() >= MIN_MEDIAN_LINES

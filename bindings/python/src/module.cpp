@@ -17,33 +17,9 @@ namespace speed::python {
 
 namespace {
 
-void make_engine(Engine* self, const std::string& name, const std::string& root, const std::string& key,
-                 const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
-                 double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
-                 const Engine::Names& accept_namespaces, std::uint64_t max_lane_bytes, std::size_t max_open_files,
-                 double spin_seconds, const nb::dict& limits, const std::string& on_error, unsigned max_deliveries,
-                 bool ephemeral, bool starting, nb::handle settle) {
-  NodeOptions options;
-  options.root = root;
-  options.key = key;
-  options.fabrics = fabrics;
-  options.allow = allow;
-  options.lease = Seconds(lease_seconds);
-  options.heartbeat = Seconds(heartbeat_seconds);
-  options.workers = workers;
-  options.durable = durable;
-  options.polling = polling;
-  options.name_space = name_space;
-  options.accept_name_spaces = accept_namespaces;
-  options.max_lane_bytes = max_lane_bytes;
-  options.max_open_files = max_open_files;
-  options.spin = Seconds(spin_seconds);
-  options.segment_limits = segment_limits(limits);
+void make_engine(Engine* self, const std::string& name, const nb::dict& given, nb::handle settle) {
+  NodeOptions options = node_options(given);
   options.language = "python";
-  options.on_error = on_error == "retry" ? OnError::retry : on_error == "drop" ? OnError::drop : OnError::dead_letter;
-  options.max_deliveries = max_deliveries;
-  options.ephemeral = ephemeral;
-  options.starting = starting;
   options.security.reset();  // the Python node opens its messages
   new (self) Engine(name, std::move(options), settle);
 }
@@ -132,11 +108,7 @@ NB_MODULE(_native, module) {
   module.def("set_log", &log_to);
 
   nb::class_<Engine>(module, "Engine", nb::type_slots(collected<Engine>))
-      .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
-           arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
-           arg("namespace"), arg("accept_namespaces"), arg("max_lane_bytes"), arg("max_open_files"),
-           arg("spin_seconds"), arg("segment_limits"), arg("on_error"), arg("max_deliveries"), arg("ephemeral"),
-           arg("starting"), arg("settle"))
+      .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("options"), arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "convert.hpp"
 #include "speed/error.hpp"
@@ -36,6 +37,31 @@ void take_seconds(const nb::dict& options, const char* name, Seconds& into) {
   into = Seconds(seconds);
 }
 
+void take_names(const nb::dict& options, const char* name, Names& into) {
+  std::vector<std::string> names;
+  take(options, name, names);
+  into = std::move(names);
+}
+
+// Whether a choice of words is this one.
+void take_word(const nb::dict& options, const char* name, const char* word, bool& into) {
+  std::string chosen;
+  take(options, name, chosen);
+  into = chosen == word;
+}
+
+void take_on_error(const nb::dict& options, const char* name, OnError& into) {
+  std::string chosen;
+  take(options, name, chosen);
+  into = chosen == "retry" ? OnError::retry : chosen == "drop" ? OnError::drop : OnError::dead_letter;
+}
+
+void take_limits(const nb::dict& options, const char* name, segment::Limits& into) {
+  nb::dict limits;
+  take(options, name, limits);
+  into = segment_limits(limits);
+}
+
 std::map<std::string, Bytes> extensions_in(const nb::dict& options) {
   std::map<std::string, Bytes> extensions;
   std::map<std::string, nb::bytes> given;
@@ -48,6 +74,32 @@ std::map<std::string, Bytes> extensions_in(const nb::dict& options) {
 }
 
 }  // namespace
+
+NodeOptions node_options(const nb::dict& given) {
+  NodeOptions options;
+  // generated from registry_spec/options.json by scripts/generate
+  take(given, "root", options.root);
+  take(given, "key", options.key);
+  take_names(given, "fabrics", options.fabrics);
+  take_names(given, "allow", options.allow);
+  take_seconds(given, "lease_seconds", options.lease);
+  take_seconds(given, "heartbeat_seconds", options.heartbeat);
+  take(given, "workers", options.workers);
+  take_word(given, "durability", "disk", options.durable);
+  take(given, "ephemeral", options.ephemeral);
+  take(given, "starting", options.starting);
+  take_word(given, "bell", "polling", options.polling);
+  take(given, "namespace", options.name_space);
+  take_names(given, "accept_namespaces", options.accept_name_spaces);
+  take_seconds(given, "spin_seconds", options.spin);
+  take_on_error(given, "on_error", options.on_error);
+  take(given, "max_deliveries", options.max_deliveries);
+  take(given, "max_lane_bytes", options.max_lane_bytes);
+  take(given, "max_open_files", options.max_open_files);
+  take_limits(given, "segment_limits", options.segment_limits);
+  // end of what is generated
+  return options;
+}
 
 segment::Limits segment_limits(const nb::dict& limits) {
   segment::Limits bounds;

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from speed.core import counters
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.services import failure_text
@@ -180,7 +181,7 @@ def is_expired(context: Context, arrival: Arrival) -> bool:
         return False
     text = "a message of %s expired before it was handled"
     context.limiter.warn(log, "expired", text, arrival.source, seconds=_LIMIT_SECONDS)
-    _refuse(context, arrival, "messages_expired", "EXECUTION_FAILED", _EXPIRED)
+    _refuse(context, arrival, counters.MESSAGES_EXPIRED, "EXECUTION_FAILED", _EXPIRED)
     return True
 
 
@@ -195,7 +196,7 @@ def _is_of_others(context: Context, arrival: Arrival) -> bool:
     context.limiter.warn(
         log, "namespace", "a message of %s is refused: %s", arrival.source, why, seconds=_LIMIT_SECONDS
     )
-    _refuse(context, arrival, "messages_refused", "INVALID_ARGUMENTS", f"{NamespaceError.code}: {why}")
+    _refuse(context, arrival, counters.MESSAGES_REFUSED, "INVALID_ARGUMENTS", f"{NamespaceError.code}: {why}")
     return True
 
 
@@ -343,12 +344,12 @@ class Batches:
                 with ProgramsCode():
                     refused = self._handler(messages) or {}
             except AwayError as error:
-                self._context.stats.count("batches_failed")
+                self._context.stats.count(counters.BATCHES_FAILED)
                 self._context.limiter.warn(log, "batch waits", "a batch of %d messages waits: %s", len(batch), error)
                 self._pause(attempt)
                 attempt += 1
             except BaseException as error:  # its own exit or cancellation, too
-                self._context.stats.count("batches_failed")
+                self._context.stats.count(counters.BATCHES_FAILED)
                 why = failure_text(error) or type(error).__name__
                 self._context.limiter.warn(log, "batch failed", "a batch of %d messages failed: %s", len(batch), why)
                 return why
@@ -375,7 +376,7 @@ class Batches:
     def _finish(self, batch: list[Arrival], refused: Mapping[int, SpeedError]) -> None:
         try:
             for place, error in refused.items():
-                self._context.stats.count("messages_refused")
+                self._context.stats.count(counters.MESSAGES_REFUSED)
                 batch[place].refuse("EXECUTION_FAILED", failure_text(error))
                 self._reports.report(batch[place], error)
             for place, arrival in enumerate(batch):

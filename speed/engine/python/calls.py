@@ -14,7 +14,7 @@ from itertools import count
 from time import monotonic
 from typing import Any
 
-from speed.core import texts
+from speed.core import counters, texts
 from speed.core.calls import PendingCall, PendingCalls, RequestState, call_error, not_begun
 from speed.core.hints import as_views
 from speed.core.log import logger
@@ -265,11 +265,11 @@ class Calls:
 
     def _unexpected(self, outcome: Outcome) -> None:
         if isinstance(outcome, SegmentsLostError):
-            self._context.stats.count("payloads_reported_lost")
+            self._context.stats.count(counters.PAYLOADS_REPORTED_LOST)
             text = "payloads sent in segments were not delivered, the last one: %s"
             self._context.limiter.warn(log, "payloads lost", text, outcome)
         else:
-            self._context.stats.count("answers_unexpected")
+            self._context.stats.count(counters.ANSWERS_UNEXPECTED)
 
     def answered(self, source: str, payload: bytes) -> None:
         """An SPC_RESPONSE completes the call it belongs to; only its id is read here."""
@@ -307,7 +307,7 @@ class Calls:
         if self._pending.complete(source, key, error):
             return
         if code in _UNRECORDED:
-            self._context.stats.count("events_reported_refused")
+            self._context.stats.count(counters.EVENTS_REPORTED_REFUSED)
             kind = f"refused {code} {source}"
             self._context.limiter.warn(
                 messages, kind, "%s does not record events: %s: %s", source, code, harmless(text)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import monotonic
 
+from speed.core import counters
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.core.scheduler import Work
@@ -75,7 +76,7 @@ class Dead:
         if kept is None:
             self._context.limiter.warn(log, "dead full", "there is no room for dead letters: see `speed dead`")
             return False
-        self._context.stats.count("dead_letters")
+        self._context.stats.count(counters.DEAD_LETTERS)
         log.error("a message of %s became dead letter %d: %s", message.source, kept, text)
         return True
 
@@ -301,7 +302,7 @@ class Delivery:
         """Events that nothing took in time are over."""
         for work in works:
             arrival: Arrival = work.item
-            self._context.stats.count("events_unsubscribed")
+            self._context.stats.count(counters.EVENTS_UNSUBSCRIBED)
             text = "an event of %s was taken by no subscription: %s"
             self._context.limiter.warn(log, "unsubscribed", text, arrival.source, arrival.topic)
             arrival.acknowledge()
@@ -332,12 +333,12 @@ class Delivery:
         except AwayError as error:
             self._wait_for_trust(arrival, message, work, error)
         except WireError as error:
-            self._context.stats.count("messages_malformed")
+            self._context.stats.count(counters.MESSAGES_MALFORMED)
             self._context.limiter.warn(log, "malformed", "a message of %s is refused: %s", message.source, error)
             arrival.refuse("INVALID_ARGUMENTS", str(error))
             message.done()
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
-            self._context.stats.count("handler_failures")
+            self._context.stats.count(counters.HANDLER_FAILURES)
             log.error("handler failed for a message of %s", message.source, exc_info=error)
             self._failed(arrival, message, work, failure_line(error))
         else:
@@ -360,7 +361,7 @@ class Delivery:
     def _wait_for_trust(self, arrival: Arrival, message: Message, work: Work, error: AwayError) -> None:
         """What is needed to judge the message is away for the moment: it waits, for as long as that takes."""
         if not arrival.failures:
-            self._context.stats.count("messages_waiting_for_trust")
+            self._context.stats.count(counters.MESSAGES_WAITING_FOR_TRUST)
         text = "a message of %s waits: %s"
         self._context.limiter.warn(log, "away", text, message.source, error)
         self._again(arrival, work, arrival.failed(counts=False))
@@ -380,7 +381,7 @@ class Delivery:
         if message.is_done:
             return True
         if self._context.on_error == "drop":
-            self._context.stats.count("messages_dropped")
+            self._context.stats.count(counters.MESSAGES_DROPPED)
             log.error("a message of %s was dropped: %s", message.source, text)
         elif not self.dead.keep(arrival, message, "EXECUTION_FAILED", text):
             return False

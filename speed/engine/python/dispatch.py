@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from speed.core import counters
 from speed.core.calls import PendingCall, node_left
 from speed.core.log import logger
 from speed.core.services import ServiceRegistry
@@ -153,7 +154,7 @@ class Dispatch:
 
     def _unauthorised(self, lane: Lane, received: OpenedEnvelope) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
-        self._context.stats.count("unauthorised")
+        self._context.stats.count(counters.UNAUTHORISED)
         self._context.limiter.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         if received.header.type != EnvelopeType.SPC_REQUEST:
             lane.drop(received.token)
@@ -213,7 +214,7 @@ class Dispatch:
         self._delivery.arrive(arrival)
 
     def _refused(self, lane: Lane, error: WireError) -> None:
-        self._context.stats.count(f"rejected_{error.reason.lower()}")
+        self._context.stats.count(counters.rejected(error.reason))
         text = "payload in segments of %s rejected: %s"
         self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
 
@@ -245,7 +246,7 @@ class Dispatch:
     def _is_expired(self, arrival: Arrival) -> bool:
         if is_expired(self._context, arrival):
             return True
-        self._context.stats.count("messages_received")
+        self._context.stats.count(counters.MESSAGES_RECEIVED)
         return False
 
     def acknowledge(self, source: str, sequence: int, waiting: bool = False) -> None:
@@ -261,7 +262,7 @@ class Dispatch:
             link = self._links.open(source, generation_of(sequence))
             link.send(type_, FLAG_REPLY, payload, 0.0, urgent=True)
         except SpeedError:
-            self._context.stats.count("replies_undelivered")
+            self._context.stats.count(counters.REPLIES_UNDELIVERED)
 
     # --- answers and questions ---
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
+from speed.core import counters
 from speed.core.lane import Awake, Token
 from speed.core.log import logger
 from speed.engine import threads
@@ -208,7 +209,7 @@ class InboundLane:
             self._commit_failed(error)
 
     def _commit_failed(self, error: OSError) -> None:
-        self._stats.count("commits_failed")
+        self._stats.count(counters.COMMITS_FAILED)
         log.warning("lane of %s: cursor not written: %s", self.source, error)
 
     def close(self, *, clean: bool) -> None:
@@ -367,7 +368,7 @@ class InboundLanes:
             reader = self._inbox.lane(source, partial(self._is_live, source))
             lane = InboundLane(source, reader, self._context.stats, self._resume)
         except (OSError, SpeedError) as error:
-            self._context.stats.count("lanes_unreadable")
+            self._context.stats.count(counters.LANES_UNREADABLE)
             self._context.limiter.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
             self._failed[source_id] = None
             return None
@@ -425,7 +426,7 @@ class InboundLanes:
 
     def give_up(self, lane: InboundLane) -> None:
         """Close a lane in disorder; the next scan opens it at its last commit."""
-        self._context.stats.count("lanes_failed")
+        self._context.stats.count(counters.LANES_FAILED)
         self._close_lane(lane, clean=False)
         self._failed[lane.id] = None
 

@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from speed.core import texts
+from speed.core import counters, texts
 from speed.core.access import granted
 from speed.core.lane import Awake, Token
 from speed.core.log import logger
@@ -117,7 +117,7 @@ class Links:
 
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry, self._context.name):
-            self._context.stats.count("sends_denied")
+            self._context.stats.count(counters.SENDS_DENIED)
             raise AccessDeniedError(texts.not_allowed(entry.name, self._context.name))
 
     def open(self, target: str, generation: int) -> OutgoingLink:
@@ -374,7 +374,7 @@ class Answers:
         return True
 
     def _undelivered(self, answer: PendingAnswer, why: str) -> None:
-        self._context.stats.count("answers_undelivered", len(answer.payloads))
+        self._context.stats.count(counters.ANSWERS_UNDELIVERED, len(answer.payloads))
         self._context.limiter.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
         answer.finish()
 

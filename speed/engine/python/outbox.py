@@ -7,6 +7,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from speed.core import counters
 from speed.core.access import granted
 from speed.engine.message import FRONT_ROOM, Published, Sent, described, is_large, publish_to
 from speed.engine.options import WRITE_MESSAGES, SendRequest
@@ -140,7 +141,7 @@ class Outbox:
         entries, me = self._context.registry.live_entries(), self._context.name
         published = publish_to(entries, topic, me, send, timeout, waits=on_full == "wait")
         if published.failed:
-            self._context.stats.count("events_undelivered", len(published.failed))
+            self._context.stats.count(counters.EVENTS_UNDELIVERED, len(published.failed))
         return published
 
     def _encode(self, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:

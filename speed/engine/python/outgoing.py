@@ -14,6 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from speed.core import counters
 from speed.engine import threads
 from speed.engine.python.context import Context
 from speed.errors import Execution, InboxFullError, NodeClosedError, PayloadTooLargeError, SpeedError, StorageError
@@ -329,7 +330,7 @@ class OutgoingLink:
 
     def _ring(self) -> None:
         if self.ringer.ring(self._context.id) is RingResult.NOBODY:
-            self._context.stats.count("rings_unheard")
+            self._context.stats.count(counters.RINGS_UNHEARD)
             self._context.waker.unheard(self.target)
 
     # --- large payloads (L-29) ---

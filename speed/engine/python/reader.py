@@ -15,6 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from speed.core import counters
 from speed.core.calls import PendingCall
 from speed.core.log import logger
 from speed.engine.python.context import SILENT_SECONDS, Context
@@ -199,7 +200,7 @@ class Protocol:
         try:
             return do(*arguments)
         except Exception as error:
-            self._context.stats.count("protocol_failures")
+            self._context.stats.count(counters.PROTOCOL_FAILURES)
             self._context.limiter.failed(log, doing, error)
             self._woken.wait(FAILED_SECONDS)
             self._scan_soon(monotonic() + AGAIN_SECONDS)
@@ -348,13 +349,13 @@ class Protocol:
         try:
             self._dispatch.dispatch(lane, envelope)
         except WireError as error:
-            self._context.stats.count(f"rejected_{error.reason.lower()}")
+            self._context.stats.count(counters.rejected(error.reason))
             text = "envelope of %s rejected: %s%s"
             description = _Described(self._context.registry, lane.source, envelope)
             self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error, description)
             lane.drop(envelope.token)
         except Exception:
-            self._context.stats.count("dispatch_failures")
+            self._context.stats.count(counters.DISPATCH_FAILURES)
             log.exception("dispatch of an envelope of %s failed", lane.source)
             lane.drop(envelope.token)
 
@@ -389,7 +390,7 @@ class Protocol:
         """What all lanes and the inbox dropped or put aside, by reason."""
         total = self._lanes.counts()
         if self._inbox.junk:
-            total["foreign_files"] += self._inbox.junk
+            total[counters.FOREIGN_FILES] += self._inbox.junk
         return total
 
     def senders(self) -> list[str]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from time import monotonic
 
+from speed.core import counters
 from speed.core.access import Event, Joined, Left
 from speed.core.log import logger
 from speed.engine import threads
@@ -76,7 +77,7 @@ class Sweeper:
                 if monotonic() >= until:
                     return
         except (OSError, SpeedError) as error:
-            self._context.stats.count("sweeps_failed")
+            self._context.stats.count(counters.SWEEPS_FAILED)
             self._context.limiter.failed(log, "sweeping the root", error)
 
     def _due(self) -> Iterator[str | None]:
@@ -220,7 +221,7 @@ class Registrar:
         try:
             do()
         except Exception as error:
-            self._context.stats.count("registry_failures")
+            self._context.stats.count(counters.REGISTRY_FAILURES)
             self._context.limiter.failed(log, doing, error)
 
     def _renew(self) -> bool:
@@ -234,10 +235,10 @@ class Registrar:
             self._lost(error)
             return False
         except (OSError, RegistrationError) as error:
-            self._context.stats.count("heartbeats_failed")
+            self._context.stats.count(counters.HEARTBEATS_FAILED)
             log.warning("lease of %s not renewed: %s", self._context.name, error)
         if registration.claims_restored > restored:
-            self._context.stats.count("claims_restored")
+            self._context.stats.count(counters.CLAIMS_RESTORED)
             text = "the claim of %s was removed from %s and made again: nobody but the node may remove it"
             log.warning(text, self._context.name, claims_dir(self._context.root))
         return True
@@ -248,7 +249,7 @@ class Registrar:
         if error is None:
             self._refused = ""
             return
-        self._context.stats.count("key_files_refused")
+        self._context.stats.count(counters.KEY_FILES_REFUSED)
         if str(error) != self._refused:
             self._refused = str(error)
             log.warning("%s goes on with the keys that it has: %s", self._context.name, error)

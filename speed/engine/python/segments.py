@@ -13,6 +13,7 @@ from functools import partial
 from time import monotonic, time
 from typing import Any, Protocol
 
+from speed.core import counters
 from speed.core.lane import Token
 from speed.core.log import logger
 from speed.engine import threads
@@ -175,7 +176,7 @@ class Segments:
         header = received.header
         key = PayloadKey(lane.source, header.type, segment.hash)
         if header.type == EnvelopeType.SPC_RESPONSE and not self._context.pending.waiting(lane.source):
-            self._context.stats.count("answers_unexpected")
+            self._context.stats.count(counters.ANSWERS_UNEXPECTED)
             lane.drop(received.token)
             return
         with self._lock:
@@ -206,7 +207,7 @@ class Segments:
         limit = None if key.kind in _MESSAGES else MAX_CALL_BYTES
         verdict, evicted = self._reassembly.admit(key, segment, monotonic(), limit)
         for other in evicted:
-            self._context.stats.count("segments_evicted")
+            self._context.stats.count(counters.SEGMENTS_EVICTED)
             self._lost(other, "its segments were given up to make room for newer ones")
         if evicted:
             self._store.remove(evicted)
@@ -237,7 +238,7 @@ class Segments:
         return partial(self._pool.submit, self._finish, key, lane, received, order)
 
     def _compare(self, one: Reconstruction, segment: Segment) -> None:
-        self._context.stats.count("segments_duplicate")
+        self._context.stats.count(counters.SEGMENTS_DUPLICATE)
         listed = self._store.listed(one.key)
         if listed is None:
             raise SegmentStoreError("a segment that was kept is not there any more")
@@ -249,7 +250,7 @@ class Segments:
             shards.close()
 
     def _repeated(self, key: PayloadKey, lane: Lane, received: OpenedEnvelope) -> None:
-        self._context.stats.count("segments_repeated")
+        self._context.stats.count(counters.SEGMENTS_REPEATED)
         lane.drop(received.token)
         if self._reassembly.is_complete(key) and received.header.flags & FLAG_ACK_REQUESTED:
             self._dispatch.acknowledge(lane.source, received.header.sequence)
@@ -299,7 +300,7 @@ class Segments:
             if payload is None:
                 raise SegmentStoreError("the node has ended")
             made.append(payload)
-            self._context.stats.count("payloads_from_segments")
+            self._context.stats.count(counters.PAYLOADS_FROM_SEGMENTS)
             return payload.view() if isinstance(payload, LargeMessage) else MessageView(payload)
 
         assembled = AssembledLane(lane, lambda: self._completed(key, made[0] if made else None))
@@ -326,18 +327,18 @@ class Segments:
         return payload
 
     def _hand_on(self, key: PayloadKey, lane: Lane, received: OpenedEnvelope, payload: Any, order: Hashable) -> None:
-        self._context.stats.count("payloads_from_segments")
+        self._context.stats.count(counters.PAYLOADS_FROM_SEGMENTS)
         assembled = AssembledLane(lane, partial(self._completed, key, payload))
         whole = _whole(received)._replace(payload=payload)
         try:
             self._dispatch.deliver(assembled, whole, order)
         except WireError as error:
-            self._context.stats.count(f"rejected_{error.reason.lower()}")
+            self._context.stats.count(counters.rejected(error.reason))
             text = "payload in segments of %s rejected: %s"
             self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
             assembled.drop(received.token)
         except Exception:
-            self._context.stats.count("dispatch_failures")
+            self._context.stats.count(counters.DISPATCH_FAILURES)
             log.exception("payload in segments of %s could not be dispatched", lane.source)
             assembled.drop(received.token)
         if key.kind == EnvelopeType.SPC_RESPONSE:
@@ -367,7 +368,7 @@ class Segments:
                 return
             self._close_shards(key)
             if isinstance(error, WireError):
-                self._context.stats.count(f"rejected_{error.reason.lower()}")
+                self._context.stats.count(counters.rejected(error.reason))
                 text = "payload in segments of %s rejected: %s"
                 self._context.limiter.warn(log, f"rejected {error.reason}", text, lane.source, error)
                 self._discard(key)
@@ -396,12 +397,12 @@ class Segments:
     def _lost(self, key: PayloadKey, why: str) -> None:
         """Tell the sender that a payload will not be delivered (G-19)."""
         sequence = self._latest.pop(key, None)
-        self._context.stats.count("payloads_lost")
+        self._context.stats.count(counters.PAYLOADS_LOST)
         if sequence is not None and self._context.policy.allows(key.sender):
             self._dispatch.tell(key.sender, sequence, "SEGMENTS_LOST", why[:500])
 
     def _store_failed(self, key: PayloadKey | None, error: SegmentStoreError) -> None:
-        self._context.stats.count("segment_store_failures")
+        self._context.stats.count(counters.SEGMENT_STORE_FAILURES)
         log.warning("segments of %s: %s", key.sender if key else "a payload", error)
         if key is not None:
             self._lost(key, str(error))
@@ -437,7 +438,7 @@ class Segments:
                 self._store_failed(None, error)
                 return
             for key in late:
-                self._context.stats.count("segments_expired")
+                self._context.stats.count(counters.SEGMENTS_EXPIRED)
                 self._lost(key, "not all of its segments came in time")
 
     # --- what an earlier process kept ---

@@ -15,6 +15,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from speed.core import counters
 from speed.core.calls import checked_code, travelling
 from speed.core.lane import Token
 from speed.core.log import logger
@@ -44,6 +45,9 @@ from speed.wire.text import checked_seconds
 if TYPE_CHECKING:
     from speed.fs.slots import OpenedEnvelope
 
+
+TIMED_OUT = {"queued": counters.REQUESTS_TIMED_OUT_QUEUED, "running": counters.REQUESTS_TIMED_OUT_RUNNING}
+"""As what a passed deadline is counted, by the phase of its request."""
 
 # What tells a service that nobody waits for it any longer (S-16).
 
@@ -224,7 +228,7 @@ class Serving:
             if call.is_over:  # a worker was quicker
                 self._forget(call)
         elif admission is Admission.DUPLICATE:
-            self._context.stats.count("requests_duplicate")
+            self._context.stats.count(counters.REQUESTS_DUPLICATE)
             known = self._callers.get(lane.source, {}).get(head.request_id)
             if known is None or not known.found_again(lane, token):
                 lane.drop(token)
@@ -239,7 +243,7 @@ class Serving:
 
     def _refuse_other(self, lane: Lane, token: Token, head: spc.RequestHead) -> None:
         """A request for another generation of this node never begins; its caller is told while it waits (S-8)."""
-        self._context.stats.count("requests_for_another_generation")
+        self._context.stats.count(counters.REQUESTS_FOR_ANOTHER_GENERATION)
         lane.keep_start()
         lane.drop(token)
         if self._deadline(head) > monotonic() and self._context.registry.live(lane.source) is not None:
@@ -288,14 +292,14 @@ class Serving:
         found = self.services.find(call.head.service, call.source)
         if isinstance(found, Response):
             if found.error_code == "SERVICE_NOT_FOUND":
-                self._context.stats.count("requests_for_no_service")
+                self._context.stats.count(counters.REQUESTS_FOR_NO_SERVICE)
             return partial(self._end, call, found)
         if (call.unsure or call.head.repeated) and not found.idempotent:
             return partial(self._end, call, _MAY_HAVE_RUN)
         try:
             arguments = spc.decode_arguments(call.payload, call.head)
         except WireError as error:
-            self._context.stats.count("rejected_bad_payload")
+            self._context.stats.count(counters.REJECTED_BAD_PAYLOAD)
             return partial(self._end, call, Response.error("INVALID_ARGUMENTS", str(error)))
         call.payload = b""
         try:
@@ -316,7 +320,7 @@ class Serving:
         return entry is not None and entry.generation == call.generation
 
     def _drop_prepared(self, call: Accepted) -> None:
-        self._context.stats.count("requests_forgotten")
+        self._context.stats.count(counters.REQUESTS_FORGOTTEN)
         call.finish()
         self._forget(call)
 
@@ -357,7 +361,7 @@ class Serving:
 
     def _send(self, call: Accepted, reply: bytes, *, has_begun: bool) -> None:
         if not call.claim_answer():
-            self._context.stats.count("answers_too_late")
+            self._context.stats.count(counters.ANSWERS_TOO_LATE)
             call.finish()
         elif has_begun:
             self._answers.send(call.lane, call.generation, reply, call.token)
@@ -405,7 +409,7 @@ class Serving:
             work = self._pool.withdraw(source, request_id)
             if work is None:
                 continue
-            self._context.stats.count("requests_withdrawn")
+            self._context.stats.count(counters.REQUESTS_WITHDRAWN)
             if work.state is WorkState.ENDED:
                 self._forget(work.item.call)
                 self._withdrawn.append(work.item.call)
@@ -440,7 +444,7 @@ class Serving:
         call: Accepted = work.item.call
         call.cancellation.set()
         if work.state is WorkState.ENDED:
-            self._context.stats.count("requests_forgotten")
+            self._context.stats.count(counters.REQUESTS_FORGOTTEN)
             call.finish()
             self._forget(call)
 
@@ -474,7 +478,7 @@ class Serving:
         call.cancellation.set()
         if not call.claim_answer():
             return
-        self._context.stats.count(f"requests_timed_out_{phase}")
+        self._context.stats.count(TIMED_OUT[phase])
         call.finish()
         text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from time import monotonic
 
-from speed.core import texts
+from speed.core import counters, texts
 from speed.core.calls import (
     PendingCall,
     RequestEnvelopes,
@@ -92,9 +92,9 @@ class Withdrawals:
                 self._waiting.setdefault(target, {}).update(dict.fromkeys(ids))
                 self._next = monotonic() + _AGAIN_SECONDS
         except (SpeedError, OSError):
-            self._context.stats.count("withdrawals_undelivered", len(ids))
+            self._context.stats.count(counters.WITHDRAWALS_UNDELIVERED, len(ids))
         else:
-            self._context.stats.count("calls_withdrawn", len(ids))
+            self._context.stats.count(counters.CALLS_WITHDRAWN, len(ids))
 
 
 log = logger("speed.spc")
@@ -297,7 +297,7 @@ class Settling:
             raise (error if verdict is RequestVerdict.NOT_BEGUN else node_left(target, verdict)) from None
         except SpeedError as error:
             raise (error if verdict is RequestVerdict.NOT_BEGUN else node_left(target, verdict)) from None
-        self._context.stats.count("calls_sent_again")
+        self._context.stats.count(counters.CALLS_SENT_AGAIN)
         return True
 
     def _ended(self, one: SettledCall, verdict: RequestVerdict, entry: Entry | None) -> SpeedError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from speed.core import counters
 from speed.core.access import AccessPolicy, granted
 from speed.core.calls import PendingCalls
 from speed.core.log import logger
@@ -103,7 +104,7 @@ class Parts:
         try:
             sweep(self.context.registry, self.context.name)
         except (OSError, SpeedError):
-            self.context.stats.count("sweeps_failed")  # others do it later
+            self.context.stats.count(counters.SWEEPS_FAILED)  # others do it later
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more. A program that is told finds the node ended."""
@@ -147,7 +148,7 @@ class Parts:
                 if entry is not None and grants(entry, self.context.name):
                     link.say_leave(payload)
             except (SpeedError, OSError):
-                self.context.stats.count("leave_notices_undelivered")
+                self.context.stats.count(counters.LEAVE_NOTICES_UNDELIVERED)
 
     def abandon(self) -> None:
         """In a forked child: close descriptors, write nothing, join nothing."""

@@ -27,7 +27,8 @@ struct NodeOptions {
   std::string key = {};
   // labels for listing and filtering; they decide nothing
   Names fabrics = {};
-  // grants from the first moment on; names, or families such as etl.*
+  // grants from the first moment on; a node with services grants once it has them, and who waits for it can call them
+  // then; names, or families such as etl.*
   Names allow = {};
   // a silent node is offline after the lease; more than three heartbeats
   Seconds lease{30};
@@ -50,18 +51,19 @@ struct NodeOptions {
   // further ones whose messages are; "*" for all
   Names accept_name_spaces = {};
   // how long a reader polls after activity before it sleeps; Python has 0 where there is one core, its own engine and
-  // Java do not poll; 0 to 0.01
+  // Java do not poll; 0 to 0.01 s
   Seconds spin{0.0002};
   // what the entry says
   std::string language = "c++";
   // what becomes of a message whose handler failed; dead_letter, retry, drop
   OnError on_error = OnError::dead_letter;
-  // how often one message is begun, before it is given up; 1 and more
+  // how often one message is begun, processes that died over it included, before it is given up; 1 to 1,000,000
   unsigned max_deliveries = 5;
-  // what may wait in a receiver's lane before a sender waits; above 0
+  // what may wait in a receiver's lane before a sender waits; 1 or more
   std::uint64_t max_lane_bytes = 67'108'864;
   // what may be open for lanes that are read and links that are written, together; others rest, and open their files
-  // again when they are used. 0: half of what the process may open when the node starts, at most 8192
+  // again when they are used. Without it, half of what the process may open when the node starts, at most 8192; 1 or
+  // more, or 0: without it
   std::size_t max_open_files = 0;
   // what may be kept of payloads that come in segments
   segment::Limits segment_limits = {};

@@ -3,8 +3,11 @@
 #include <sodium.h>
 #include <sys/resource.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <string>
 
 #include "core/counters.hpp"
 #include "engine/span.hpp"
@@ -22,8 +25,6 @@ namespace speed::engine {
 
 namespace {
 
-constexpr unsigned max_workers = 256;
-constexpr double max_spin_seconds = 0.01;
 constexpr double join_seconds = 5.0;
 constexpr double callback_seconds = 1.0;
 constexpr double callback_seconds_beside_hung_work = 0.5;
@@ -36,22 +37,33 @@ wire::SchemaFields schema_fields(const SchemaReference& schema) {
   return {schema.url, schema.version, schema.format, schema.hash, schema.name, schema.compatibility, {}};
 }
 
+void within(const char* option, std::uint64_t value, std::uint64_t least, std::optional<std::uint64_t> most = {}) {
+  if (value >= least && (!most || value <= *most)) return;
+  const std::string possible = std::to_string(least) + (most ? " to " + std::to_string(*most) : " or more");
+  throw ConfigurationError(std::string(option) + " is " + std::to_string(value) + "; use " + possible);
+}
+
+void seconds_within(const char* option, Seconds value, double least, double most) {
+  if (value.count() >= least && value.count() <= most) return;
+  std::ostringstream told;
+  told << option << " is " << value.count() << " s; use " << least << " to " << most << " s";
+  throw ConfigurationError(told.str());
+}
+
 void check(const std::string& name, const NodeOptions& options) {
   wire::check_node_name(name);
-  if (options.workers < 1 || options.workers > max_workers) {
-    throw ConfigurationError("workers is " + std::to_string(options.workers) + "; use 1 to 256");
-  }
-  const double spin = options.spin.count();
-  if (!(spin >= 0 && spin <= max_spin_seconds)) {
-    throw ConfigurationError("spin is " + std::to_string(spin) + " s; use 0 (sleep at once) to 10 ms");
-  }
+  // generated from registry_spec/options.json by scripts/generate
   in_seconds("lease", options.lease);
   in_seconds("heartbeat", options.heartbeat);
+  within("workers", options.workers, 1, 256);
+  within("name_space.size()", options.name_space.size(), 1, 128);
+  seconds_within("spin", options.spin, 0, 0.01);
+  within("max_deliveries", options.max_deliveries, 1, 1'000'000);
+  within("max_lane_bytes", options.max_lane_bytes, 1);
+  // end of what is generated
   in_seconds("segment_limits.idle", options.segment_limits.idle);
   in_seconds("segment_limits.total", options.segment_limits.total);
   in_seconds("segment_limits.completion", options.segment_limits.completion);
-  if (options.max_deliveries < 1) throw ConfigurationError("max_deliveries is 0; use 1 or more");
-  if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
 }
 
 std::size_t default_open_files() {

@@ -211,9 +211,9 @@ public final class LaneDecoder {
         /** What becomes of an authenticated envelope; the first two are accepted. */
         public enum Verdict {
             NEXT(null),
-            GAP("gaps"),
-            DUPLICATE("duplicates"),
-            OLD_GENERATION("rejected_old_generation");
+            GAP(Counters.GAPS),
+            DUPLICATE(Counters.DUPLICATES),
+            OLD_GENERATION(Counters.REJECTED_OLD_GENERATION);
 
             /** What it is counted as, null if it is the rule. */
             public final String counted;

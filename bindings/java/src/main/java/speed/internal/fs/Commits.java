@@ -4,6 +4,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import speed.errors.LeaseLostException;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
@@ -86,7 +87,7 @@ final class Commits {
         try {
             files.keepEmptyStart(generation);
         } catch (PosixException error) {
-            counts.count("starts_failed");
+            counts.count(Counters.STARTS_FAILED);
         }
     }
 
@@ -108,7 +109,7 @@ final class Commits {
             files.keepStart(first);
             isFirstKept = true;
         } catch (PosixException error) {
-            counts.count("starts_failed"); // its caller is told that it may have run
+            counts.count(Counters.STARTS_FAILED); // its caller is told that it may have run
         }
     }
 
@@ -116,7 +117,7 @@ final class Commits {
         try {
             files.rewriteCursor(former);
         } catch (PosixException error) {
-            counts.count("commits_failed");
+            counts.count(Counters.COMMITS_FAILED);
         }
     }
 
@@ -178,7 +179,7 @@ final class Commits {
             dirty = 0;
             return true;
         } catch (PosixException error) {
-            counts.count("commits_failed");
+            counts.count(Counters.COMMITS_FAILED);
             dirty = Math.max(1, dirty);
             return false;
         }

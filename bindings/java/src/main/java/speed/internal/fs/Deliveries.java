@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import speed.internal.core.Counters;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Cursor;
 import speed.internal.wire.DeliveryCounts;
@@ -39,7 +40,7 @@ final class Deliveries {
                 if (found != null) {
                     return found;
                 }
-                counts.count("deliveries_damaged");
+                counts.count(Counters.DELIVERIES_DAMAGED);
             }
         }
         return Map.of();
@@ -83,7 +84,7 @@ final class Deliveries {
                         .forEach(files::removeDeliveries);
             }
         } catch (PosixException error) {
-            counts.count("deliveries_unwritten");
+            counts.count(Counters.DELIVERIES_UNWRITTEN);
         }
     }
 }

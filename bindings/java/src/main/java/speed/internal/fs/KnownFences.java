@@ -2,6 +2,7 @@ package speed.internal.fs;
 
 import java.util.ArrayList;
 import java.util.List;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Fence;
@@ -35,7 +36,7 @@ final class KnownFences {
             }
             Fence fence = known(generation);
             if (fence == null) {
-                counts.count("fences_damaged");
+                counts.count(Counters.FENCES_DAMAGED);
             } else {
                 ahead.add(fence);
             }
@@ -65,7 +66,7 @@ final class KnownFences {
         }
         if (visible < length && !here.equals(fenced)) {
             fenced = here;
-            counts.count("rejected_behind_fence");
+            counts.count(Counters.REJECTED_BEHIND_FENCE);
         }
         return (int) visible;
     }

@@ -1,6 +1,7 @@
 package speed.internal.fs;
 
 import java.util.function.IntSupplier;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.wire.Header;
@@ -98,7 +99,7 @@ final class LaneFileWalk {
                 throw error;
             }
             if (!error.is(PosixException.ENOENT)) {
-                counts.count("segments_refused");
+                counts.count(Counters.SEGMENTS_REFUSED);
                 files.putAside(file, "UNTRUSTED_FILE");
             }
             look(now);
@@ -164,7 +165,7 @@ final class LaneFileWalk {
     void look(long now) throws PosixException {
         looked = now;
         for (String foreign : files.list().foreign()) {
-            counts.count("foreign_files");
+            counts.count(Counters.FOREIGN_FILES);
             files.putAside(foreign, "NO_LANE_FILE");
         }
         fences.look(position.file().generation(), committedGeneration.getAsInt());

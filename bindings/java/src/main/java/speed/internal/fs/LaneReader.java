@@ -3,6 +3,7 @@ package speed.internal.fs;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntPredicate;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneDecoder;
 import speed.internal.core.LaneDecoder.LinkReceiver;
 import speed.internal.core.LaneProgress;
@@ -300,10 +301,10 @@ public final class LaneReader {
     /** Keeps damaged bytes with their reason; a torn tail was never acknowledged and is dropped. */
     private void putAside(LaneDecoder.Damage damage, long base, boolean atEnd) {
         if (atEnd && damage.reason().equals("TRUNCATED")) {
-            counts.count("torn_tails");
+            counts.count(Counters.TORN_TAILS);
             return;
         }
-        counts.count("damaged_" + damage.reason().toLowerCase(java.util.Locale.ROOT));
+        counts.count(Counters.damaged(damage.reason()));
         int bytes = (int) Math.min(damage.end() - damage.start(), SAMPLE_BYTES);
         byte[] sample = buffer.data().copy((int) (damage.start() - base), bytes);
         files.keep(sample, source, walk.position().file(), damage.reason(), damage.start());

@@ -3,6 +3,7 @@ package speed.internal.fs;
 import java.util.ArrayDeque;
 import java.util.List;
 import java.util.Queue;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneDecoder;
 import speed.internal.core.LaneProgress;
 import speed.internal.core.LaneProgress.Token;
@@ -45,7 +46,7 @@ final class Redelivery {
         LaneDecoder.Opened found = envelopeAt(next.entry);
         if (found == null || found.header().sequence() != next.entry.sequence()) {
             progress.finish(next.token);
-            counts.count("redeliveries_lost");
+            counts.count(Counters.REDELIVERIES_LOST);
             return null;
         }
         progress.foundAgain(next.token, found.end());

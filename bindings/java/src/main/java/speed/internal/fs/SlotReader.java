@@ -3,6 +3,7 @@ package speed.internal.fs;
 import java.util.Arrays;
 import java.util.function.IntPredicate;
 import speed.errors.WireException;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.fs.LaneFiles.LaneCounts;
@@ -80,7 +81,7 @@ final class SlotReader {
         } catch (WireException refused) {
             int bytes = Math.min(envelope.header().envelopeBytes(), Limits.MAX_QUARANTINED_BYTES);
             files.keep(buffer.data().copy(at, bytes), source, token.file, refused.reason(), token.start);
-            counts.count("damaged_bad_slot");
+            counts.count(Counters.DAMAGED_BAD_SLOT);
             return false;
         }
     }
@@ -109,7 +110,7 @@ final class SlotReader {
                 throw error;
             }
             if (!error.is(PosixException.ENOENT)) {
-                counts.count("slots_refused");
+                counts.count(Counters.SLOTS_REFUSED);
                 files.putAside(slot, "UNTRUSTED_FILE");
             }
             return -1;
@@ -169,12 +170,12 @@ final class SlotReader {
     private State damaged() {
         byte[] sample = buffer.data().copy(0, pieces.sealedBytes(next));
         files.keep(sample, source, slot, "BAD_SLOT", pieces.offset(next));
-        counts.count("damaged_bad_slot");
+        counts.count(Counters.DAMAGED_BAD_SLOT);
         return State.LOST;
     }
 
     private State torn() {
-        counts.count("torn_slots");
+        counts.count(Counters.TORN_SLOTS);
         return State.LOST;
     }
 

@@ -2,6 +2,7 @@ package speed.internal.fs;
 
 import java.util.List;
 import speed.errors.LeaseLostException;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Position;
 import speed.internal.fs.LaneFiles.LaneCounts;
 import speed.internal.fs.LaneFiles.Link;
@@ -40,7 +41,7 @@ final class Succession {
             if (found != null) {
                 return found;
             }
-            counts.count("cursors_damaged");
+            counts.count(Counters.CURSORS_DAMAGED);
             repeats.knowNothing();
         }
         return new Cursor(link.generation(), firstFile(link), 0, 0, List.of(), !repeats.suspectsAll(), false);

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import speed.internal.GuardedBy;
+import speed.internal.core.Counters;
 import speed.internal.core.PendingCalls;
 import speed.internal.core.Scheduler;
 import speed.internal.engine.Context;
@@ -105,7 +106,7 @@ final class Dispatch {
         if (isRequest && !received.header().has(EnvelopeType.SEGMENT) && serving.refusedForAnother(lane, received)) {
             return;
         }
-        context.stats.count("unauthorised");
+        context.stats.count(Counters.UNAUTHORISED);
         if (isRequest) {
             lane.finish(List.of(received.token())); // before its caller is told that it was not begun
             serving.refuse(lane, received);
@@ -120,7 +121,7 @@ final class Dispatch {
 
     private void message(Lane lane, Received received, Arrival.Content content) {
         if (!lane.isDeadLetter() && content.view().isExpired(System.currentTimeMillis())) {
-            context.stats.count("messages_expired");
+            context.stats.count(Counters.MESSAGES_EXPIRED);
             lane.drop(received.token());
             if (received.header().has(EnvelopeType.ACK_REQUESTED)) {
                 replies.refuse(lane.source(), received.header().sequence(), "EXECUTION_FAILED",

@@ -4,6 +4,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import speed.errors.WireException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
@@ -153,7 +154,7 @@ final class Protocol {
     /** The rings are taken: what they meant is found by the next scan. */
     private void failed(String what, Throwable failure) {
         missedRings = true;
-        context.stats.count("protocol_failures");
+        context.stats.count(Counters.PROTOCOL_FAILURES);
         nextScan = System.nanoTime() + FAILED_NANOS;
         lines.warn(LOG, "{} failed, it is tried again: {}", what, failure.toString());
     }
@@ -275,12 +276,12 @@ final class Protocol {
         try {
             dispatch.dispatch(lane, envelope);
         } catch (WireException refused) {
-            context.stats.count("rejected_" + refused.reason().toLowerCase(java.util.Locale.ROOT));
+            context.stats.count(Counters.rejected(refused.reason()));
             lines.warn(LOG, "envelope of {} rejected: {}{}", lane.source, refused.getMessage(),
                     new Described(context, lane.source, envelope));
             lane.drop(envelope.token());
         } catch (RuntimeException failure) {
-            context.stats.count("dispatch_failures");
+            context.stats.count(Counters.DISPATCH_FAILURES);
             LOG.error("dispatch of an envelope of {} failed", lane.source, failure);
             lane.drop(envelope.token());
         }

@@ -10,6 +10,7 @@ import java.util.function.Supplier;
 import speed.errors.LeaseLostException;
 import speed.errors.SpeedException;
 import speed.errors.StorageException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.RegistryView;
 import speed.internal.engine.Context;
@@ -75,7 +76,7 @@ final class Registrar {
         try {
             context.registration.heartbeat();
         } catch (PosixException error) {
-            context.stats.count("heartbeats_failed"); // tried again until the lease ends
+            context.stats.count(Counters.HEARTBEATS_FAILED); // tried again until the lease ends
         }
     }
 
@@ -167,7 +168,7 @@ final class Registrar {
         try {
             step.run();
         } catch (RuntimeException | Error failure) {
-            context.stats.count("registry_failures");
+            context.stats.count(Counters.REGISTRY_FAILURES);
             lines.warn(LOG, "{} failed, it is tried again: {}", what, failure.toString());
         }
     }
@@ -183,11 +184,11 @@ final class Registrar {
             tellLost(error);
             return false;
         } catch (PosixException | SpeedException error) {
-            context.stats.count("heartbeats_failed");
+            context.stats.count(Counters.HEARTBEATS_FAILED);
             LOG.warn("lease of {} not renewed: {}", context.name(), error.getMessage());
         }
         if (context.registration.claimsRestored() > restored) {
-            context.stats.count("claims_restored");
+            context.stats.count(Counters.CLAIMS_RESTORED);
             LOG.warn("the claim of {} was removed, and made again: nobody but the node may remove it", context.name());
         }
         return true;
@@ -197,7 +198,7 @@ final class Registrar {
     private void lookAtKeys() {
         String wrong = context.keys.look();
         if (wrong != null) {
-            context.stats.count("key_files_refused");
+            context.stats.count(Counters.KEY_FILES_REFUSED);
             if (!wrong.equals(refused)) {
                 LOG.warn("{} goes on with the keys that it has: {}", context.name(), wrong);
             }

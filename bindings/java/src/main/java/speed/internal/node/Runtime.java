@@ -10,6 +10,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
 import speed.internal.core.AccessPolicy;
+import speed.internal.core.Counters;
 import speed.internal.engine.Context;
 import speed.internal.engine.Introspection;
 import speed.internal.engine.LogLimiter;
@@ -306,7 +307,7 @@ public final class Runtime {
         try {
             context.registration.update(now -> now.publishing(now.published().with(Entry.LEAVING)));
         } catch (SpeedException error) {
-            context.stats.count("heartbeats_failed"); // leaving goes on: correctness never depends on saying so
+            context.stats.count(Counters.HEARTBEATS_FAILED); // leaving goes on: correctness never depends on saying so
         }
     }
 
@@ -320,7 +321,7 @@ public final class Runtime {
                     link.sendNotice(notice);
                 }
             } catch (SpeedException undelivered) {
-                context.stats.count("leave_notices_undelivered");
+                context.stats.count(Counters.LEAVE_NOTICES_UNDELIVERED);
             }
         }
     }

@@ -8,6 +8,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import speed.errors.SpeedException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.LogLimiter;
@@ -76,7 +77,7 @@ final class Sweeper {
                 name = System.nanoTime() - until < 0 ? next() : null;
             }
         } catch (PosixException | SpeedException error) {
-            context.stats.count("sweeps_failed");
+            context.stats.count(Counters.SWEEPS_FAILED);
             lines.warn(LOG, "sweeping the root failed, it is tried again: {}", error.getMessage());
         }
     }
@@ -113,7 +114,7 @@ final class Sweeper {
         try {
             Sweep.sweep(context.registry, context.name());
         } catch (PosixException | SpeedException error) {
-            context.stats.count("sweeps_failed"); // others do it later
+            context.stats.count(Counters.SWEEPS_FAILED); // others do it later
         }
     }
 }

@@ -25,12 +25,14 @@ import speed.errors.SegmentsLostException;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.internal.core.CallErrors;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.PendingCalls.Call;
 import speed.internal.core.PendingCalls.Key;
 import speed.internal.core.PendingCalls.Outcome;
 import speed.internal.core.PendingCalls.RequestKey;
 import speed.internal.core.PendingCalls.SequenceKey;
+import speed.internal.core.Texts;
 import speed.internal.core.Verdict;
 import speed.internal.engine.Context;
 import speed.internal.engine.Context.Trace;
@@ -271,7 +273,7 @@ public final class Calls {
             OutgoingLink.Life life = link.life();
             byte[] payload = SpcRequest.readdressed(kept, life.generation(), verdict == Verdict.REPEATABLE);
             if (context.pending.isOpen(call.key())) {
-                context.stats.count("calls_sent_again");
+                context.stats.count(Counters.CALLS_SENT_AGAIN);
                 if (verdict == Verdict.REPEATABLE) {
                     call.repeat();
                 }
@@ -318,7 +320,7 @@ public final class Calls {
         try {
             return SpcResponse.decode(unread.payload, views);
         } catch (WireException odd) {
-            context.stats.count("rejected_bad_payload");
+            context.stats.count(Counters.REJECTED_BAD_PAYLOAD);
             throw new InternalException("'" + unread.source + "' answered what cannot be read: " + odd.getMessage()
                     + "; the call may have run");
         }
@@ -416,10 +418,10 @@ public final class Calls {
 
     private void unexpected(Outcome outcome) {
         if (outcome.error() instanceof SegmentsLostException lost) {
-            context.stats.count("payloads_reported_lost");
+            context.stats.count(Counters.PAYLOADS_REPORTED_LOST);
             lines.warn(LOG, "payloads sent in segments were not delivered, the last one: {}", lost.getMessage());
         } else {
-            context.stats.count("answers_unexpected");
+            context.stats.count(Counters.ANSWERS_UNEXPECTED);
         }
     }
 
@@ -449,7 +451,7 @@ public final class Calls {
             return;
         }
         if (UNRECORDED.contains(code)) {
-            context.stats.count("events_reported_refused");
+            context.stats.count(Counters.EVENTS_REPORTED_REFUSED);
             lines.warn(MESSAGES, "{} does not record events: {}: {}", source, code, Printable.text(String.valueOf(text)));
         } else {
             unexpected(outcome);
@@ -486,12 +488,11 @@ public final class Calls {
 
     /** What the deadline of a call, question or acknowledgement means for its caller. */
     private static SpeedException overdue(Call call) {
-        String target = "'" + call.target() + "' did not ";
         if (call.key() instanceof SequenceKey) {
-            return new NotAcknowledgedException(target + "acknowledge in time; it may still handle the message");
+            return new NotAcknowledgedException(Texts.notAcknowledged(call.target()));
         }
-        String text = target + (call instanceof RequestCall
-                ? "answer in time: it may have run, look before you repeat it" : "answer in time");
+        String text = call instanceof RequestCall
+                ? Texts.callUnanswered(call.target()) : Texts.questionUnanswered(call.target());
         return new CallTimeoutException(text, Map.of("phase", "unanswered"));
     }
 
@@ -504,8 +505,7 @@ public final class Calls {
         settling.settle(some, live);
         if (live == null) {
             List<Call> others = some.stream().filter(call -> !(call instanceof RequestCall)).toList();
-            context.pending.fail(others, () -> new NodeLeftException("'" + name
-                    + "' left or died before it answered; what it was sent may be handled when it is back"));
+            context.pending.fail(others, () -> new NodeLeftException(Texts.leftUnanswered(name)));
         }
     }
 

@@ -13,6 +13,7 @@ import speed.errors.SpeedException;
 import speed.internal.core.CallErrors;
 import speed.internal.core.PendingCalls.Call;
 import speed.internal.core.PendingCalls.Outcome;
+import speed.internal.core.Texts;
 import speed.internal.core.Verdict;
 import speed.internal.engine.Context;
 import speed.internal.fs.Settlement;
@@ -178,9 +179,8 @@ final class Settling {
 
     private static SpeedException left(RequestCall request, Verdict verdict) {
         boolean isUnbegun = verdict == Verdict.NOT_BEGUN;
-        SpeedException error = new NodeLeftException("'" + request.target() + "' left, died or was replaced before it "
-                + (isUnbegun ? "began; nothing ran: call again"
-                : "answered; what it was asked may have run: look before you repeat it"));
+        SpeedException error = new NodeLeftException(
+                isUnbegun ? Texts.leftNotBegun(request.target()) : Texts.leftInDoubt(request.target()));
         error.about(isUnbegun ? Execution.NOT_BEGUN : Execution.MAY_HAVE_RUN);
         return error;
     }

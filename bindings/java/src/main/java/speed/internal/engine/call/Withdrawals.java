@@ -7,6 +7,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import speed.errors.SpeedException;
+import speed.internal.core.Counters;
 import speed.internal.engine.Context;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.engine.link.Links;
@@ -38,7 +39,7 @@ final class Withdrawals {
             try {
                 tell(target, some);
             } catch (SpeedException untold) {
-                context.stats.count("withdrawals_undelivered", some.size());
+                context.stats.count(Counters.WITHDRAWALS_UNDELIVERED, some.size());
             }
         }
     }
@@ -61,7 +62,7 @@ final class Withdrawals {
             byte[] notice = Control.encode(Map.of("op", "WITHDRAW", "requestIds", ids));
             links.open(target, entry.generation())
                     .send(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
-            context.stats.count("calls_withdrawn", ids.size());
+            context.stats.count(Counters.CALLS_WITHDRAWN, ids.size());
         }
     }
 }

@@ -13,6 +13,7 @@ import speed.Message;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.internal.GuardedBy;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
@@ -118,7 +119,7 @@ final class Batches {
         for (Arrival arrival : batch) {
             Message message = opened(arrival);
             if (message != null && arrival.isEvent && !takes(message.topic())) {
-                context.stats.count("events_unsubscribed");
+                context.stats.count(Counters.EVENTS_UNSUBSCRIBED);
                 arrival.finish();
             } else if (message != null) {
                 opened.add(new Opened(arrival, message));
@@ -141,12 +142,12 @@ final class Batches {
                 return null;
             } catch (WireException refused) {
                 if (!Failures.isForTheMoment(refused)) {
-                    context.stats.count("messages_malformed");
+                    context.stats.count(Counters.MESSAGES_MALFORMED);
                     arrival.refuse("INVALID_ARGUMENTS", refused.getMessage());
                     arrival.finish();
                     return null;
                 }
-                context.stats.count("messages_waiting_for_trust");
+                context.stats.count(Counters.MESSAGES_WAITING_FOR_TRUST);
                 if (context.state.isOver() || context.awaitStop(Failures.pause(arrival.failed()))) {
                     return null;
                 }
@@ -204,7 +205,7 @@ final class Batches {
 
     /** Counts it and says why. */
     private String failed(int messages, Throwable failure) {
-        context.stats.count("batches_failed");
+        context.stats.count(Counters.BATCHES_FAILED);
         String why = Fault.textOf(failure);
         lines.warn(LOG, "a batch of {} messages failed: {}", messages, why);
         Thread.interrupted(); // an interrupt that the handler left behind would end a pause
@@ -242,7 +243,7 @@ final class Batches {
             arrival.acknowledge(false);
             return;
         }
-        context.stats.count("messages_refused");
+        context.stats.count(Counters.MESSAGES_REFUSED);
         arrival.refuse("EXECUTION_FAILED", Values.shortened(refusal));
     }
 }

@@ -3,6 +3,7 @@ package speed.internal.engine.deliver;
 import java.util.List;
 import speed.errors.SpeedException;
 import speed.internal.GuardedBy;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
@@ -50,7 +51,7 @@ public final class DeadLetterBox {
                     header.timestampMs(), arrival.deliveries(), code, text, System.currentTimeMillis(),
                     whole.size()), (from, into) -> whole.read(from, into, 0, into.length));
         } catch (SpeedException failure) {
-            context.stats.count("dead_letters_unwritten");
+            context.stats.count(Counters.DEAD_LETTERS_UNWRITTEN);
             LOG.warn("a dead letter could not be written: {}", failure.getMessage());
             return false;
         }
@@ -61,7 +62,7 @@ public final class DeadLetterBox {
         try {
             return !started || !letters.numbers(DeadLetters.RETRY).isEmpty();
         } catch (SpeedException failure) {
-            context.stats.count("dead_letters_unread");
+            context.stats.count(Counters.DEAD_LETTERS_UNREAD);
             return false;
         }
     }
@@ -80,7 +81,7 @@ public final class DeadLetterBox {
                 }
             }
         } catch (SpeedException failure) {
-            context.stats.count("dead_letters_unread");
+            context.stats.count(Counters.DEAD_LETTERS_UNREAD);
         }
     }
 

@@ -12,6 +12,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.SegmentStoreException;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.Work;
 import speed.internal.engine.Context;
@@ -120,7 +121,7 @@ public final class Delivery implements Arrival.Handler {
      * @param order what it is handled in the order of: its sender, usually
      */
     public void arrive(Arrival arrival, Object order) {
-        context.stats.count("messages_received");
+        context.stats.count(Counters.MESSAGES_RECEIVED);
         WorkerPool.Place place = pool.message(
                 arrival.source(), arrival, arrival.priority(), order, arrival.isEvent, this::takes);
         if (place == WorkerPool.Place.UNCLAIMED && !arrival.isEvent) {
@@ -130,7 +131,7 @@ public final class Delivery implements Arrival.Handler {
 
     /** Nothing took an event in time. */
     public void unclaimed(Arrival event) {
-        context.stats.count("events_unsubscribed");
+        context.stats.count(Counters.EVENTS_UNSUBSCRIBED);
         lines.warn(LOG, "an event of {} went by: nothing here subscribes to it", event.source());
         event.acknowledge(false);
         event.finish();
@@ -153,7 +154,7 @@ public final class Delivery implements Arrival.Handler {
         try {
             Trace.under(message.traceparent(), () -> call(message, arrival.isEvent));
         } catch (Throwable failure) { // whatever a handler throws, its sender is told and the worker goes on
-            context.stats.count("handler_failures");
+            context.stats.count(Counters.HANDLER_FAILURES);
             LOG.error("handler failed for a message of {}", message.source(), failure);
             failures.handlerFailed(arrival, work, text(failure));
             return;
@@ -180,12 +181,12 @@ public final class Delivery implements Arrival.Handler {
             return arrival.message(messages.open(arrival.content().view(), arrival.source()));
         } catch (WireException refused) {
             if (Failures.isForTheMoment(refused)) {
-                context.stats.count("messages_waiting_for_trust");
+                context.stats.count(Counters.MESSAGES_WAITING_FOR_TRUST);
                 arrival.unbegin();
                 later.run();
                 return null;
             }
-            context.stats.count("messages_malformed");
+            context.stats.count(Counters.MESSAGES_MALFORMED);
             arrival.refuse("INVALID_ARGUMENTS", refused.getMessage());
             arrival.finish();
             return null;
@@ -220,7 +221,7 @@ public final class Delivery implements Arrival.Handler {
         List<Subscription> matching = subscriptions.stream()
                 .filter(subscription -> Names.matches(subscription.pattern, message.topic())).toList();
         if (matching.isEmpty()) {
-            context.stats.count("events_unsubscribed");
+            context.stats.count(Counters.EVENTS_UNSUBSCRIBED);
         }
         matching.forEach(subscription -> subscription.handler.accept(message));
     }

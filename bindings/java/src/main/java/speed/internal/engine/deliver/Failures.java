@@ -1,6 +1,7 @@
 package speed.internal.engine.deliver;
 
 import speed.errors.WireException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.core.Work;
 import speed.internal.engine.Context;
@@ -52,13 +53,13 @@ public final class Failures {
      */
     void giveUp(Arrival arrival, String text, Runnable later) {
         if (context.options.onError() == OnError.DROP) {
-            context.stats.count("messages_dropped");
+            context.stats.count(Counters.MESSAGES_DROPPED);
             lines.warn(LOG, "a message of {} was dropped: {}", arrival.source(), text);
         } else if (letters.keep(arrival, "EXECUTION_FAILED", text)) {
-            context.stats.count("dead_letters");
+            context.stats.count(Counters.DEAD_LETTERS);
             lines.warn(LOG, "a message of {} is a dead letter now: {}", arrival.source(), text);
         } else {
-            context.stats.count("dead_letters_without_room");
+            context.stats.count(Counters.DEAD_LETTERS_WITHOUT_ROOM);
             lines.warn(LOG, "there is no room for a dead letter of {}: it is tried again, see `speed dead list`",
                     arrival.source());
             later.run();

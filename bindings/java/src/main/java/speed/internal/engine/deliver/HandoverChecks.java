@@ -1,6 +1,7 @@
 package speed.internal.engine.deliver;
 
 import speed.errors.NamespaceException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.LogLimiter;
@@ -26,7 +27,7 @@ final class HandoverChecks {
         if (!arrival.content().view().isExpired(System.currentTimeMillis())) {
             return false;
         }
-        context.stats.count("messages_expired");
+        context.stats.count(Counters.MESSAGES_EXPIRED);
         lines.warnEachMinute(LOG, "a message of {} expired before it was handled", arrival.source());
         arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
         return true;
@@ -39,7 +40,7 @@ final class HandoverChecks {
             return false;
         }
         String why = "namespace: '" + Printable.text(namespace) + "' is not taken by '" + context.options.name() + "'";
-        context.stats.count("messages_refused");
+        context.stats.count(Counters.MESSAGES_REFUSED);
         lines.warnEachMinute(LOG, "a message of {} is refused: {}", arrival.source(), why);
         arrival.refuse("INVALID_ARGUMENTS", new NamespaceException(why).code() + ": " + why);
         return true;

@@ -8,6 +8,7 @@ import java.util.Set;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.internal.GuardedBy;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.fs.SegmentStore;
@@ -123,7 +124,7 @@ final class HeldPayloads {
         Reassembly.Admission admission = reassembly.admit(key, segment, nowMs(), most);
         evict(admission.evicted());
         if (admission.verdict() == Reassembly.Verdict.DONE || inHand.containsKey(key)) {
-            context.stats.count("segments_repeated");
+            context.stats.count(Counters.SEGMENTS_REPEATED);
             return Taken.REPEATED;
         }
         Reconstruction one = reassembly.reconstruction(key);
@@ -145,14 +146,14 @@ final class HeldPayloads {
 
     private void evict(List<PayloadKey> evicted) {
         for (PayloadKey key : evicted) {
-            context.stats.count("segments_evicted");
+            context.stats.count(Counters.SEGMENTS_EVICTED);
             lost(key, "its segments were given up to make room for newer ones");
         }
         store.remove(evicted);
     }
 
     private void compare(PayloadKey key, Segment segment) {
-        context.stats.count("segments_duplicate");
+        context.stats.count(Counters.SEGMENTS_DUPLICATE);
         byte[] payload = segment.payload();
         try (StoredShards shards = store.shards(key)) {
             byte[] held = new byte[shards.sizeOf(segment.slot())];
@@ -197,7 +198,7 @@ final class HeldPayloads {
         if (closed) {
             return;
         }
-        context.stats.count("rejected_" + broken.reason().toLowerCase(java.util.Locale.ROOT));
+        context.stats.count(Counters.rejected(broken.reason()));
         LOG.warn("payload in segments of {} rejected: {}", key.sender(), broken.getMessage());
         discard(key);
         if (!broken.reason().equals("BAD_MESSAGE")) {
@@ -234,7 +235,7 @@ final class HeldPayloads {
 
     private void lost(PayloadKey key, String why) {
         Long sequence = latest.remove(key);
-        context.stats.count("payloads_lost");
+        context.stats.count(Counters.PAYLOADS_LOST);
         if (sequence != null && context.policy.allows(key.sender())) {
             refusal.send(key.sender(), sequence, "SEGMENTS_LOST",
                     why.substring(0, Math.min(why.length(), MAX_ERROR_CHARACTERS)));
@@ -243,7 +244,7 @@ final class HeldPayloads {
 
     @GuardedBy("this")
     private void storeFailed(PayloadKey key, SegmentStoreException failure) {
-        context.stats.count("segment_store_failures");
+        context.stats.count(Counters.SEGMENT_STORE_FAILURES);
         LOG.warn("segments of {}: {}", key == null ? "a payload" : key.sender(), failure.getMessage());
         if (key != null) {
             lost(key, failure.getMessage());
@@ -269,7 +270,7 @@ final class HeldPayloads {
         try {
             tidying.run();
         } catch (SegmentStoreException failure) {
-            context.stats.count("segment_store_failures");
+            context.stats.count(Counters.SEGMENT_STORE_FAILURES);
         }
     }
 
@@ -286,7 +287,7 @@ final class HeldPayloads {
             restore();
             Reassembly.Expired expired = reassembly.expire(now);
             for (PayloadKey key : expired.late()) {
-                context.stats.count("segments_expired");
+                context.stats.count(Counters.SEGMENTS_EXPIRED);
                 lost(key, "not all of its segments came in time");
             }
             store.remove(expired.late());

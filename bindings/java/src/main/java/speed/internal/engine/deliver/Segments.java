@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.List;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.core.RequestBarrier;
@@ -131,7 +132,7 @@ public final class Segments {
         Segment segment = Segment.read(received.payload());
         Header header = received.header();
         if (header.type() == EnvelopeType.SPC_RESPONSE && !context.pending.isWaitingFor(lane.source())) {
-            context.stats.count("answers_unexpected");
+            context.stats.count(Counters.ANSWERS_UNEXPECTED);
             lane.drop(received.token());
             return;
         }
@@ -215,7 +216,7 @@ public final class Segments {
         try {
             StoredShards shards = held.shards(one.key);
             Source payload = shards.payload(Rebuild.prove(shards, one.key.hash()));
-            context.stats.count("payloads_from_segments");
+            context.stats.count(Counters.PAYLOADS_FROM_SEGMENTS);
             if (shards.dataCount() > 1) {
                 int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
                 MessageFront front = new MessageFront(bytes(payload, count), payload.size());
@@ -267,15 +268,15 @@ public final class Segments {
 
     /** Hands a payload on; one that breaks a rule is complete as well, and its sender must not try it again. */
     private void deliver(InHand one, Runnable handing) {
-        context.stats.count("payloads_from_segments");
+        context.stats.count(Counters.PAYLOADS_FROM_SEGMENTS);
         try {
             handing.run();
         } catch (WireException refused) {
-            context.stats.count("rejected_" + refused.reason().toLowerCase(java.util.Locale.ROOT));
+            context.stats.count(Counters.rejected(refused.reason()));
             LOG.warn("payload in segments of {} rejected: {}", one.source(), refused.getMessage());
             one.drop(one.received.token());
         } catch (RuntimeException failure) {
-            context.stats.count("dispatch_failures");
+            context.stats.count(Counters.DISPATCH_FAILURES);
             LOG.error("payload in segments of {} could not be dispatched", one.source(), failure);
             one.drop(one.received.token());
         }

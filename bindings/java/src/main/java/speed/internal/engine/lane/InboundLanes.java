@@ -15,6 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import speed.errors.SpeedException;
+import speed.internal.core.Counters;
 import speed.internal.core.LeastRecentlyUsed;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
@@ -206,7 +207,7 @@ public final class InboundLanes implements Introspection.Lanes {
             return lane;
         } catch (PosixException | SpeedException error) {
             failed.add(source);
-            context.stats.count("lanes_unreadable");
+            context.stats.count(Counters.LANES_UNREADABLE);
             LOG.warn("lane of {} cannot be read: {}", name, error.getMessage());
             return null;
         }
@@ -277,7 +278,7 @@ public final class InboundLanes implements Introspection.Lanes {
 
     /** Closes a lane in disorder; the next scan opens it at its last commit. */
     public void giveUp(InboundLane lane) {
-        context.stats.count("lanes_failed");
+        context.stats.count(Counters.LANES_FAILED);
         abandon(lane);
         failed.add(lane.id);
     }
@@ -316,7 +317,7 @@ public final class InboundLanes implements Introspection.Lanes {
         }
         lanes.values().forEach(lane -> lane.reader.counts().addTo(total));
         if (inbox.junk() > 0) {
-            total.merge("foreign_files", (long) inbox.junk(), (old, more) -> (Long) old + (Long) more);
+            total.merge(Counters.FOREIGN_FILES, (long) inbox.junk(), (old, more) -> (Long) old + (Long) more);
         }
     }
 }

@@ -14,7 +14,9 @@ import speed.errors.Execution;
 import speed.errors.NodeLeftException;
 import speed.errors.NodeStartingException;
 import speed.errors.UnknownNodeException;
+import speed.internal.core.Counters;
 import speed.internal.core.LeastRecentlyUsed;
+import speed.internal.core.Texts;
 import speed.internal.engine.Context;
 import speed.internal.segment.Splitter;
 import speed.internal.wire.Entry;
@@ -57,8 +59,7 @@ public final class Links {
         while (isStarting(target, serves)) {
             if (System.nanoTime() >= deadlineNanos || context.awaitStop(START_LOOK_NANOS)) {
                 context.checkOpen();
-                NodeStartingException error = new NodeStartingException("'" + target
-                        + "' is starting and does not serve yet; nothing was written: allow it more time, or call again");
+                NodeStartingException error = new NodeStartingException(Texts.starting(target));
                 error.about(Execution.NOT_BEGUN);
                 throw error;
             }
@@ -85,13 +86,11 @@ public final class Links {
             throw new UnknownNodeException(context.registry.absence(target));
         }
         if (entry.isLeaving()) {
-            throw new NodeLeftException("'" + target + "' is leaving and takes nothing more; nothing was written: "
-                    + "try again once it has started anew");
+            throw new NodeLeftException(Texts.leaving(target));
         }
         if (!entry.grants(context.name())) {
-            context.stats.count("sends_denied");
-            throw new AccessDeniedException("'" + target + "' does not allow '" + context.name()
-                    + "'; its owner must call allow(\"" + context.name() + "\")");
+            context.stats.count(Counters.SENDS_DENIED);
+            throw new AccessDeniedException(Texts.notAllowed(target, context.name()));
         }
         return open(target, entry.generation());
     }

@@ -16,6 +16,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
 import speed.internal.GuardedBy;
+import speed.internal.core.Counters;
 import speed.internal.engine.Context;
 import speed.internal.engine.link.Envelopes.Load;
 import speed.internal.fs.Bell.Ringer;
@@ -247,7 +248,7 @@ public final class OutgoingLink {
 
     private void ring() {
         if (!ringer.ring()) {
-            context.stats.count("rings_unheard");
+            context.stats.count(Counters.RINGS_UNHEARD);
             context.unheard(target);
         }
     }

@@ -2,6 +2,7 @@ package speed.internal.engine.link;
 
 import java.util.List;
 import speed.errors.SpeedException;
+import speed.internal.core.Counters;
 import speed.internal.engine.Context;
 import speed.internal.engine.lane.Arrival;
 import speed.internal.engine.link.Envelopes.Load;
@@ -39,7 +40,7 @@ public final class Replies implements Arrival.Replies {
             links.open(source, generation)
                     .send(Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
         } catch (SpeedException undelivered) {
-            context.stats.count("replies_undelivered");
+            context.stats.count(Counters.REPLIES_UNDELIVERED);
         }
     }
 }

@@ -9,6 +9,7 @@ import speed.Published;
 import speed.errors.InboxFullException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.SpeedException;
+import speed.internal.core.Counters;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
 import speed.internal.engine.LogLimiter;
@@ -124,7 +125,7 @@ public final class Publishing {
 
         void failed(String target, String code, String why) {
             failed.put(target, code);
-            context.stats.count("events_undelivered");
+            context.stats.count(Counters.EVENTS_UNDELIVERED);
             lines.warn(LOG, "an event did not reach '{}': {}: {}", target, code, why);
         }
     }

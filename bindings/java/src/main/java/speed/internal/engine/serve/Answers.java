@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.function.Function;
 import speed.errors.InboxFullException;
 import speed.errors.SpeedException;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.engine.Context;
@@ -100,7 +101,7 @@ public final class Answers {
             if (error instanceof InboxFullException && !wait) {
                 return false;
             }
-            context.stats.count("answers_undelivered", payloads.size());
+            context.stats.count(Counters.ANSWERS_UNDELIVERED, payloads.size());
             LOG.warn("answers to {} not delivered: {}", lane.source(), error.getMessage());
         }
         if (!tokens.isEmpty()) {

@@ -8,6 +8,7 @@ import speed.Response;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.internal.core.CallErrors;
+import speed.internal.core.Counters;
 import speed.internal.core.LaneProgress.Token;
 import speed.internal.core.Log;
 import speed.internal.core.Scheduler;
@@ -99,7 +100,7 @@ public final class Serving {
 
     /** It never begins; its caller, if it is still there, finds out whether it began before. */
     private void replaced(Lane lane, Received received, SpcHead head) {
-        context.stats.count("requests_for_another_generation");
+        context.stats.count(Counters.REQUESTS_FOR_ANOTHER_GENERATION);
         lane.finishForOther(received.token());
         if (context.registry.live(lane.source()) != null) {
             reject(lane, received, "REPLACED", "the request is for generation " + head.generation() + " of '"
@@ -120,7 +121,7 @@ public final class Serving {
 
     /** One that is in hand came again: its lane failed and was opened again, and is where it is committed now. */
     private void repeated(AcceptedRequest inHand, Lane lane, Token token) {
-        context.stats.count("requests_duplicate");
+        context.stats.count(Counters.REQUESTS_DUPLICATE);
         boolean adopted = inHand.place().lane().isClosed() && inHand.adopt(new AcceptedRequest.Place(lane, token));
         if (!adopted) {
             lane.drop(token);
@@ -148,7 +149,7 @@ public final class Serving {
         for (String requestId : requestIds) {
             Work<Job> work = pool.withdraw(source, requestId);
             if (work != null) {
-                context.stats.count("requests_withdrawn");
+                context.stats.count(Counters.REQUESTS_WITHDRAWN);
                 AcceptedRequest one = (AcceptedRequest) work.item;
                 one.withdraw();
                 if (work.state() == Work.State.ENDED && one.answer() != null) {
@@ -175,7 +176,7 @@ public final class Serving {
             if (one.cancellation.isCancelled()) {
                 continue; // it was told before
             }
-            context.stats.count("requests_forgotten");
+            context.stats.count(Counters.REQUESTS_FORGOTTEN);
             one.withdraw();
             if (work.state() == Work.State.ENDED && one.answer() != null) {
                 one.place().lane().finish(List.of(one.place().token()));
@@ -204,7 +205,8 @@ public final class Serving {
     }
 
     private Response timeout(AcceptedRequest late, String phase) {
-        context.stats.count("requests_timed_out_" + phase);
+        context.stats.count(phase.equals("queued")
+                ? Counters.REQUESTS_TIMED_OUT_QUEUED : Counters.REQUESTS_TIMED_OUT_RUNNING);
         return Response.error("TIMEOUT", "the deadline of '" + late.head.service() + "' passed while " + phase
                 + ": allow it more time", Map.of("phase", phase));
     }
@@ -240,7 +242,7 @@ public final class Serving {
         ServiceTable.Found found = services.find(head.service(), accepted.source());
         if (found.refusal() != null) {
             if (found.refusal().errorCode().equals("SERVICE_NOT_FOUND")) {
-                context.stats.count("requests_for_no_service");
+                context.stats.count(Counters.REQUESTS_FOR_NO_SERVICE);
             }
             answer(accepted, found.refusal());
             return;
@@ -252,7 +254,7 @@ public final class Serving {
         try {
             arguments = head.arguments(accepted.payload, found.options().views());
         } catch (WireException broken) {
-            context.stats.count("rejected_bad_payload");
+            context.stats.count(Counters.REJECTED_BAD_PAYLOAD);
             answer(accepted, Response.error("INVALID_ARGUMENTS", broken.getMessage()));
             return;
         }
@@ -276,7 +278,7 @@ public final class Serving {
     private void leave(AcceptedRequest accepted) {
         accepted.withdraw();
         if (accepted.answer() != null) {
-            context.stats.count("requests_forgotten");
+            context.stats.count(Counters.REQUESTS_FORGOTTEN);
             accepted.commit();
         }
     }
@@ -336,7 +338,7 @@ public final class Serving {
     private void answer(AcceptedRequest one, Response response) {
         AcceptedRequest.Phase phase = one.answer();
         if (phase == null) {
-            context.stats.count("answers_too_late");
+            context.stats.count(Counters.ANSWERS_TOO_LATE);
             return;
         }
         reply(one, phase, response);
