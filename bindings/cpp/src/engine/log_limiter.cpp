@@ -40,9 +40,11 @@ void write_on_stderr(LogLevel level, std::string_view logger, std::string_view t
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // there is nowhere to say so
 }
 
-// The lines of this process on their way to its sink.
+// The lines of one process on their way to its sink.
 class Outlet {
  public:
+  const pid_t maker = getpid();
+
   void set(LogSink sink, LogLevel least) {
     const MutexLock guard(lock_);
     sink_ = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;
@@ -92,25 +94,16 @@ class Outlet {
 
 // Never destroyed: its thread goes on while the process ends.
 std::atomic<Outlet*> made = nullptr;
-pid_t maker = -1;
 std::atomic<bool> is_set = false;  // the program chose: a forked child of it stays silent until it chooses again
 
 // A forked child begins with an outlet of its own: the lock of its parent's may be held by a thread that stayed there.
 Outlet& outlet() {
-  static Mutex* const lock = [] {
-    static Mutex one;
-    return &one;
-  }();
   Outlet* known = made;
-  if (known != nullptr && maker == getpid()) return *known;
-  const MutexLock guard(*lock);
-  if (made == nullptr || maker != getpid()) {
-    maker = getpid();
-    auto* const fresh = new Outlet;  // NOLINT: kept for ever on purpose
-    if (!is_set) fresh->set(write_on_stderr, LogLevel::warning);
-    made = fresh;
-  }
-  return *made;
+  if (known != nullptr && known->maker == getpid()) return *known;
+  auto fresh = std::make_unique<Outlet>();
+  if (!is_set) fresh->set(write_on_stderr, LogLevel::warning);
+  if (!made.compare_exchange_strong(known, fresh.get())) return *known;  // another thread of this process made one
+  return *fresh.release();  // kept for ever on purpose
 }
 
 }  // namespace
