@@ -65,6 +65,13 @@ std::exception_ptr overdue(const core::PendingCall& call) {
                                       Execution::may_have_run);
 }
 
+// What the end of this node means for a call: what was written may run, and nobody here knows what becomes of it.
+std::optional<Execution> execution_at_end(const core::PendingCall& call) {
+  if (call.request == nullptr) return std::nullopt;
+  const bool waits = call.request->state == core::SentRequest::State::waits && !call.request->may_have_run;
+  return waits ? Execution::not_begun : Execution::may_have_run;
+}
+
 }  // namespace
 
 std::exception_ptr call_left(const std::string& name, bool may_have_run) {
@@ -451,7 +458,11 @@ void Calls::expire(double now) {
   Decisions decisions;
   for (const core::PendingCall& call : late) {
     std::exception_ptr why = settled_late(call, decisions);
-    call.completion(why == nullptr ? overdue(call) : std::move(why));
+    if (why == nullptr) {
+      const MutexLock guard(lock_);  // it may be written just now
+      why = overdue(call);
+    }
+    call.completion(std::move(why));
   }
 }
 
@@ -462,20 +473,14 @@ std::uint64_t Calls::entered() const {
 
 void Calls::fail_all(const std::exception_ptr& why) {
   std::vector<core::PendingCall> all;
+  std::vector<std::exception_ptr> errors;  // made under the lock: a call may be written just now
   {
     const MutexLock guard(lock_);
     ended_ = why;
     all = table_.take_if([](const core::PendingCall&) { return true; });
+    for (const core::PendingCall& call : all) errors.push_back(afresh(why, execution_at_end(call)));
   }
-  for (const core::PendingCall& call : all) {
-    if (call.request == nullptr) {
-      call.completion(afresh(why));
-      continue;
-    }
-    // What was written may run: nobody here knows what becomes of it.
-    const bool waits = call.request->state == core::SentRequest::State::waits && !call.request->may_have_run;
-    call.completion(afresh(why, waits ? Execution::not_begun : Execution::may_have_run));
-  }
+  for (std::size_t at = 0; at < all.size(); ++at) all[at].completion(std::move(errors[at]));
 }
 
 double Calls::next_deadline() const {

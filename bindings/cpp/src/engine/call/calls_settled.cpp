@@ -224,6 +224,7 @@ void Calls::look_again(double now) {
 
 void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, double now) {
   core::SentRequest& request = *open.request;
+  bool is_withdrawn = false;
   const bool is_there = entry != nullptr && entry->status != "leaving" && generation_of(entry) > request.generation;
   {
     const MutexLock guard(lock_);
@@ -235,9 +236,10 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
     if (request.is_awaited || now - request.since < wire::limits::successor_seconds) {
       look_by(now + successor_look_seconds);
     }
-    if (request.is_awaited && !request.is_withdrawn) return;
+    is_withdrawn = request.is_withdrawn;
+    if (request.is_awaited && !is_withdrawn) return;
   }
-  if (request.is_withdrawn) return end(open.id, withdrawn_call(request.may_have_run));
+  if (is_withdrawn) return end(open.id, withdrawn_call(request.may_have_run));
   if (is_there && wire::grants(*entry, context_.name)) return send_again(open, entry);
   const bool is_first = request.generation == 0;  // what a node allows when it has started is final
   if (now - request.since < wire::limits::successor_seconds && !(is_there && is_first)) return;
