@@ -6,6 +6,11 @@ endif()
 
 function(speed_strict target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow $<$<BOOL:${SPEED_WERROR}>:-Werror>)
+  # Which lock guards what (src/wire/mutex.hpp), and of two that are held at once which is taken first.
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${target} PRIVATE -Wthread-safety -Wthread-safety-beta
+      $<$<BOOL:${SPEED_WERROR}>:-Werror=thread-safety>)
+  endif()
   # GCC 12 sees an overlap in "text" + std::string at -O3 (its bug 105651), and members of a variant that another
   # alternative holds as uninitialized where sanitizers keep it from seeing the index.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -1,8 +1,8 @@
 #include "speed/access_policy.hpp"
 
 #include <algorithm>
-#include <mutex>
 
+#include "wire/mutex.hpp"
 #include "wire/names/names.hpp"
 
 namespace speed {
@@ -21,8 +21,8 @@ bool covers(std::string_view pattern, std::string_view rule) {
 }  // namespace
 
 struct SPEED_LOCAL AccessPolicy::State {
-  std::mutex lock;
-  Rules rules;
+  Mutex lock;
+  Rules rules SPEED_GUARDED_BY(lock);
 };
 
 AccessPolicy::AccessPolicy() : state_(std::make_unique<State>()) {}
@@ -31,13 +31,13 @@ AccessPolicy::~AccessPolicy() = default;
 
 void AccessPolicy::allow(const Names& patterns) {
   check_all(patterns);
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   for (const std::string& pattern : patterns) state_->rules[pattern] = true;
 }
 
 void AccessPolicy::deny(const Names& patterns) {
   check_all(patterns);
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   for (const std::string& pattern : patterns) {
     std::erase_if(state_->rules, [&](const auto& rule) { return covers(pattern, rule.first); });
     state_->rules[pattern] = false;
@@ -45,7 +45,7 @@ void AccessPolicy::deny(const Names& patterns) {
 }
 
 bool AccessPolicy::allows(std::string_view name) const {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   if (const auto exact = state_->rules.find(name); exact != state_->rules.end()) return exact->second;
   // "etl.eu.1" is looked up as "etl.eu.*", then "etl.*": the longest family decides first.
   for (std::size_t dot = name.rfind('.'); dot != std::string_view::npos && dot > 0; dot = name.rfind('.', dot - 1)) {
@@ -56,13 +56,13 @@ bool AccessPolicy::allows(std::string_view name) const {
 }
 
 bool AccessPolicy::publishes(std::string_view name) const {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   return std::ranges::any_of(state_->rules,
                              [&](const auto& rule) { return rule.second && wire::matches(rule.first, name); });
 }
 
 std::vector<std::string> AccessPolicy::allowed() const {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   std::vector<std::string> patterns;
   for (const auto& [pattern, granted] : state_->rules) {
     if (granted) patterns.push_back(pattern);
@@ -72,7 +72,7 @@ std::vector<std::string> AccessPolicy::allowed() const {
 
 std::vector<std::string> AccessPolicy::denied() const {
   const std::vector<std::string> grants = allowed();
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   std::vector<std::string> patterns;
   for (const auto& [pattern, granted] : state_->rules) {
     const bool is_excepted =
@@ -83,12 +83,12 @@ std::vector<std::string> AccessPolicy::denied() const {
 }
 
 AccessPolicy::Rules AccessPolicy::rules() const {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   return state_->rules;
 }
 
 void AccessPolicy::restore(Rules rules) {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   state_->rules = std::move(rules);
 }
 

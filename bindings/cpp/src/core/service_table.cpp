@@ -53,7 +53,7 @@ void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service
   wire::check_service_name(name);
   if (service == nullptr) throw ConfigurationError("service '" + name + "' is null: register an object");
   Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent, views};
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!rows_.try_emplace(name, std::move(row)).second) {
     throw ServiceExistsError("service '" + name + "' is already registered; unregister it first");
   }
@@ -63,7 +63,7 @@ void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service
 void ServiceTable::remove(const std::string& name) {
   std::map<std::string, Row>::node_type gone;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     gone = rows_.extract(name);
   }
   if (gone.empty()) throw ServiceNotFoundError("no service '" + name + "' is registered");
@@ -72,18 +72,18 @@ void ServiceTable::remove(const std::string& name) {
 // Their destructors, which may be the program's, run outside of the lock.
 void ServiceTable::release() {
   std::vector<std::shared_ptr<Service>> gone;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   for (auto& [name, row] : rows_) gone.push_back(std::exchange(row.service, nullptr));
 }
 
 std::optional<ServiceTable::Row> ServiceTable::row(const std::string& name) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   const auto found = rows_.find(name);
   return found == rows_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<std::string> ServiceTable::names(const std::string& caller) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   std::vector<std::string> names;
   for (const auto& [name, row] : rows_) {
     if (row.allows(caller)) names.push_back(name);

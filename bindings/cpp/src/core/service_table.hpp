@@ -4,12 +4,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "speed/access_policy.hpp"
 #include "speed/service.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::core {
 
@@ -52,8 +52,8 @@ class ServiceTable {
   };
   std::optional<Row> row(const std::string& name) const;
 
-  mutable std::mutex lock_;
-  std::map<std::string, Row> rows_;
+  mutable Mutex lock_;
+  std::map<std::string, Row> rows_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::core

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -28,6 +27,7 @@
 #include "speed/access_policy.hpp"
 #include "speed/node.hpp"
 #include "speed/segment.hpp"
+#include "wire/mutex.hpp"
 #include "wire/value/buffer.hpp"
 
 namespace speed::engine {
@@ -64,22 +64,22 @@ class Life {
   bool has_ended() const { return core::has_ended(state_); }
   void check() const {
     if (!has_ended()) return;
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     std::rethrow_exception(afresh(why_));
   }
   std::exception_ptr why() const {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     return why_;
   }
   // Waits; true if the node ended.
   bool wait_for_end(double seconds) const {
-    std::unique_lock guard(lock_);
+    UniqueLock guard(lock_);
     return changed_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return has_ended(); });
   }
 
  private:
   bool take(core::NodeEvent event, std::exception_ptr why) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const std::optional<core::NodeState> next = core::next_state(state_, event);
     if (!next) return false;
     if (why != nullptr) why_ = std::move(why);
@@ -88,10 +88,10 @@ class Life {
     return true;
   }
 
-  mutable std::mutex lock_;
-  mutable std::condition_variable changed_;
+  mutable Mutex lock_;
+  mutable Condition changed_;
   std::atomic<core::NodeState> state_ = core::NodeState::preparing;  // written under the lock
-  std::exception_ptr why_;
+  std::exception_ptr why_ SPEED_GUARDED_BY(lock_);
 };
 
 // A scope for what a program registered, on a thread of a node: a child that was forked in it ends with it, or it would

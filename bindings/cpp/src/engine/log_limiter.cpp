@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <ctime>
 #include <deque>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
 #include "fs/process.hpp"
+#include "wire/mutex.hpp"
 #include "wire/names/harmless.hpp"
 
 namespace speed {
@@ -40,17 +40,19 @@ void write_on_stderr(LogLevel level, std::string_view logger, std::string_view t
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // there is nowhere to say so
 }
 
-// The lines of this process on their way to its sink.
+// The lines of one process on their way to its sink.
 class Outlet {
  public:
+  const pid_t maker = getpid();
+
   void set(LogSink sink, LogLevel least) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     sink_ = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;
     least_ = least;
   }
 
   void put(Line line) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (sink_ == nullptr || line.level < least_ || lines_.size() >= max_waiting) return;
     lines_.push_back(std::move(line));
     if (!std::exchange(writes_, true)) begin();
@@ -68,8 +70,8 @@ class Outlet {
 
   [[noreturn]] void write() {
     while (true) {
-      std::unique_lock guard(lock_);
-      there_.wait(guard, [&] { return !lines_.empty(); });
+      UniqueLock guard(lock_);
+      there_.wait(guard, [&]() SPEED_REQUIRES(lock_) { return !lines_.empty(); });
       const Line line = std::move(lines_.front());
       lines_.pop_front();
       const auto sink = sink_;
@@ -82,35 +84,26 @@ class Outlet {
     }
   }
 
-  std::mutex lock_;  // guards what follows
-  std::condition_variable there_;
-  std::shared_ptr<const LogSink> sink_;
-  LogLevel least_ = LogLevel::debug;
-  std::deque<Line> lines_;
-  bool writes_ = false;
+  Mutex lock_;
+  Condition there_;
+  std::shared_ptr<const LogSink> sink_ SPEED_GUARDED_BY(lock_);
+  LogLevel least_ SPEED_GUARDED_BY(lock_) = LogLevel::debug;
+  std::deque<Line> lines_ SPEED_GUARDED_BY(lock_);
+  bool writes_ SPEED_GUARDED_BY(lock_) = false;
 };
 
 // Never destroyed: its thread goes on while the process ends.
 std::atomic<Outlet*> made = nullptr;
-pid_t maker = -1;
 std::atomic<bool> is_set = false;  // the program chose: a forked child of it stays silent until it chooses again
 
 // A forked child begins with an outlet of its own: the lock of its parent's may be held by a thread that stayed there.
 Outlet& outlet() {
-  static std::mutex* const lock = [] {
-    static std::mutex one;
-    return &one;
-  }();
   Outlet* known = made;
-  if (known != nullptr && maker == getpid()) return *known;
-  const std::lock_guard guard(*lock);
-  if (made == nullptr || maker != getpid()) {
-    maker = getpid();
-    auto* const fresh = new Outlet;  // NOLINT: kept for ever on purpose
-    if (!is_set) fresh->set(write_on_stderr, LogLevel::warning);
-    made = fresh;
-  }
-  return *made;
+  if (known != nullptr && known->maker == getpid()) return *known;
+  auto fresh = std::make_unique<Outlet>();
+  if (!is_set) fresh->set(write_on_stderr, LogLevel::warning);
+  if (!made.compare_exchange_strong(known, fresh.get())) return *known;  // another thread of this process made one
+  return *fresh.release();  // kept for ever on purpose
 }
 
 }  // namespace
@@ -142,7 +135,7 @@ void LogLimiter::limited(LogLevel level, std::string_view logger, std::string_vi
 }
 
 std::optional<std::uint64_t> LogLimiter::due(std::string_view kind, double seconds) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   auto found = kinds_.find(kind);
   if (found == kinds_.end()) {
     if (kinds_.size() >= max_kinds) return std::nullopt;

@@ -6,11 +6,11 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "speed/log.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -41,8 +41,8 @@ class LogLimiter {
   void counted(LogLevel level, std::string_view logger, const std::string& text, std::uint64_t left_out) const;
 
   std::string node_;
-  std::mutex lock_;
-  std::map<std::string, Kind, std::less<>> kinds_;
+  Mutex lock_;
+  std::map<std::string, Kind, std::less<>> kinds_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

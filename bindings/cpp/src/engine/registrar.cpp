@@ -76,24 +76,31 @@ void Registrar::look_at_lease() { watch_.wake(); }
 void Registrar::release() {
   std::vector<HandlerPtr> joins;  // destroyed outside of the lock
   std::vector<HandlerPtr> leaves;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   joins.swap(join_handlers_);
   leaves.swap(leave_handlers_);
 }
 
-void Registrar::on_join(Node::NodeHandler handler) { add(join_handlers_, std::move(handler)); }
-void Registrar::on_leave(Node::NodeHandler handler) { add(leave_handlers_, std::move(handler)); }
+void Registrar::on_join(Node::NodeHandler handler) {
+  workers_.serve();
+  const MutexLock guard(lock_);
+  begin_watching();
+  join_handlers_.push_back(std::make_shared<const Node::NodeHandler>(std::move(handler)));
+}
+
+void Registrar::on_leave(Node::NodeHandler handler) {
+  workers_.serve();
+  const MutexLock guard(lock_);
+  begin_watching();
+  leave_handlers_.push_back(std::make_shared<const Node::NodeHandler>(std::move(handler)));
+}
 
 // The first reading tells nothing; the registry thread then sets the watch and reads again, so that nothing is missed.
-void Registrar::add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler) {
-  workers_.serve();
-  const std::lock_guard guard(lock_);
-  if (!watching_) {
-    watch_.watch();
-    view_.update(context_.registry->live_entries());
-    watching_ = true;
-  }
-  handlers.push_back(std::make_shared<const Node::NodeHandler>(std::move(handler)));
+void Registrar::begin_watching() {
+  if (watching_) return;
+  watch_.watch();
+  view_.update(context_.registry->live_entries());
+  watching_ = true;
 }
 
 void Registrar::run() {
@@ -161,7 +168,7 @@ void Registrar::look_at_keys() {
 void Registrar::look() {
   std::vector<core::RegistryChange> changes;
   try {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (!watching_) return;
     changes = view_.update(context_.registry->live_entries());
   } catch (const StorageError&) {
@@ -183,7 +190,7 @@ void Registrar::tell(const core::RegistryChange& change) {
   }
   std::vector<HandlerPtr> handlers;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     handlers = left ? leave_handlers_ : join_handlers_;
   }
   for (const HandlerPtr& handler : handlers) {

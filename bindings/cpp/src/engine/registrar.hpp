@@ -10,6 +10,7 @@
 #include "engine/threads/workers.hpp"
 #include "fs/registry/watch.hpp"
 #include "speed/node.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -42,24 +43,24 @@ class Registrar {
   void run();
   bool renew();
   void look_at_keys();
-  void look();
+  void look() SPEED_EXCLUDES(lock_);
   template <class Part>
   void guarded(const char* what, Part part);
   void check_callees();
-  void tell(const core::RegistryChange& change);
-  void add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler);
+  void tell(const core::RegistryChange& change) SPEED_EXCLUDES(lock_);
+  void begin_watching() SPEED_REQUIRES(lock_);
 
   Context& context_;
   Workers& workers_;
   const double heartbeat_seconds_;
   Effects effects_;
   fs::Watch watch_;
-  core::RegistryView view_;
+  core::RegistryView view_ SPEED_GUARDED_BY(lock_);
   std::string refused_;  // what was said last of the key file
-  std::mutex lock_;  // guards what follows
-  bool watching_ = false;
-  std::vector<HandlerPtr> join_handlers_;
-  std::vector<HandlerPtr> leave_handlers_;
+  Mutex lock_;
+  bool watching_ SPEED_GUARDED_BY(lock_) = false;
+  std::vector<HandlerPtr> join_handlers_ SPEED_GUARDED_BY(lock_);
+  std::vector<HandlerPtr> leave_handlers_ SPEED_GUARDED_BY(lock_);
   std::thread thread_;
 };
 

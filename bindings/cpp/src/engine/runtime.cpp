@@ -226,8 +226,7 @@ void Runtime::begin() {
 
 void Runtime::leave(double drain_seconds) {
   if (!context.life.leave()) {
-    if (context.life.state() == core::NodeState::lost)
-      const std::lock_guard guard(end_lock_);  // everything ends already
+    if (context.life.state() == core::NodeState::lost) const MutexLock guard(end_lock_);  // everything ends already
     return;
   }
   try {
@@ -255,7 +254,7 @@ void Runtime::end_in_order(bool settled) {
 // Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes, and only then the name: a
 // successor may read the same lanes from then on, and fences off what this node writes.
 void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks) {
-  const std::lock_guard guard(end_lock_);
+  const MutexLock guard(end_lock_);
   if (!(orderly ? context.life.close(why) : context.life.lose(why))) return;
   if (!orderly) tell_lost(why);  // who is told finds the node ended
   calls.fail_all(why);
@@ -316,7 +315,7 @@ void Runtime::say_leave() {
 }
 
 void Runtime::on_lost(Node::LostHandler handler) {
-  const std::lock_guard guard(lock);
+  const MutexLock guard(lock);
   lost_handlers_.push_back(std::move(handler));
 }
 
@@ -334,7 +333,7 @@ void Runtime::release() {
   delivery.release();
   registrar->release();
   std::vector<Node::LostHandler> handlers;
-  const std::lock_guard guard(lock);
+  const MutexLock guard(lock);
   handlers.swap(lost_handlers_);
 }
 
@@ -342,7 +341,7 @@ void Runtime::release() {
 void Runtime::tell_lost(const std::exception_ptr& why) {
   std::vector<Node::LostHandler> handlers;
   {
-    const std::lock_guard guard(lock);
+    const MutexLock guard(lock);
     handlers.swap(lost_handlers_);
   }
   if (handlers.empty()) return;
@@ -369,7 +368,7 @@ void Runtime::check_usable() const {
 
 // Drawn in batches: each draw is a system call.
 wire::Block<10> Runtime::random_bytes() {
-  const std::lock_guard guard(random_lock_);
+  const MutexLock guard(random_lock_);
   if (random_.empty()) {
     random_.resize(256);
     randombytes_buf(random_.data(), random_.size() * sizeof random_[0]);

@@ -7,6 +7,7 @@
 #include "engine/registrar.hpp"
 #include "engine/sweeper.hpp"
 #include "speed/embedding.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -44,7 +45,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time.
   NodeInfo wait_for(const std::string& target, double timeout_seconds);
 
-  std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
+  // Orders changes of grants, services and subscriptions with their publication.
+  Mutex lock SPEED_ACQUIRED_AFTER(end_lock_);
   Context context;
   Links links;
   Workers workers;
@@ -76,10 +78,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   wire::Block<10> random_bytes();
 
   std::unique_ptr<Dispatch> dispatch_;
-  std::mutex end_lock_;     // held while the node ends, so that nobody leaves before it has
-  std::vector<Node::LostHandler> lost_handlers_;  // guarded by `lock`
-  std::mutex random_lock_;  // guards what follows
-  std::vector<wire::Block<10>> random_;
+  Mutex end_lock_;  // held while the node ends, so that nobody leaves before it has
+  std::vector<Node::LostHandler> lost_handlers_ SPEED_GUARDED_BY(lock);
+  Mutex random_lock_;
+  std::vector<wire::Block<10>> random_ SPEED_GUARDED_BY(random_lock_);
 };
 
 }  // namespace speed::engine

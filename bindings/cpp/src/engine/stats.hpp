@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "core/counters.hpp"
 #include "speed/value.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -32,7 +32,7 @@ struct ServiceStats {
 class Stats {
  public:
   void count(std::string_view name, std::uint64_t amount = 1) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const auto found = counters_.find(name);
     if (found != counters_.end()) {
       found->second += amount;
@@ -50,7 +50,7 @@ class Stats {
 
   // One request that began and was answered; `error` is its code, empty on success.
   void served(const std::string& service, double seconds, const std::string& error) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     ServiceStats& stats = services_[service];
     ++stats.requests;
     stats.processing_seconds += seconds;
@@ -60,19 +60,19 @@ class Stats {
   }
 
   std::map<std::string, std::uint64_t> counters() const {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     return {counters_.begin(), counters_.end()};
   }
 
   std::map<std::string, ServiceStats> services() const {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     return services_;
   }
 
  private:
-  mutable std::mutex lock_;
-  std::map<std::string, std::uint64_t, std::less<>> counters_;  // found without making a string
-  std::map<std::string, ServiceStats> services_;
+  mutable Mutex lock_;
+  std::map<std::string, std::uint64_t, std::less<>> counters_ SPEED_GUARDED_BY(lock_);  // found without making a string
+  std::map<std::string, ServiceStats> services_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

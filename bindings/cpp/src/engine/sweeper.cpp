@@ -33,7 +33,7 @@ Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral, std::fu
       leftovers_(*context.registry, untouched_seconds) {}
 
 void Sweeper::heard(const std::string& name) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (gone_.size() < max_gone) gone_.insert(name);
 }
 
@@ -67,7 +67,7 @@ bool Sweeper::sweep_one() {
 }
 
 std::optional<std::string> Sweeper::next_gone() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (gone_.empty()) return std::nullopt;
   return std::move(gone_.extract(gone_.begin()).value());
 }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <set>
 
 #include "engine/context.hpp"
 #include "fs/registry/sweep.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -25,7 +25,7 @@ class Sweeper {
  private:
   void look_after_own(double now);
   bool sweep_one();
-  std::optional<std::string> next_gone();
+  std::optional<std::string> next_gone() SPEED_EXCLUDES(lock_);
   void begin_round_if_due();
 
   Context& context_;
@@ -35,8 +35,8 @@ class Sweeper {
   double next_round_;
   bool is_first_ = true;
   fs::Leftovers leftovers_;
-  std::mutex lock_;  // guards what follows
-  std::set<std::string> gone_;
+  Mutex lock_;
+  std::set<std::string> gone_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

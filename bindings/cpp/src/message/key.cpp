@@ -1,11 +1,11 @@
 #include "message/key.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <array>
 #include <string_view>
 
 #include "speed/message_error.hpp"
+#include "wire/mutex.hpp"
 #include "wire/names/names.hpp"
 
 namespace speed::message {
@@ -213,11 +213,11 @@ const KeyBounds& MessageKey::bounds() const { return state_->bounds; }
 bool MessageKey::has_secret() const { return state_->has_secret(); }
 
 struct SPEED_LOCAL KeyStore::State {
-  const std::vector<MessageKey>& set_of(const std::string& name) const;
+  const std::vector<MessageKey>& set_of(const std::string& name) const SPEED_REQUIRES(lock);
 
-  std::mutex lock;  // guards what follows
-  std::map<std::string, std::vector<MessageKey>> sets;
-  std::map<std::string, std::uint64_t> uses;
+  Mutex lock;
+  std::map<std::string, std::vector<MessageKey>> sets SPEED_GUARDED_BY(lock);
+  std::map<std::string, std::uint64_t> uses SPEED_GUARDED_BY(lock);
 };
 
 KeyStore::~KeyStore() = default;
@@ -230,13 +230,13 @@ void KeyStore::put(const std::string& name, std::vector<MessageKey> keys) {
   if (keys.empty()) throw KeyRefusedError("a set without keys can do nothing: give its first key");
   std::ranges::stable_sort(keys, std::ranges::greater(),
                            [](const MessageKey& key) { return key.bounds().not_before_ms; });
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   state_->sets.insert_or_assign(name, std::move(keys));
 }
 
 MessageKey KeyStore::current(const std::string& name, std::string_view name_space, std::string_view topic,
                              std::int64_t now_ms) {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   std::string problem;
   for (const MessageKey& key : state_->set_of(name)) {
     try {
@@ -256,7 +256,7 @@ MessageKey KeyStore::current(const std::string& name, std::string_view name_spac
 }
 
 std::optional<MessageKey> KeyStore::find(std::string_view id) const {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   for (const auto& [name, keys] : state_->sets) {
     const auto found = std::ranges::find(keys, id, &MessageKey::id);
     if (found != keys.end()) return *found;
@@ -265,7 +265,7 @@ std::optional<MessageKey> KeyStore::find(std::string_view id) const {
 }
 
 std::vector<MessageKey> KeyStore::all(const std::string& name) const {
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   return state_->set_of(name);
 }
 

@@ -125,7 +125,7 @@ void publish_grants(Runtime& node) {
 void Node::allow(const Names& patterns) {
   Runtime& node = open();
   {
-    const std::lock_guard guard(node.lock);
+    const MutexLock guard(node.lock);
     AccessPolicy::Rules before = node.context.policy.rules();
     node.context.policy.allow(local_grants(patterns));
     try {
@@ -140,7 +140,7 @@ void Node::allow(const Names& patterns) {
 
 void Node::deny(const Names& patterns) {
   Runtime& node = open();
-  const std::lock_guard guard(node.lock);
+  const MutexLock guard(node.lock);
   node.context.policy.deny(local_grants(patterns));
   publish_grants(node);
 }
@@ -149,7 +149,7 @@ std::vector<std::string> Node::allowed() const { return runtime_->context.policy
 
 void Node::ready() {
   Runtime& node = open();
-  const std::lock_guard guard(node.lock);
+  const MutexLock guard(node.lock);
   if (node.context.registration->entry().status != "starting") return;
   node.context.registration->update([](wire::Entry& entry) {
     if (entry.status == "starting") entry.status = "online";
@@ -310,14 +310,14 @@ std::map<std::string, Published> Node::publish_batch(const std::vector<std::pair
 
 void Node::on_batch(const Names& topics, BatchHandler handler) {
   Runtime& node = open();
-  const std::lock_guard guard(node.lock);
+  const MutexLock guard(node.lock);
   node.delivery.on_batch(topics, std::move(handler));
   node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = topics; });
 }
 
 void Node::subscribe(const std::string& pattern, MessageHandler handler) {
   Runtime& node = open();
-  const std::lock_guard guard(node.lock);
+  const MutexLock guard(node.lock);
   const std::vector<std::string> patterns = node.delivery.subscribe(pattern, std::move(handler));
   node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = patterns; });
 }

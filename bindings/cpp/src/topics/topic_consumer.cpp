@@ -62,7 +62,11 @@ Map TopicConsumer::who() const { return {{"subscription", subscription_}, {"cons
 void TopicConsumer::join_within(double seconds) {
   const double ends = fs::monotonic_seconds() + seconds;
   while (fs::monotonic_seconds() < ends) {
-    if (!is_away([this] { join(); })) return;  // to join twice changes nothing
+    const bool is_host_away = is_away([this] {
+      lock_.assume_held();
+      join();
+    });
+    if (!is_host_away) return;  // to join twice changes nothing
     pause();
   }
   join();
@@ -79,7 +83,11 @@ void TopicConsumer::join() {
 
 void TopicConsumer::join_again() {
   try {
-    if (is_away([this] { join(); })) pause();
+    const bool is_host_away = is_away([this] {
+      lock_.assume_held();
+      join();
+    });
+    if (is_host_away) pause();
   } catch (const AccessDeniedError&) {  // asking again tells
     pause();
   }
@@ -90,7 +98,7 @@ void TopicConsumer::join_again() {
 
 std::optional<TopicMessage> TopicConsumer::receive(std::optional<double> timeout_seconds) {
   const double began = fs::monotonic_seconds();
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   while (!is_closing()) {
     if (auto message = next()) return message;
     const double asked = fs::monotonic_seconds();
@@ -130,7 +138,10 @@ void TopicConsumer::ask_joined(Ask ask) {
 
 bool TopicConsumer::fetch(double seconds) {
   const Seconds timeout(seconds + topic_grace_seconds);
-  ask_joined([&] { take(host_->ask("receive", question(seconds), timeout)); });
+  ask_joined([&] {
+    lock_.assume_held();
+    take(host_->ask("receive", question(seconds), timeout));
+  });
   return !waiting_.empty();
 }
 
@@ -142,7 +153,10 @@ void TopicConsumer::begin() {
   question.set("epoch", waiting_.front().epoch);
   question.set("offsets", offsets_of({waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(asked)}));
   begun_ = 0;
-  ask_joined([&] { begun(host_->ask("begin", question, Seconds(topic_grace_seconds)), asked); });
+  ask_joined([&] {
+    lock_.assume_held();
+    begun(host_->ask("begin", question, Seconds(topic_grace_seconds)), asked);
+  });
 }
 
 // What the host does not know any more is gone.
@@ -226,23 +240,23 @@ std::uint64_t TopicConsumer::reject(const std::vector<TopicMessage>& messages, s
 // --- its end ---
 
 bool TopicConsumer::is_closing() const {
-  const std::lock_guard guard(closing_lock_);
+  const MutexLock guard(closing_lock_);
   return closing_;
 }
 
 void TopicConsumer::pause() {
-  std::unique_lock guard(closing_lock_);
-  closed_.wait_for(guard, Seconds(topic_pause_seconds), [this] { return closing_; });
+  UniqueLock guard(closing_lock_);
+  closed_.wait_for(guard, Seconds(topic_pause_seconds), [this]() SPEED_REQUIRES(closing_lock_) { return closing_; });
 }
 
 void TopicConsumer::close() {
   {
-    const std::lock_guard guard(closing_lock_);
+    const MutexLock guard(closing_lock_);
     if (std::exchange(closing_, true)) return;
   }
   closed_.notify_all();
-  const std::unique_lock receiving(lock_, std::try_to_lock);
-  if (!receiving.owns_lock()) return leave({});  // somebody waits for messages, so none is at hand: the host wakes it
+  if (!lock_.try_lock()) return leave({});  // somebody waits for messages, so none is at hand: the host wakes it
+  const MutexLock receiving(lock_, std::adopt_lock);
   leave(offsets_of({waiting_.begin(), waiting_.end()}));
   waiting_.clear();
 }

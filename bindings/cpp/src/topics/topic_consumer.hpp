@@ -3,11 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 
 #include "topics/topic_host.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -27,23 +26,24 @@ class TopicConsumer {
   void close();
 
  private:
-  void join_within(double seconds);
-  void join();
-  void join_again();
-  bool fetch(double seconds);  // whether there were messages
-  void take(const Value& answer);
-  std::optional<TopicMessage> next();
-  void begin();  // asks whether the program may have more of what is at hand: the host counts that
-  void begun(const Value& answer, std::size_t asked);
+  void join_within(double seconds) SPEED_REQUIRES(lock_);
+  void join() SPEED_REQUIRES(lock_);
+  void join_again() SPEED_REQUIRES(lock_);
+  bool fetch(double seconds) SPEED_REQUIRES(lock_);  // whether there were messages
+  void take(const Value& answer) SPEED_REQUIRES(lock_);
+  std::optional<TopicMessage> next() SPEED_REQUIRES(lock_);
+  void begin()
+      SPEED_REQUIRES(lock_);  // asks whether the program may have more of what is at hand: the host counts that
+  void begun(const Value& answer, std::size_t asked) SPEED_REQUIRES(lock_);
   std::uint64_t settle(const std::vector<TopicMessage>& messages, bool until) const;
   // Asks; joins again where the host does not know this consumer.
   template <class Ask>
-  void ask_joined(Ask ask);
+  void ask_joined(Ask ask) SPEED_REQUIRES(lock_);
   void leave(const Array& unseen) noexcept;
   Map who() const;
-  Map question(double seconds) const;
-  bool is_closing() const;
-  void pause();  // until the consumer is closed, a moment at most
+  Map question(double seconds) const SPEED_REQUIRES(lock_);
+  bool is_closing() const SPEED_EXCLUDES(closing_lock_);
+  void pause() SPEED_EXCLUDES(closing_lock_);  // until the consumer is closed, a moment at most
 
   const std::shared_ptr<const TopicHost> host_;
   const std::string subscription_;
@@ -51,20 +51,20 @@ class TopicConsumer {
   const Map terms_;
   const std::size_t prefetch_;
 
-  std::mutex lock_;  // held by who receives; guards what follows
-  std::deque<TopicMessage> waiting_;
-  std::int64_t got_ = 0;  // the number of the last answer with messages that came
+  Mutex lock_;  // held by who receives
+  std::deque<TopicMessage> waiting_ SPEED_GUARDED_BY(lock_);
+  std::int64_t got_ SPEED_GUARDED_BY(lock_) = 0;  // the number of the last answer with messages that came
   // How many of the first that wait the program may have now, how many it was to have at the last word of the host, and until
   // when that counts.
-  std::size_t begun_ = 0;
-  std::size_t window_ = 1;
-  double fresh_until_ = 0;
+  std::size_t begun_ SPEED_GUARDED_BY(lock_) = 0;
+  std::size_t window_ SPEED_GUARDED_BY(lock_) = 1;
+  double fresh_until_ SPEED_GUARDED_BY(lock_) = 0;
   // What an acknowledgement told of the subscription last; a seek makes it another one.
   mutable std::atomic<std::int64_t> told_epoch_ = -1;
 
-  mutable std::mutex closing_lock_;  // guards `closing_`
-  std::condition_variable closed_;
-  bool closing_ = false;
+  mutable Mutex closing_lock_ SPEED_ACQUIRED_AFTER(lock_);
+  Condition closed_;
+  bool closing_ SPEED_GUARDED_BY(closing_lock_) = false;
 };
 
 }  // namespace speed::engine

@@ -1,6 +1,7 @@
 #include "engine/call/calling.hpp"
 
 #include "engine/span.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -10,20 +11,20 @@ namespace {
 class Withdrawing {
  public:
   void begin(const std::stop_token& stop, std::function<void()> withdraw) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (!ended_) callback_.emplace(stop, std::move(withdraw));
   }
   void end() {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     ended_ = true;
     callback_.reset();
   }
 
  private:
   using Callback = std::stop_callback<std::function<void()>>;
-  std::mutex lock_;
-  bool ended_ = false;
-  std::optional<Callback> callback_;
+  Mutex lock_;
+  bool ended_ SPEED_GUARDED_BY(lock_) = false;
+  std::optional<Callback> callback_ SPEED_GUARDED_BY(lock_);
 };
 
 void begin_call(Runtime& node, const Calls::Call& call, const std::stop_token& stop, core::Completion completion) {

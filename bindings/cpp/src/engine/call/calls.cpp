@@ -65,6 +65,13 @@ std::exception_ptr overdue(const core::PendingCall& call) {
                                       Execution::may_have_run);
 }
 
+// What the end of this node means for a call: what was written may run, and nobody here knows what becomes of it.
+std::optional<Execution> execution_at_end(const core::PendingCall& call) {
+  if (call.request == nullptr) return std::nullopt;
+  const bool waits = call.request->state == core::SentRequest::State::waits && !call.request->may_have_run;
+  return waits ? Execution::not_begun : Execution::may_have_run;
+}
+
 }  // namespace
 
 std::exception_ptr call_left(const std::string& name, bool may_have_run) {
@@ -110,7 +117,7 @@ std::exception_ptr call_error(const std::string& code, const std::string& said, 
 
 core::Completion Waiter::completion() {
   return [state = state_](core::Outcome outcome) {
-    const std::lock_guard guard(state->lock);
+    const MutexLock guard(state->lock);
     state->outcome = std::move(outcome);
     state->done = true;
     state->changed.notify_all();
@@ -121,7 +128,7 @@ Value Waiter::result(Workers& workers, bool in_place) {
   std::optional<Workers::PlaceRelease> away;
   if (!state_->done) away.emplace();
   if (!state_->done) workers.read_until(state_->done);
-  std::unique_lock guard(state_->lock);
+  UniqueLock guard(state_->lock);
   const auto done = [&] { return state_->done.load(); };
   if (!is_interruptible()) state_->changed.wait(guard, done);
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
@@ -232,7 +239,7 @@ void Calls::send(const LinkPtr& link, const std::string& id, core::SentRequest& 
 void Calls::written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server,
                     wire::Buffer payload) {
   const bool is_kept = keep(request, payload);
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   request.generation = static_cast<std::uint32_t>(server->generation);
   request.server = server;
   request.state = core::SentRequest::State::written;
@@ -299,7 +306,7 @@ void Calls::track_ack(const std::string& target, std::uint64_t sequence, double 
 void Calls::forget(const std::string& target, std::uint64_t sequence) { forget(key_of(target, sequence)); }
 
 bool Calls::waits_for(const std::string& source) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return table_.waits_for(source);
 }
 
@@ -308,7 +315,7 @@ std::string Calls::next_id() { return hex(context_.generation) + "." + hex(++num
 void Calls::track(std::string key, core::PendingCall call) {
   const double deadline = call.deadline;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
     table_.add(std::move(key), std::move(call));
   }
@@ -316,7 +323,7 @@ void Calls::track(std::string key, core::PendingCall call) {
 }
 
 void Calls::forget(const std::string& key) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   table_.forget(key);
 }
 
@@ -349,7 +356,7 @@ bool Calls::complete(const std::string& key, const std::string& source, core::Ou
   core::Completion completion;
   bool ran_before = false;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const core::PendingCall* const call = table_.find(key);
     ran_before = call != nullptr && call->request != nullptr && call->request->may_have_run;
     completion = table_.take(key, source);
@@ -367,7 +374,7 @@ void Calls::answered(const std::string& source, const fs::Received& received) {
   const std::optional<std::string> id = wire::id_at_front(received.payload);
   if (!id) throw WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes");
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (!table_.holds(*id)) return context_.stats.count(core::counters::answers_unexpected);
   }
   if (wire::is_replaced(received.payload)) return effects_.look_at(source);
@@ -378,7 +385,7 @@ void Calls::answered(const std::string& source, const fs::Received& received) {
 
 void Calls::withdraw(const std::string& target, const std::string& id) {
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     core::PendingCall* const call = table_.find(id);
     if (call == nullptr) return;
     if (call->request != nullptr) call->request->is_withdrawn = true;
@@ -394,7 +401,7 @@ void Calls::withdraw(const std::string& target, const std::string& id) {
 void Calls::tell_withdrawn() {
   std::map<std::string, std::vector<std::string>> withdrawn;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (withdrawn_.empty()) return;
     withdrawn.swap(withdrawn_);
   }
@@ -445,51 +452,49 @@ void Calls::expire(double now) {
   look_again(now);
   std::vector<core::PendingCall> late;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     late = table_.take_late(now);
   }
   Decisions decisions;
   for (const core::PendingCall& call : late) {
     std::exception_ptr why = settled_late(call, decisions);
-    call.completion(why == nullptr ? overdue(call) : std::move(why));
+    if (why == nullptr) {
+      const MutexLock guard(lock_);  // it may be written just now
+      why = overdue(call);
+    }
+    call.completion(std::move(why));
   }
 }
 
 std::uint64_t Calls::entered() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return table_.entered();
 }
 
 void Calls::fail_all(const std::exception_ptr& why) {
   std::vector<core::PendingCall> all;
+  std::vector<std::exception_ptr> errors;  // made under the lock: a call may be written just now
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     ended_ = why;
     all = table_.take_if([](const core::PendingCall&) { return true; });
+    for (const core::PendingCall& call : all) errors.push_back(afresh(why, execution_at_end(call)));
   }
-  for (const core::PendingCall& call : all) {
-    if (call.request == nullptr) {
-      call.completion(afresh(why));
-      continue;
-    }
-    // What was written may run: nobody here knows what becomes of it.
-    const bool waits = call.request->state == core::SentRequest::State::waits && !call.request->may_have_run;
-    call.completion(afresh(why, waits ? Execution::not_begun : Execution::may_have_run));
-  }
+  for (std::size_t at = 0; at < all.size(); ++at) all[at].completion(std::move(errors[at]));
 }
 
 double Calls::next_deadline() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return std::min(table_.next_deadline(), look_at_.load());
 }
 
 std::size_t Calls::pending() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return table_.size();
 }
 
 std::set<std::string> Calls::targets() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return table_.targets();
 }
 

@@ -16,6 +16,7 @@
 #include "fs/lane/lane_reader.hpp"
 #include "fs/lane/lane_state.hpp"
 #include "speed/interruption.hpp"
+#include "wire/mutex.hpp"
 #include "wire/value/control.hpp"
 
 namespace speed::engine {
@@ -32,10 +33,10 @@ class Waiter {
 
  private:
   struct State {
-    std::mutex lock;
-    std::condition_variable changed;
+    Mutex lock;
+    Condition changed;
     std::atomic<bool> done = false;
-    core::Outcome outcome;
+    core::Outcome outcome SPEED_GUARDED_BY(lock);
   };
   // Shared: a call that could not be written may be completed while its thread goes away.
   std::shared_ptr<State> state_ = std::make_shared<State>();
@@ -116,40 +117,43 @@ class Calls {
   };
   std::string write(const Call& call, core::Completion completion);
   void send(const LinkPtr& link, const std::string& id, core::SentRequest& request, ByteView payload, bool urgent);
-  void written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload);
+  void written(const std::string& id, core::SentRequest& request, const fs::EntryPtr& server, wire::Buffer payload)
+      SPEED_EXCLUDES(lock_);
   bool keep(core::SentRequest& request, wire::Buffer& payload) const;
-  void wait_for_start(const Call& call, const std::string& id, core::SentRequest& request, wire::Buffer payload);
-  void look_by(double at);
-  void tell_withdrawn();
+  void wait_for_start(const Call& call, const std::string& id, core::SentRequest& request, wire::Buffer payload)
+      SPEED_EXCLUDES(lock_);
+  void look_by(double at) SPEED_REQUIRES(lock_);
+  void tell_withdrawn() SPEED_EXCLUDES(lock_);
   void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
-  void fail_others(const std::string& name, std::uint64_t entered);
+  void fail_others(const std::string& name, std::uint64_t entered) SPEED_EXCLUDES(lock_);
   bool is_over(const std::string& name, const core::SentRequest& request) const;
   fs::Decision decide(const std::string& name, const core::SentRequest& request, bool is_gone) const;
-  void conclude(const Open& open, const fs::Decision& decision, bool is_replaced);
+  void conclude(const Open& open, const fs::Decision& decision, bool is_replaced) SPEED_EXCLUDES(lock_);
   using Decisions = std::map<std::pair<std::string, std::uint32_t>, fs::Decision>;  // by node and generation
-  std::exception_ptr settled_late(const core::PendingCall& call, Decisions& decisions) const;
-  void look_again(double now);
-  void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now);
-  void send_again(const Open& open, const fs::EntryPtr& server);
-  void write_again(const Open& open, const fs::EntryPtr& server, bool urgent);
-  void end(const std::string& id, std::exception_ptr why);
-  void track(std::string key, core::PendingCall call);
-  void forget(const std::string& key);
+  std::exception_ptr settled_late(const core::PendingCall& call, Decisions& decisions) const SPEED_EXCLUDES(lock_);
+  void look_again(double now) SPEED_EXCLUDES(lock_);
+  void look_for_successor(const Open& open, const fs::EntryPtr& entry, double now) SPEED_EXCLUDES(lock_);
+  void send_again(const Open& open, const fs::EntryPtr& server) SPEED_EXCLUDES(lock_);
+  void write_again(const Open& open, const fs::EntryPtr& server, bool urgent) SPEED_EXCLUDES(lock_);
+  void end(const std::string& id, std::exception_ptr why) SPEED_EXCLUDES(lock_);
+  void track(std::string key, core::PendingCall call) SPEED_EXCLUDES(lock_);
+  void forget(const std::string& key) SPEED_EXCLUDES(lock_);
   // False if nobody waits for it: it is counted as `unexpected`.
   bool complete(const std::string& key, const std::string& source, core::Outcome outcome,
-                std::string_view unexpected = core::counters::answers_unexpected);
+                std::string_view unexpected = core::counters::answers_unexpected) SPEED_EXCLUDES(lock_);
   std::function<void(std::uint64_t)> losses(const LinkPtr& link, const std::string& id, double deadline);
 
   Context& context_;
   Links& links_;
   Effects effects_;
   const std::shared_ptr<core::KeptRequests> kept_;
-  mutable std::mutex lock_;
-  core::PendingCalls table_;
-  std::map<std::string, std::vector<std::string>> withdrawn_;  // by target: ids that it is to be told
+  mutable Mutex lock_;
+  core::PendingCalls table_ SPEED_GUARDED_BY(lock_);
+  // By target: ids that it is to be told.
+  std::map<std::string, std::vector<std::string>> withdrawn_ SPEED_GUARDED_BY(lock_);
   std::atomic<double> look_at_ =
       never;  // when those are looked at that wait for a successor, or for what decides; monotonic seconds
-  std::exception_ptr ended_;  // why nothing is entered any more
+  std::exception_ptr ended_ SPEED_GUARDED_BY(lock_);  // why nothing is entered any more
   std::atomic<std::uint64_t> number_ = 0;
 
   static constexpr double never = std::numeric_limits<double>::infinity();

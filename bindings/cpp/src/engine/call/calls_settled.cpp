@@ -57,14 +57,13 @@ bool Calls::keep(core::SentRequest& request, wire::Buffer& payload) const {
   return true;
 }
 
-// With the lock held.
 void Calls::look_by(double at) { look_at_ = std::min(look_at_.load(), at); }
 
 void Calls::wait_for_start(const Call& call, const std::string& id, core::SentRequest& request, wire::Buffer payload) {
   if (!keep(request, payload)) throw still_starting(call.target);
   const double now = fs::monotonic_seconds();
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     request.state = RequestState::waits;
     request.is_awaited = true;
     request.since = now;
@@ -77,7 +76,7 @@ void Calls::wait_for_start(const Call& call, const std::string& id, core::SentRe
 // --- what is known ---
 
 void Calls::said_leave(const std::string& name, std::uint32_t generation) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   table_.each([&](const std::string&, core::PendingCall& call) {
     if (call.target == name && call.request != nullptr && call.request->generation == generation) {
       call.request->server_left = true;
@@ -86,7 +85,7 @@ void Calls::said_leave(const std::string& name, std::uint32_t generation) {
 }
 
 bool Calls::has_older(const std::string& name, std::uint32_t generation) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return table_.any([&](const core::PendingCall& call) {
     return call.target == name && call.request != nullptr && call.request->state == RequestState::written &&
            call.request->generation < generation;
@@ -114,7 +113,7 @@ fs::Decision Calls::decide(const std::string& name, const core::SentRequest& req
 std::exception_ptr Calls::settled_late(const core::PendingCall& call, Decisions& decisions) const {
   if (call.request == nullptr) return nullptr;
   {
-    const std::lock_guard guard(lock_);  // it may be written again just now
+    const MutexLock guard(lock_);  // it may be written again just now
     if (call.request->state != RequestState::written) return nullptr;
   }
   if (!is_over(call.target, *call.request)) return nullptr;
@@ -129,7 +128,7 @@ void Calls::settle(const std::string& name, std::uint64_t entered, const fs::Ent
   if (live == nullptr) fail_others(name, entered);
   std::vector<Open> open;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     table_.each([&](const std::string& id, core::PendingCall& call) {
       const bool is_over = call.target == name && call.number <= entered && call.request != nullptr &&
                            call.request->state == RequestState::written &&
@@ -151,7 +150,7 @@ void Calls::settle(const std::string& name, std::uint64_t entered, const fs::Ent
 void Calls::fail_others(const std::string& name, std::uint64_t entered) {
   std::vector<core::PendingCall> lost;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     lost = table_.take_if([&](const core::PendingCall& call) {
       return call.target == name && call.number <= entered && call.request == nullptr;
     });
@@ -167,7 +166,7 @@ void Calls::conclude(const Open& open, const fs::Decision& decision, bool is_rep
   const fs::Verdict verdict = fs::judge({request.generation, request.sequences(), request.needed}, decision);
   const double now = fs::monotonic_seconds();
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     core::PendingCall* const call = table_.find(open.id);
     if (call == nullptr) return;
     if (is_replaced && decision.kind == fs::Decision::Kind::unknown) {
@@ -192,7 +191,7 @@ void Calls::conclude(const Open& open, const fs::Decision& decision, bool is_rep
 void Calls::end(const std::string& id, std::exception_ptr why) {
   std::optional<core::PendingCall> call;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     call = table_.take(id);
   }
   if (call) call->completion(std::move(why));
@@ -205,7 +204,7 @@ void Calls::look_again(double now) {
   std::vector<Open> waiting;
   std::set<std::string> undecided;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     look_at_ = never;
     table_.each([&](const std::string& id, core::PendingCall& call) {
       if (call.request == nullptr) return;
@@ -225,9 +224,10 @@ void Calls::look_again(double now) {
 
 void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, double now) {
   core::SentRequest& request = *open.request;
+  bool is_withdrawn = false;
   const bool is_there = entry != nullptr && entry->status != "leaving" && generation_of(entry) > request.generation;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (request.state != RequestState::waits) return;
     request.is_awaited = is_there && entry->status == "starting";
     const bool is_seen = request.server != nullptr && generation_of(request.server) == generation_of(entry);
@@ -236,9 +236,10 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
     if (request.is_awaited || now - request.since < wire::limits::successor_seconds) {
       look_by(now + successor_look_seconds);
     }
-    if (request.is_awaited && !request.is_withdrawn) return;
+    is_withdrawn = request.is_withdrawn;
+    if (request.is_awaited && !is_withdrawn) return;
   }
-  if (request.is_withdrawn) return end(open.id, withdrawn_call(request.may_have_run));
+  if (is_withdrawn) return end(open.id, withdrawn_call(request.may_have_run));
   if (is_there && wire::grants(*entry, context_.name)) return send_again(open, entry);
   const bool is_first = request.generation == 0;  // what a node allows when it has started is final
   if (now - request.since < wire::limits::successor_seconds && !(is_there && is_first)) return;
@@ -249,7 +250,7 @@ void Calls::look_for_successor(const Open& open, const fs::EntryPtr& entry, doub
 void Calls::send_again(const Open& open, const fs::EntryPtr& server) {
   std::vector<std::uint64_t> segments;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (open.request->state != RequestState::waits) return;
     open.request->state = RequestState::is_being_written;
     open.request->segments.swap(segments);
@@ -278,7 +279,7 @@ void Calls::write_again(const Open& open, const fs::EntryPtr& server, bool urgen
   } catch (const InboxFullError&) {
     const double now = fs::monotonic_seconds();
     {
-      const std::lock_guard guard(lock_);
+      const MutexLock guard(lock_);
       request.state = RequestState::waits;
       request.since = now;
       look_by(now + successor_look_seconds);

@@ -25,7 +25,7 @@ bool Batches::wants(std::string_view topic) const {
 
 void Batches::add(Arrival arrival) {
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     waiting_.push_back(std::move(arrival));
     if (std::exchange(running_, true)) return;
   }
@@ -44,7 +44,7 @@ void Batches::run() {
   const std::vector<Arrival> batch = take();
   if (!batch.empty()) handle(batch);
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     running_ = !waiting_.empty() && !is_over();
     if (!running_) return;
   }
@@ -54,7 +54,7 @@ void Batches::run() {
 std::vector<Arrival> Batches::take() {
   std::vector<Arrival> batch;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     std::size_t size = 0;
     while (!waiting_.empty() && batch.size() < batch_messages && size < batch_bytes) {
       if (is_last(*waiting_.front()) && !batch.empty()) break;  // it comes alone

@@ -17,6 +17,7 @@
 #include "engine/deliver/refused_events.hpp"
 #include "engine/threads/workers.hpp"
 #include "speed/node.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -39,8 +40,8 @@ class Batches : public std::enable_shared_from_this<Batches> {
 
  private:
   void submit();
-  void run();
-  std::vector<Arrival> take();
+  void run() SPEED_EXCLUDES(lock_);
+  std::vector<Arrival> take() SPEED_EXCLUDES(lock_);
   bool opened(Message::State& message) const;
   void handle(const std::vector<Arrival>& batch);
   bool begin(Message::State& message) const;  // false if its handling ended its process too often
@@ -60,9 +61,9 @@ class Batches : public std::enable_shared_from_this<Batches> {
   const Node::BatchHandler handler_;
   const GiveUp give_up_;
   RefusedEvents refused_events_;  // used by the batch that is handled
-  std::mutex lock_;  // guards what follows
-  std::deque<Arrival> waiting_;
-  bool running_ = false;
+  Mutex lock_;
+  std::deque<Arrival> waiting_ SPEED_GUARDED_BY(lock_);
+  bool running_ SPEED_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace speed::engine

@@ -51,7 +51,7 @@ bool DeadLetters::add(const Message::State& message, std::string_view code, cons
   const segment::Source& payload = message.large == nullptr ? held : message.large->whole();
   std::string why = "there is no room for it: it is tried again";
   try {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (files_.add(letter, payload)) return true;
   } catch (const std::exception& error) {
     why = error.what();
@@ -65,8 +65,8 @@ bool DeadLetters::add(const Message::State& message, std::string_view code, cons
 void DeadLetters::look() {
   std::vector<std::uint64_t> asked;
   {
-    const std::unique_lock guard(lock_, std::try_to_lock);  // who reads does not wait for one that is being written
-    if (!guard) return;
+    if (!lock_.try_lock()) return;  // who reads does not wait for one that is being written
+    const MutexLock guard(lock_, std::adopt_lock);
     start();
     if (!files_.changed()) return;
     for (const auto& one : files_.kept()) {
@@ -78,7 +78,7 @@ void DeadLetters::look() {
   }
 }
 
-// What was being tried when the process ended is a letter as before. The lock is held.
+// What was being tried when the process ended is a letter as before.
 void DeadLetters::start() {
   if (std::exchange(started_, true)) return;
   for (const auto& one : files_.kept()) {
@@ -90,7 +90,7 @@ void DeadLetters::hand_on(std::uint64_t number) {
   try {
     fs::DeadLetterFiles::Letter letter;
     {
-      const std::lock_guard guard(lock_);
+      const MutexLock guard(lock_);
       if (!files_.move(number, LetterState::retry, LetterState::trying)) return;
       letter = files_.read({number, LetterState::trying});
     }
@@ -111,7 +111,7 @@ void DeadLetters::hand_on(std::uint64_t number) {
 
 void DeadLetters::ended(std::uint64_t number, bool handled) {
   try {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (handled) return files_.remove({number, LetterState::trying});
     files_.move(number, LetterState::trying, LetterState::letter);
   } catch (const std::exception&) {

@@ -6,6 +6,7 @@
 #include "engine/deliver/message_state.hpp"
 #include "engine/threads/workers.hpp"
 #include "fs/store/dead_letters.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -23,16 +24,16 @@ class DeadLetters : public std::enable_shared_from_this<DeadLetters> {
 
  private:
   class Lane;
-  void start();
-  void hand_on(std::uint64_t number);
-  void ended(std::uint64_t number, bool handled);
+  void start() SPEED_REQUIRES(lock_);
+  void hand_on(std::uint64_t number) SPEED_EXCLUDES(lock_);
+  void ended(std::uint64_t number, bool handled) SPEED_EXCLUDES(lock_);
 
   Context& context_;
   Workers& workers_;
   Deliver deliver_;
-  std::mutex lock_;  // guards what follows
-  fs::DeadLetterFiles files_;
-  bool started_ = false;
+  Mutex lock_;
+  fs::DeadLetterFiles files_ SPEED_GUARDED_BY(lock_);
+  bool started_ SPEED_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace speed::engine

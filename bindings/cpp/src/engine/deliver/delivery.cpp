@@ -48,7 +48,7 @@ struct Delivery::Delivered : Job {
 void Delivery::on_message(Node::MessageHandler handler) {
   workers_.serve();
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (handler_ != nullptr || batches_ != nullptr) {
       throw ConfigurationError("this node already has a message handler: use one");
     }
@@ -63,7 +63,7 @@ std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::M
   workers_.serve();
   std::vector<std::string> patterns;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
@@ -81,7 +81,7 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
   workers_.serve();
   for (const std::string& pattern : patterns) wire::check_topic_pattern(pattern);
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
@@ -95,17 +95,15 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
   workers_.notice();
 }
 
-// With the lock held.
 bool Delivery::takes(bool is_event, std::string_view topic) const {
   if (batches_ != nullptr) return !is_event || batches_->wants(topic);
   if (!is_event) return handler_ != nullptr;
   return std::ranges::any_of(subscriptions_, [&](const auto& one) { return wire::matches(one->pattern, topic); });
 }
 
-// With the lock held.
 std::size_t Delivery::claim() {
   return workers_.scheduling([&](core::Scheduler& scheduler) {
-    return scheduler.claim([&](const core::Work& work) {
+    return scheduler.claim([&](const core::Work& work) SPEED_REQUIRES(lock_) {
       const auto& waiting = static_cast<const Delivered&>(work);
       if (waiting.arrival == nullptr) return takes(false, {});
       return takes(waiting.is_event, waiting.arrival->view.topic());
@@ -113,14 +111,14 @@ std::size_t Delivery::claim() {
   });
 }
 
-void Delivery::stop_waiting() { const std::lock_guard guard(lock_); }
+void Delivery::stop_waiting() { const MutexLock guard(lock_); }
 
 // What runs keeps its own handlers until it ends. Destructors, which may be the program's, run outside of the lock.
 void Delivery::release() {
   decltype(handler_) handler;
   decltype(subscriptions_) subscriptions;
   decltype(batches_) batches;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   handler.swap(handler_);
   subscriptions.swap(subscriptions_);
   batches.swap(batches_);
@@ -144,7 +142,7 @@ void Delivery::arrive(Arrival arrival) {
   const std::string_view topic = work->arrival->view.topic();
   bool is_claimed = false;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     is_claimed = takes(work->is_event, topic);
     const bool is_open =
         workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.life() == core::Life::open; });
@@ -170,7 +168,7 @@ void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unor
   if (unordered) work->order = work->sender + "#" + std::to_string(header.sequence);
   bool is_claimed = work->is_event;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     is_claimed = is_claimed || takes(false, {});
     work->is_answered = !is_claimed && (header.flags & wire::flag_ack_requested) != 0;
     if (!put(work, is_claimed)) return;
@@ -208,7 +206,7 @@ std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) 
   finish_in_hand(std::this_thread::get_id());
   std::optional<Message> message = fetch(timeout_seconds);
   if (!message) return std::nullopt;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   in_hand_.insert_or_assign(std::this_thread::get_id(), *message);
   return message;
 }
@@ -240,7 +238,7 @@ std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
 // Null after the timeout.
 Delivery::DeliveredPtr Delivery::next_received(std::optional<double> timeout_seconds) {
   const Workers::PlaceRelease released;
-  std::unique_lock guard(lock_);
+  UniqueLock guard(lock_);
   DeliveredPtr work;
   const auto ready = [&] {
     work = std::static_pointer_cast<Delivered>(
@@ -261,7 +259,7 @@ void Delivery::put_back(const Message& message) {
   const auto work = delivered(MessageAccess::arrival(message));
   work->begun = work->arrival->deliveries - 1;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     workers_.scheduling([&](core::Scheduler& scheduler) { scheduler.put_back(work); });
     claim();
     arrived_.notify_one();
@@ -279,14 +277,14 @@ bool Delivery::is_buried(const DeliveredPtr& work) {
 }
 
 void Delivery::wake_receivers() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   arrived_.notify_all();
 }
 
 void Delivery::finish_in_hand(std::thread::id of) {
   std::optional<Message> finished;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const auto found = in_hand_.find(of);
     if (found == in_hand_.end()) return;
     finished.emplace(std::move(found->second));
@@ -303,7 +301,7 @@ void Delivery::finish(const JobPtr& job) {
 void Delivery::finish_in_hand() {
   std::map<std::thread::id, Message> finished;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     finished.swap(in_hand_);
   }
   for (auto& [thread, message] : finished) message.done();
@@ -315,7 +313,7 @@ void Delivery::run(const DeliveredPtr& work) {
   const bool is_made = make(work);
   if (is_made && awaits_subscription(work)) return;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (batches_ != nullptr) {
       if (is_made) batches_->add(work->arrival);
       if (before_batches_ > 0) --before_batches_;
@@ -344,7 +342,7 @@ bool Delivery::make(const DeliveredPtr& work) {
 bool Delivery::awaits_subscription(const DeliveredPtr& work) {
   const Arrival& arrival = work->arrival;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (takes(work->is_event, arrival->view.topic())) return false;
   }
   const double now = fs::monotonic_seconds();
@@ -453,7 +451,7 @@ void Delivery::call_handlers(const Arrival& arrival) {
   if (arrival->is_event) return tell_subscribers(arrival);
   std::shared_ptr<const Node::MessageHandler> handler;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     handler = handler_;
   }
   if (handler == nullptr) throw Unavailable("the node was closed");
@@ -464,7 +462,7 @@ void Delivery::call_handlers(const Arrival& arrival) {
 void Delivery::tell_subscribers(const Arrival& arrival) {
   std::vector<std::shared_ptr<const Subscription>> subscriptions;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     subscriptions = subscriptions_;
   }
   if (subscriptions.empty()) throw Unavailable("the node was closed");

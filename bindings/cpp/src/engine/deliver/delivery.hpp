@@ -11,6 +11,7 @@
 #include "engine/deliver/dead_letters.hpp"
 #include "engine/threads/workers.hpp"
 #include "speed/node.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -51,25 +52,25 @@ class Delivery {
   using DeliveredPtr = std::shared_ptr<Delivered>;
 
   DeliveredPtr delivered(Arrival arrival);
-  bool put(const DeliveredPtr& work, bool claimed);
-  bool takes(bool is_event, std::string_view topic) const;
-  std::size_t claim();
-  void run(const DeliveredPtr& work);
+  bool put(const DeliveredPtr& work, bool claimed) SPEED_REQUIRES(lock_);
+  bool takes(bool is_event, std::string_view topic) const SPEED_REQUIRES(lock_);
+  std::size_t claim() SPEED_REQUIRES(lock_);
+  void run(const DeliveredPtr& work) SPEED_EXCLUDES(lock_);
   bool make(const DeliveredPtr& work);
-  bool awaits_subscription(const DeliveredPtr& work);
+  bool awaits_subscription(const DeliveredPtr& work) SPEED_EXCLUDES(lock_);
   bool was_begun_too_often(const DeliveredPtr& work) const;
   void count_delivery(const DeliveredPtr& work) const;
   bool handle(const DeliveredPtr& work);
-  void call_handlers(const Arrival& arrival);
-  void tell_subscribers(const Arrival& arrival);
+  void call_handlers(const Arrival& arrival) SPEED_EXCLUDES(lock_);
+  void tell_subscribers(const Arrival& arrival) SPEED_EXCLUDES(lock_);
   void log_failure(const DeliveredPtr& work, const std::string& thrown);
   bool failed(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool is_given_up(Message::State& message, std::string_view code, const std::string& text);
   bool retry(const DeliveredPtr& work);
-  DeliveredPtr next_received(std::optional<double> timeout_seconds);
+  DeliveredPtr next_received(std::optional<double> timeout_seconds) SPEED_EXCLUDES(lock_);
   bool is_buried(const DeliveredPtr& work);
-  void finish_in_hand(std::thread::id of);
+  void finish_in_hand(std::thread::id of) SPEED_EXCLUDES(lock_);
   void acknowledge(Message::State& message, bool waiting = false);
   void refuse(Message::State& message, std::string_view code, const std::string& text);
 
@@ -77,13 +78,14 @@ class Delivery {
   Workers& workers_;
   DeadLetters* dead_ = nullptr;
   Replies replies_;
-  mutable std::mutex lock_;  // guards what follows; the lock of the workers is taken under it
-  std::condition_variable arrived_;
-  std::shared_ptr<const Node::MessageHandler> handler_;  // set once, as the next
-  std::vector<std::shared_ptr<const Subscription>> subscriptions_;
-  std::shared_ptr<Batches> batches_;
-  std::size_t before_batches_ = 0;  // that the Scheduler still has: what comes later waits behind them
-  std::map<std::thread::id, Message> in_hand_;
+  mutable Mutex lock_;  // that of the workers is taken under it
+  Condition arrived_;
+  std::shared_ptr<const Node::MessageHandler> handler_ SPEED_GUARDED_BY(lock_);  // set once, as the next
+  std::vector<std::shared_ptr<const Subscription>> subscriptions_ SPEED_GUARDED_BY(lock_);
+  std::shared_ptr<Batches> batches_ SPEED_GUARDED_BY(lock_);
+  // That the Scheduler still has: what comes later waits behind them.
+  std::size_t before_batches_ SPEED_GUARDED_BY(lock_) = 0;
+  std::map<std::thread::id, Message> in_hand_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

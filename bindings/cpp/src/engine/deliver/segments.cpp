@@ -90,7 +90,7 @@ void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   }
   Task ready;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (closed_) return;
     latest_[key] = received.header.sequence;
     try {
@@ -186,7 +186,7 @@ std::optional<Segments::Whole> Segments::proven(const Key& key, const Arrived& a
   std::shared_ptr<fs::StoredShards> shards;
   try {
     {
-      const std::lock_guard guard(lock_);
+      const MutexLock guard(lock_);
       if (closed_) return std::nullopt;
       shards = store_.shards(key);
       in_hand_[key] = shards;
@@ -221,7 +221,7 @@ void Segments::finish_request(core::RequestBarrier::Ticket ticket, const Key& ke
   finish(key, arrived);
   std::vector<Task> due;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     due = barrier_.end(key.sender, ticket);
   }
   for (const Task& task : due) task();
@@ -229,7 +229,7 @@ void Segments::finish_request(core::RequestBarrier::Ticket ticket, const Key& ke
 
 void Segments::after_requests(const std::string& source, const Task& task) {
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (barrier_.wait(source, task)) return;
   }
   task();
@@ -283,7 +283,7 @@ void Segments::guarded(const Arrived& arrived, const LanePtr& lane, Hand hand) {
 
 // The payload was handled: it is never delivered again.
 void Segments::completed(const Key& key) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (closed_ || reassembly_.is_complete(key)) return;
   release(key);
   latest_.erase(key);
@@ -297,7 +297,7 @@ void Segments::completed(const Key& key) {
 
 // The payload cannot be put together: it is discarded, and may be sent anew.
 void Segments::failed(const Key& key, const Arrived& arrived, const Error& error) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (closed_) return;
   release(key);
   if (const auto* const store_error = dynamic_cast<const SegmentStoreError*>(&error)) {
@@ -379,7 +379,7 @@ void Segments::forget_sequence(const Key& key) {
 void Segments::expire(double now) {
   if (now < expire_at_) return;
   expire_at_ = now + expire_seconds;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (closed_ || (!restored_ && !store_.exists())) return;
   try {
     restore();
@@ -421,7 +421,7 @@ void Segments::restore() {
 }
 
 void Segments::close() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   closed_ = true;
   for (const auto& [key, shards] : in_hand_) {
     if (shards != nullptr) shards->close();

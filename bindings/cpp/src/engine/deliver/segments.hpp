@@ -10,6 +10,7 @@
 #include "engine/lane/inbound_lane.hpp"
 #include "engine/threads/workers.hpp"
 #include "segment/reassembly.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -40,17 +41,18 @@ class Segments : public std::enable_shared_from_this<Segments> {
   using Key = segment::Key;
   struct Arrived;
 
-  Task take(const Key& key, const segment::Segment& one, const Arrived& arrived);
-  void compare(const Key& key, const segment::Segment& one);
-  void repeated(const Key& key, const Arrived& arrived);
+  Task take(const Key& key, const segment::Segment& one, const Arrived& arrived) SPEED_REQUIRES(lock_);
+  void compare(const Key& key, const segment::Segment& one) SPEED_REQUIRES(lock_);
+  void repeated(const Key& key, const Arrived& arrived) SPEED_REQUIRES(lock_);
   // A payload that was proven.
   struct Whole {
     std::shared_ptr<const Bytes> payload;
     LargePtr large;
   };
-  std::optional<Whole> proven(const Key& key, const Arrived& arrived);
+  std::optional<Whole> proven(const Key& key, const Arrived& arrived) SPEED_EXCLUDES(lock_);
   void finish(const Key& key, const Arrived& arrived);
-  void finish_request(core::RequestBarrier::Ticket ticket, const Key& key, const Arrived& arrived);
+  void finish_request(core::RequestBarrier::Ticket ticket, const Key& key, const Arrived& arrived)
+      SPEED_EXCLUDES(lock_);
   Arrival put_together(const Key& key, const Arrived& arrived, const LanePtr& lane);
   LanePtr assembled_lane(const Key& key, const Arrived& arrived);
   void whole(const Key& key, const segment::Segment& one, const Arrived& arrived);
@@ -58,31 +60,32 @@ class Segments : public std::enable_shared_from_this<Segments> {
   template <class Hand>
   void guarded(const Arrived& arrived, const LanePtr& lane, Hand hand);
   void hand_on(const Key& key, const Arrived& arrived, const fs::Received& received);
-  void completed(const Key& key);
-  void failed(const Key& key, const Arrived& arrived, const Error& error);
+  void completed(const Key& key) SPEED_EXCLUDES(lock_);
+  void failed(const Key& key, const Arrived& arrived, const Error& error) SPEED_EXCLUDES(lock_);
 
-  // With the lock held:
-  void discard(const Key& key);
-  void lost(const Key& key, const std::string& why);
-  void store_failed(const Key* key, const SegmentStoreError& error);
-  void begin_anew();
-  void release(const Key& key);
-  void restore();
-  void forget_sequence(const Key& key);
+  void discard(const Key& key) SPEED_REQUIRES(lock_);
+  void lost(const Key& key, const std::string& why) SPEED_REQUIRES(lock_);
+  void store_failed(const Key* key, const SegmentStoreError& error) SPEED_REQUIRES(lock_);
+  void begin_anew() SPEED_REQUIRES(lock_);
+  void release(const Key& key) SPEED_REQUIRES(lock_);
+  void restore() SPEED_REQUIRES(lock_);
+  void forget_sequence(const Key& key) SPEED_REQUIRES(lock_);
 
   Context& context_;
   Workers& workers_;
   Calls& calls_;
   const Callbacks callbacks_;
-  std::mutex lock_;  // guards what follows
-  segment::Reassembly reassembly_;
-  fs::SegmentStore store_;
-  core::RequestBarrier barrier_;
-  bool closed_ = false;
-  bool restored_ = false;
-  double expire_at_ = 0;
-  std::map<Key, std::uint64_t> latest_;  // sequence of the last segment of each payload that is not complete
-  std::map<Key, std::shared_ptr<fs::StoredShards>> in_hand_;  // enough of them came, until they were handled
+  double expire_at_ = 0;  // for the holder of the role
+  Mutex lock_;
+  segment::Reassembly reassembly_ SPEED_GUARDED_BY(lock_);
+  fs::SegmentStore store_ SPEED_GUARDED_BY(lock_);
+  core::RequestBarrier barrier_ SPEED_GUARDED_BY(lock_);
+  bool closed_ SPEED_GUARDED_BY(lock_) = false;
+  bool restored_ SPEED_GUARDED_BY(lock_) = false;
+  // Sequence of the last segment of each payload that is not complete.
+  std::map<Key, std::uint64_t> latest_ SPEED_GUARDED_BY(lock_);
+  // Enough of them came, until they were handled.
+  std::map<Key, std::shared_ptr<fs::StoredShards>> in_hand_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

@@ -14,7 +14,7 @@ constexpr double longest_look_seconds = 0.3;
 }  // namespace
 
 void Departures::add(const std::string& name, std::uint64_t entered) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   Gone& known = gone_[name];
   known = {std::max(known.entered, entered), false};
   any_gone_ = true;
@@ -23,7 +23,7 @@ void Departures::add(const std::string& name, std::uint64_t entered) {
 std::vector<std::string> Departures::begin_scan() {
   std::vector<std::string> names;
   if (!any_gone_) return names;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   for (auto& [name, gone] : gone_) {
     gone.scanned = true;
     names.push_back(name);
@@ -34,7 +34,7 @@ std::vector<std::string> Departures::begin_scan() {
 std::map<std::string, std::uint64_t> Departures::take() {
   std::map<std::string, std::uint64_t> taken;
   if (!any_gone_) return taken;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   std::erase_if(gone_, [&](const auto& one) {
     if (one.second.scanned) taken.emplace(one.first, one.second.entered);
     return one.second.scanned;
@@ -44,14 +44,14 @@ std::map<std::string, std::uint64_t> Departures::take() {
 }
 
 void Departures::put_back(const std::string& name, std::uint64_t entered) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   Gone& known = gone_.try_emplace(name, Gone{entered, true}).first->second;
   known.entered = std::max(known.entered, entered);
   any_gone_ = true;
 }
 
 bool Departures::suspect(const std::string& name) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!silent_.try_emplace(name, Look{0, first_look_seconds}).second) return false;
   next_look_ = 0;
   return true;
@@ -72,7 +72,7 @@ std::vector<std::string> Departures::look(fs::Registry& registry, double now, co
 }
 
 std::map<std::string, Departures::Look> Departures::take_due(double now) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   next_look_ = never;
   std::map<std::string, Look> due;
   for (auto at = silent_.begin(); at != silent_.end();) {
@@ -87,7 +87,7 @@ std::map<std::string, Departures::Look> Departures::take_due(double now) {
 }
 
 void Departures::look_later(const std::string& name, const Look& next) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (silent_.try_emplace(name, next).second) next_look_ = std::min(next_look_.load(), next.at);
 }
 

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "fs/registry/registry.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -40,8 +40,8 @@ class Departures {
     double at = 0;
     double pause = 0;  // behind it
   };
-  std::map<std::string, Look> take_due(double now);
-  void look_later(const std::string& name, const Look& next);
+  std::map<std::string, Look> take_due(double now) SPEED_EXCLUDES(lock_);
+  void look_later(const std::string& name, const Look& next) SPEED_EXCLUDES(lock_);
   struct Gone {
     std::uint64_t entered = 0;
     bool scanned = false;
@@ -49,9 +49,9 @@ class Departures {
 
   std::atomic<double> next_look_ = never;
   std::atomic<bool> any_gone_ = false;
-  std::mutex lock_;  // guards what follows
-  std::map<std::string, Gone> gone_;
-  std::map<std::string, Look> silent_;
+  Mutex lock_;
+  std::map<std::string, Gone> gone_ SPEED_GUARDED_BY(lock_);
+  std::map<std::string, Look> silent_ SPEED_GUARDED_BY(lock_);
 
   static constexpr double never = 1e300;
 };

@@ -21,7 +21,7 @@ InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> rea
       mark_(std::move(mark)) {}
 
 bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   received.clear();
   if (reader_ == nullptr) return false;
   rests_ = false;
@@ -38,7 +38,7 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
   if (mark_->is_copied()) return;  // a lock of it may be held for ever
   bool resume = false;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (reader_ == nullptr || sequences.empty()) return;
     for (std::size_t at = 0; at < sequences.size(); ++at) reader_->finish(sequences[at], at + 1 < sequences.size());
     stay_at_rest();
@@ -52,7 +52,7 @@ Lane::Begun InboundLane::begin(std::uint64_t sequence, bool may_run_again) {
   bool resume = false;
   Begun begun = Begun::unwritten;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (reader_ == nullptr) return begun;
     begun = reader_->begin(sequence, may_run_again);
     stay_at_rest();
@@ -63,7 +63,7 @@ Lane::Begun InboundLane::begin(std::uint64_t sequence, bool may_run_again) {
 }
 
 bool InboundLane::keep_start() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (reader_ == nullptr) return false;
   const bool kept = reader_->keep_start();
   stay_at_rest();
@@ -71,51 +71,51 @@ bool InboundLane::keep_start() {
 }
 
 bool InboundLane::is_closed() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ == nullptr;
 }
 
 unsigned InboundLane::deliveries(std::uint64_t sequence) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ == nullptr ? 1 : reader_->deliveries(sequence);
 }
 
 void InboundLane::begin_again(std::uint64_t sequence, unsigned count) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (reader_ == nullptr) return;
   reader_->begin_again(sequence, count);
   stay_at_rest();
 }
 
 std::size_t InboundLane::unfinished() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ == nullptr ? 0 : reader_->unfinished();
 }
 
 bool InboundLane::is_read() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ != nullptr && !paused_ && !more_ && reader_->unfinished() == 0;
 }
 
 bool InboundLane::has_more() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ != nullptr && (paused_ || more_);
 }
 
 bool InboundLane::grew() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ != nullptr && !paused_ && reader_->grew();
 }
 
 void InboundLane::drop(std::uint64_t sequence) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (reader_ == nullptr) return;
   reader_->finish(sequence, true);
   stay_at_rest();
 }
 
 void InboundLane::rest() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   rests_ = true;
   stay_at_rest();
 }
@@ -125,7 +125,7 @@ void InboundLane::stay_at_rest() {
 }
 
 void InboundLane::close(bool clean) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (reader_ == nullptr) return;
   if (clean) reader_->close_cleanly();
   last_counts_ = reader_->counts();
@@ -133,7 +133,7 @@ void InboundLane::close(bool clean) {
 }
 
 std::map<std::string, std::uint64_t> InboundLane::counts() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return reader_ == nullptr ? last_counts_ : reader_->counts();
 }
 

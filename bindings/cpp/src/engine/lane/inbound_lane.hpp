@@ -4,10 +4,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "fs/lane/lane_reader.hpp"
 #include "fs/process.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -72,17 +72,17 @@ class InboundLane : public Lane {
   std::map<std::string, std::uint64_t> counts() const;
 
  private:
-  void stay_at_rest();
+  void stay_at_rest() SPEED_REQUIRES(lock_);
 
   const wire::NodeId id_;
-  mutable std::mutex lock_;
-  std::unique_ptr<fs::LaneReader> reader_;  // null once closed
-  std::map<std::string, std::uint64_t> last_counts_;
+  mutable Mutex lock_;
+  std::unique_ptr<fs::LaneReader> reader_ SPEED_GUARDED_BY(lock_);  // null once closed
+  std::map<std::string, std::uint64_t> last_counts_ SPEED_GUARDED_BY(lock_);
   std::function<void(const wire::NodeId&)> resume_;
   const std::shared_ptr<const fs::ForkMark> mark_;
-  bool rests_ = false;
-  bool paused_ = false;
-  bool more_ = false;  // what the last read said
+  bool rests_ SPEED_GUARDED_BY(lock_) = false;
+  bool paused_ SPEED_GUARDED_BY(lock_) = false;
+  bool more_ SPEED_GUARDED_BY(lock_) = false;  // what the last read said
 };
 
 using LanePtr = std::shared_ptr<Lane>;

@@ -28,7 +28,7 @@ void InboundLanes::list(double now) {
 
 // Only what came and went costs more than a look: there may be many thousands.
 void InboundLanes::learn(const fs::Inbox::Names& found) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   ++listings_;
   for (const std::string& source : found) {
     const auto [known, is_new] = known_.try_emplace(source);
@@ -131,7 +131,7 @@ InboundLanePtr InboundLanes::open(const wire::NodeId& id, double now) {
     auto lane = std::make_shared<InboundLane>(source, inbox_.lane(source), resume_, context_.fork_mark);
     passed_.erase(id);
     held_.erase(id);
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     lanes_.emplace(id, lane);
     return lane;
   } catch (const LeaseLostError& error) {
@@ -202,14 +202,14 @@ void InboundLanes::release(const InboundLane& lane, bool clean) {
   awake_.rest(lane.id());
   kept->close(clean);
   const auto counts = kept->counts();
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   for (const auto& [what, number] : counts) closed_counts_[what] += number;
   lanes_.erase(kept->id());
 }
 
 void InboundLanes::close() {
   for (const auto& [id, lane] : lanes_) lane->close(true);
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   lanes_.clear();
 }
 
@@ -217,7 +217,7 @@ Introspection::LaneFacts InboundLanes::facts() const {
   std::vector<InboundLanePtr> lanes;
   Introspection::LaneFacts facts;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
     facts.counts = closed_counts_;
     facts.lanes = names_.size();

@@ -15,6 +15,7 @@
 #include "engine/lane/inbound_lane.hpp"
 #include "engine/serve/introspection.hpp"
 #include "fs/lane/inbox.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -87,10 +88,11 @@ class InboundLanes {
   std::uint64_t listings_ = 0;
   std::optional<std::unordered_map<std::string, std::uint32_t>> claims_;  // the newest of each name, once in a scan
   std::optional<double> held_until_;
-  mutable std::mutex lock_;  // guards changes of what follows
+  mutable Mutex lock_;
+  // Changed under it by the holder of the role alone, who reads them without.
   ById<std::string> names_;
   ById<InboundLanePtr> lanes_;
-  std::map<std::string, std::uint64_t> closed_counts_;
+  std::map<std::string, std::uint64_t> closed_counts_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

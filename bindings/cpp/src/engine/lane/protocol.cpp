@@ -68,7 +68,7 @@ void Protocol::watch_reader(OutgoingLink& link) {
   epoll_event event{};  // EPOLLERR is always told
   event.events = EPOLLET;  // and once: who is told need not touch the descriptor, which others may have closed by then
   event.data.fd = fd;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!epoll_) return;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST) watched_[fd] = link.target();
 }
@@ -234,7 +234,7 @@ fs::Rings Protocol::block(double seconds) {
 void Protocol::reader_died(int fd) {
   std::string target;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const auto found = watched_.find(fd);
     if (found == watched_.end()) return;
     target = found->second;
@@ -256,7 +256,7 @@ void Protocol::full_scan(bool everything, double now) {
 
 // Has a lane read again that was left with something in it.
 void Protocol::resume(const wire::NodeId& lane_id) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (bell_ != nullptr) bell_->wake(lane_id);
 }
 
@@ -341,7 +341,7 @@ void Protocol::close() {
 }
 
 void Protocol::release_bell() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   bell_.reset();
   watched_.clear();
   epoll_.close();

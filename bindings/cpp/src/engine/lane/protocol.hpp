@@ -13,6 +13,7 @@
 #include "engine/threads/polling.hpp"
 #include "fs/bell.hpp"
 #include "fs/lane/inbox.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -79,8 +80,8 @@ class Protocol {
   std::atomic<double> next_scan_ = 0;        // monotonic seconds
   std::atomic<double> waits_until_;
   Departures departures_;
-  mutable std::mutex lock_;  // guards what follows
-  std::map<int, std::string> watched_;  // bells of others by descriptor
+  mutable Mutex lock_;
+  std::map<int, std::string> watched_ SPEED_GUARDED_BY(lock_);  // bells of others by descriptor
 };
 
 }  // namespace speed::engine

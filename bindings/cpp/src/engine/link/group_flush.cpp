@@ -5,8 +5,8 @@
 namespace speed::engine {
 
 void GroupFlush::wait(std::uint64_t counter, const std::function<std::uint64_t()>& flush) {
-  std::unique_lock guard(lock_);
-  over_.wait(guard, [&] { return covered_ >= counter || !is_under_way_; });
+  UniqueLock guard(lock_);
+  over_.wait(guard, [&]() SPEED_REQUIRES(lock_) { return covered_ >= counter || !is_under_way_; });
   if (covered_ >= counter) return;
   is_under_way_ = true;
   guard.unlock();
@@ -21,7 +21,7 @@ void GroupFlush::wait(std::uint64_t counter, const std::function<std::uint64_t()
 }
 
 void GroupFlush::end(std::uint64_t covered) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   covered_ = std::max(covered_, covered);
   is_under_way_ = false;
   over_.notify_all();

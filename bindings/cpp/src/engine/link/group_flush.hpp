@@ -2,10 +2,10 @@
 // Threads: all methods may be called from any thread. Its lock is never held while anything is flushed.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
+
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -19,10 +19,10 @@ class GroupFlush {
  private:
   void end(std::uint64_t covered);
 
-  std::mutex lock_;
-  std::condition_variable over_;
-  std::uint64_t covered_ = 0;
-  bool is_under_way_ = false;
+  Mutex lock_;
+  Condition over_;
+  std::uint64_t covered_ SPEED_GUARDED_BY(lock_) = 0;
+  bool is_under_way_ SPEED_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace speed::engine

@@ -55,9 +55,7 @@ bool is_segmented(const Outgoing& outgoing) {
 // A sender waits for room; however that ends, the others go on. Made and dropped under the link's lock.
 class FullMark {
  public:
-  FullMark(std::atomic<bool>& is_full, std::condition_variable& turn) : is_full_(is_full), turn_(turn) {
-    is_full_ = true;
-  }
+  FullMark(std::atomic<bool>& is_full, Condition& turn) : is_full_(is_full), turn_(turn) { is_full_ = true; }
   FullMark(const FullMark&) = delete;
   FullMark& operator=(const FullMark&) = delete;
   ~FullMark() {
@@ -67,7 +65,7 @@ class FullMark {
 
  private:
   std::atomic<bool>& is_full_;
-  std::condition_variable& turn_;
+  Condition& turn_;
 };
 
 // However a write ends: a link that was put to rest meanwhile opened its files for that long only.
@@ -155,13 +153,13 @@ std::uint64_t OutgoingLink::send_segment(const segment::Segment& segment, const 
 }
 
 void OutgoingLink::cut(std::shared_ptr<const segment::Splitter> splitter) {
-  const std::lock_guard guard(cut_lock_);
+  const MutexLock guard(cut_lock_);
   is_cut_ = splitter != nullptr;
   splitter_ = std::move(splitter);
 }
 
 std::shared_ptr<const segment::Splitter> OutgoingLink::splitter() const {
-  const std::lock_guard guard(cut_lock_);
+  const MutexLock guard(cut_lock_);
   return splitter_;
 }
 
@@ -170,7 +168,7 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
   if (rests_ && rests_.exchange(false)) others_.woken(*this);
-  Guard guard(lock_);
+  UniqueLock guard(lock_);
   const StayingAtRest staying(rests_, writer_);
   check_open(outgoing);
   if (is_full_) wait_for_turn(guard, outgoing);
@@ -275,14 +273,14 @@ std::uint32_t OutgoingLink::take_slot(const wire::SlotPieces& pieces) {
   return writer_.take_slot(pieces);
 }
 
-// Whether free slots of this node were removed. The lock is held.
+// Whether free slots of this node were removed.
 bool OutgoingLink::find_space() {
   const bool found = writer_.give_slots_back();
   return others_.make_space(*this) || found;
 }
 
 // Another sender waits for room; whoever comes later overtakes it with nothing, and waits for its own deadline only.
-void OutgoingLink::wait_for_turn(Guard& guard, const Outgoing& outgoing) {
+void OutgoingLink::wait_for_turn(UniqueLock& guard, const Outgoing& outgoing) {
   const double longest = is_interruptible() ? slice_seconds : longest_turn_seconds;
   const auto is_next = [&] { return !is_full_; };
   while (true) {
@@ -290,25 +288,28 @@ void OutgoingLink::wait_for_turn(Guard& guard, const Outgoing& outgoing) {
     if (outgoing.urgent) refuse_full();
     if (turn_.wait_for(guard, std::chrono::duration<double>(std::min(left, longest)), is_next)) return;
     if (left <= longest) refuse_full();
-    guard.unlock();
+    const Unlocked unlocked(guard, lock_);
     look_for_interruption();
-    guard.lock();
   }
 }
 
+// Waits without the lock; whether the node ended meanwhile. One that is interrupted has the lock again.
+bool OutgoingLink::has_ended_while(UniqueLock& guard, double seconds) {
+  const Unlocked unlocked(guard, lock_);
+  const bool has_ended = context_.life.wait_for_end(seconds);
+  look_for_interruption();
+  return has_ended;
+}
+
 // Keeps others from appending until the receiver has committed enough, but not from the lock.
-void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing) {
+void OutgoingLink::wait_for_room(UniqueLock& guard, std::uint64_t bytes, const Outgoing& outgoing) {
   const Workers::PlaceRelease released;
   const FullMark mark(is_full_, turn_);
   double pause = first_pause_seconds;
   do {
     const double left = outgoing.deadline - fs::monotonic_seconds();
     if (outgoing.urgent || left <= 0) refuse_full();
-    guard.unlock();
-    const bool stopping = context_.life.wait_for_end(std::min(pause, left));
-    look_for_interruption();
-    guard.lock();
-    if (stopping) refuse_full();
+    if (has_ended_while(guard, std::min(pause, left))) refuse_full();
     pause = std::min(pause * 2, longest_pause_seconds);
   } while (!writer_.has_room(bytes));
 }
@@ -329,13 +330,13 @@ void OutgoingLink::refuse_full() const {
 // to all who appended before it, since a device tells of a loss only once.
 void OutgoingLink::sync(const Appended& appended) {
   flushes_.wait(wire::counter_of(appended.sequence), [this] { return flush(); });
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (writer_.failed_flushes() != appended.failed_flushes) writer_.refuse_flush();
 }
 
 // Others append while the flush runs, and are in the next one. Returns the counter of the last that is in this one.
 std::uint64_t OutgoingLink::flush() {
-  std::unique_lock guard(lock_);
+  UniqueLock guard(lock_);
   const std::uint64_t written = counter_;
   try {
     const fs::Flush flush = writer_.begin_flush();
@@ -349,7 +350,7 @@ std::uint64_t OutgoingLink::flush() {
 }
 
 fs::RingResult OutgoingLink::ring_once() {
-  const std::lock_guard guard(ring_lock_);
+  const MutexLock guard(ring_lock_);
   const fs::RingResult result = ringer_.ring(context_.id);
   if (rests_) ringer_.close();
   return result;
@@ -362,7 +363,8 @@ void OutgoingLink::ring() {
 }
 
 void OutgoingLink::rest() {
-  const std::scoped_lock guard(lock_, ring_lock_);
+  const MutexLock guard(lock_);
+  const MutexLock ringing(ring_lock_);
   rests_ = true;
   sealed_.trim(0);
   writer_.close();
@@ -371,35 +373,37 @@ void OutgoingLink::rest() {
 
 void OutgoingLink::renew(std::uint32_t target_life) {
   rest();
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   is_of_one_life_ = false;
   sealer_.seal_for(target_life);
 }
 
 void OutgoingLink::tidy() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   writer_.tidy_slots();
 }
 
 bool OutgoingLink::give_slots_back() {
-  const std::unique_lock guard(lock_, std::try_to_lock);
-  return guard.owns_lock() && writer_.give_slots_back();
+  if (!lock_.try_lock()) return false;
+  const MutexLock guard(lock_, std::adopt_lock);
+  return writer_.give_slots_back();
 }
 
 void OutgoingLink::end() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   has_ended_ = true;
 }
 
 void OutgoingLink::shut() {
-  const std::scoped_lock guard(lock_, ring_lock_);
+  const MutexLock guard(lock_);
+  const MutexLock ringing(ring_lock_);
   is_shut_ = true;
   writer_.end();
   ringer_.shut();
 }
 
 int OutgoingLink::bell_fd() {
-  const std::lock_guard guard(ring_lock_);
+  const MutexLock guard(ring_lock_);
   return rests_ ? -1 : ringer_.fd();
 }
 
@@ -443,7 +447,7 @@ Links::Granted Links::look(const std::string& target, bool may_start) {
 LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   LinkPtr link;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (has_ended_) refuse_ended(context_);
     LinkPtr& known = links_[target];
     if (known == nullptr) {
@@ -457,12 +461,11 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   }
   link->renew(life_of(target));  // takes the locks of the link, so the table is not locked
   link->take_slots(takes_slots(target));
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   link->reaches(generation);
   return link;
 }
 
-// The lock is held.
 LinkPtr Links::make(const std::string& target) {
   const OutgoingLink::Others others{[this](OutgoingLink& one) { woken(one); },
                                     [this](OutgoingLink& full) { return make_space(full); }};
@@ -480,7 +483,7 @@ std::uint32_t Links::life_of(const std::string& target) const {
 void Links::woken(OutgoingLink& link) {
   std::vector<OutgoingLink*> resting;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const auto row = links_.find(link.target());
     if (row == links_.end() || row->second.get() != &link) return;  // it was forgotten meanwhile
     resting = awake_.use(&link, context_.most_links());
@@ -513,7 +516,7 @@ void Links::close_departed() {
     link->tidy();
     if (context_.registry->live(link->target()) != nullptr) continue;
     {
-      const std::lock_guard guard(lock_);
+      const MutexLock guard(lock_);
       awake_.rest(link.get());
       if (link->is_of_one_life() && left_nothing(context_.root, link->target())) links_.erase(link->target());
     }
@@ -522,13 +525,13 @@ void Links::close_departed() {
 }
 
 LinkPtr Links::find(const std::string& target) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   const auto found = links_.find(target);
   return found == links_.end() ? nullptr : found->second;
 }
 
 void Links::cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (const auto found = links_.find(target); found != links_.end()) found->second->cut(splitter);
   if (splitter == nullptr) {
     splitters_.erase(target);
@@ -539,7 +542,7 @@ void Links::cut(const std::string& target, std::shared_ptr<const segment::Splitt
 
 std::size_t Links::most_bytes(const std::string& target) const {
   const std::size_t most = takes_segments(target) ? wire::limits::max_call_bytes : wire::limits::max_payload_bytes;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   const auto cutting = splitters_.find(target);
   return cutting == splitters_.end() ? most : std::min(most, cutting->second->most_bytes());
 }
@@ -553,7 +556,7 @@ void Links::check_size(const std::string& target, std::size_t bytes) const {
 }
 
 bool Links::is_cut(const std::string& target) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return splitters_.contains(target);
 }
 
@@ -576,7 +579,7 @@ segment::Splitter fitting_splitter(std::size_t payload_bytes) {
 bool Links::knows(const std::string& name) const { return find(name) != nullptr; }
 
 std::vector<LinkPtr> Links::opened() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   std::vector<LinkPtr> links;
   for (const auto& [name, link] : links_) links.push_back(link);
   return links;
@@ -584,7 +587,7 @@ std::vector<LinkPtr> Links::opened() const {
 
 void Links::end() {
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     has_ended_ = true;
   }
   for (const LinkPtr& link : opened()) link->end();

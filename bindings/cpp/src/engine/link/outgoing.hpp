@@ -2,10 +2,8 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "core/least_recently_used.hpp"
@@ -16,6 +14,7 @@
 #include "speed/embedding.hpp"
 #include "speed/error.hpp"
 #include "wire/envelope/seal.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -78,48 +77,50 @@ class OutgoingLink {
   };
 
   std::uint64_t send_cut(const segment::Splitter& splitter, const Outgoing& outgoing);
-  using Guard = std::unique_lock<std::mutex>;
-  Appended append(const Outgoing& outgoing);
-  void append_all(const Outgoing& outgoing, std::uint64_t total);
-  void append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room);
-  void append_once(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room);
-  std::uint32_t take_slot(const wire::SlotPieces& pieces);
-  bool find_space();
-  void append_slotted(const Outgoing& outgoing, ByteView payload);
+  Appended append(const Outgoing& outgoing) SPEED_EXCLUDES(lock_);
+  void append_all(const Outgoing& outgoing, std::uint64_t total) SPEED_REQUIRES(lock_);
+  void append_sealed(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room)
+      SPEED_REQUIRES(lock_);
+  void append_once(const Outgoing& outgoing, std::span<const ByteView> payloads, std::uint64_t room)
+      SPEED_REQUIRES(lock_);
+  std::uint32_t take_slot(const wire::SlotPieces& pieces) SPEED_REQUIRES(lock_);
+  bool find_space() SPEED_REQUIRES(lock_);
+  void append_slotted(const Outgoing& outgoing, ByteView payload) SPEED_REQUIRES(lock_);
   bool goes_into_slot(const Outgoing& outgoing, ByteView payload) const;
-  void wait_for_turn(Guard& guard, const Outgoing& outgoing);
-  void wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing);
-  void sync(const Appended& appended);
-  std::uint64_t flush();
+  void wait_for_turn(UniqueLock& guard, const Outgoing& outgoing) SPEED_REQUIRES(lock_);
+  void wait_for_room(UniqueLock& guard, std::uint64_t bytes, const Outgoing& outgoing) SPEED_REQUIRES(lock_);
+  bool has_ended_while(UniqueLock& guard, double seconds) SPEED_REQUIRES(lock_);
+  void sync(const Appended& appended) SPEED_EXCLUDES(lock_);
+  std::uint64_t flush() SPEED_EXCLUDES(lock_);
   void ring();
-  fs::RingResult ring_once();
-  void check_open(const Outgoing& outgoing) const;
+  fs::RingResult ring_once() SPEED_EXCLUDES(ring_lock_);
+  void check_open(const Outgoing& outgoing) const SPEED_REQUIRES(lock_);
   [[noreturn]] void refuse_full() const;
 
   Context& context_;
   std::string target_;
   Others others_;
   std::atomic<bool> rests_ = true;  // becomes true under all locks only
-  std::mutex lock_;
-  std::mutex ring_lock_;
+  Mutex lock_;
+  Mutex ring_lock_ SPEED_ACQUIRED_AFTER(lock_);
   GroupFlush flushes_;
-  fs::Ringer ringer_;
+  fs::Ringer ringer_ SPEED_GUARDED_BY(ring_lock_);
   std::atomic<bool> is_of_one_life_;
   std::atomic<bool> takes_slots_ = false;  // as the entry of the target's newest life says
   std::atomic<std::uint32_t> generation_ = 0;
-  std::uint64_t counter_ = 0;
-  bool has_ended_ = false;
-  bool is_shut_ = false;
+  std::uint64_t counter_ SPEED_GUARDED_BY(lock_) = 0;
+  bool has_ended_ SPEED_GUARDED_BY(lock_) = false;
+  bool is_shut_ SPEED_GUARDED_BY(lock_) = false;
   std::atomic<bool> is_full_ = false;  // a sender waits for room, without the lock; the others wait behind it
-  std::condition_variable turn_;  // it waits no longer
-  wire::LinkSealer sealer_;
-  wire::NonceSource nonces_;
-  fs::LaneWriter writer_;
-  wire::Buffer sealed_;
-  std::vector<std::size_t> ends_;
+  Condition turn_;  // it waits no longer
+  wire::LinkSealer sealer_ SPEED_GUARDED_BY(lock_);
+  wire::NonceSource nonces_ SPEED_GUARDED_BY(lock_);
+  fs::LaneWriter writer_ SPEED_GUARDED_BY(lock_);
+  wire::Buffer sealed_ SPEED_GUARDED_BY(lock_);
+  std::vector<std::size_t> ends_ SPEED_GUARDED_BY(lock_);
   std::atomic<bool> is_cut_ = false;
-  mutable std::mutex cut_lock_;
-  std::shared_ptr<const segment::Splitter> splitter_;  // guarded by cut_lock_
+  mutable Mutex cut_lock_;
+  std::shared_ptr<const segment::Splitter> splitter_ SPEED_GUARDED_BY(cut_lock_);
 };
 
 // What cuts a payload that no envelope holds, on a link without a segment size (G-18).
@@ -172,21 +173,21 @@ class Links {
 
  private:
   Granted look(const std::string& target, bool may_start);
-  LinkPtr make(const std::string& target);
+  LinkPtr make(const std::string& target) SPEED_REQUIRES(lock_);
   std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
-  void woken(OutgoingLink& link);
+  void woken(OutgoingLink& link) SPEED_EXCLUDES(lock_);
   bool make_space(const OutgoingLink& full) const;
-  LinkPtr find(const std::string& target) const;
-  bool is_cut(const std::string& target) const;  // all that goes there goes in segments
-  std::size_t most_bytes(const std::string& target) const;
+  LinkPtr find(const std::string& target) const SPEED_EXCLUDES(lock_);
+  bool is_cut(const std::string& target) const SPEED_EXCLUDES(lock_);  // all that goes there goes in segments
+  std::size_t most_bytes(const std::string& target) const SPEED_EXCLUDES(lock_);
 
   Context& context_;
   std::function<void(OutgoingLink&)> opened_;
-  mutable std::mutex lock_;
-  bool has_ended_ = false;
-  core::LeastRecentlyUsed<OutgoingLink*> awake_;
-  std::unordered_map<std::string, LinkPtr> links_;
-  std::unordered_map<std::string, std::shared_ptr<const segment::Splitter>> splitters_;
+  mutable Mutex lock_;
+  bool has_ended_ SPEED_GUARDED_BY(lock_) = false;
+  core::LeastRecentlyUsed<OutgoingLink*> awake_ SPEED_GUARDED_BY(lock_);
+  std::unordered_map<std::string, LinkPtr> links_ SPEED_GUARDED_BY(lock_);
+  std::unordered_map<std::string, std::shared_ptr<const segment::Splitter>> splitters_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

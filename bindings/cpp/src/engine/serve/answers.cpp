@@ -21,17 +21,17 @@ bool same_link(const Answer& one, const Answer& other) {
 }  // namespace
 
 void Answers::add(Answer answer) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   waiting_.push_back(std::move(answer));
 }
 
 std::size_t Answers::waiting() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return waiting_.size();
 }
 
 std::vector<Answer> Answers::take() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   std::vector<Answer> taken;
   while (!waiting_.empty() && taken.size() < sent_at_once) {
     taken.push_back(std::move(waiting_.front()));
@@ -52,7 +52,7 @@ bool Answers::flush(bool may_wait) {
     }
   }
   if (left.empty()) return true;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   waiting_.insert(waiting_.begin(), std::move_iterator(left.begin()), std::move_iterator(left.end()));
   return false;
 }

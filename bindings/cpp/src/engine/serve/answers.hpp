@@ -9,6 +9,7 @@
 
 #include "engine/lane/inbound_lane.hpp"
 #include "engine/link/outgoing.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
@@ -34,7 +35,7 @@ class Answers {
   bool flush(bool may_wait);
 
  private:
-  std::vector<Answer> take();
+  std::vector<Answer> take() SPEED_EXCLUDES(lock_);
   std::vector<std::span<Answer>> send_where_room(std::vector<Answer>& answers);
   bool send(std::span<Answer> group, double wait_seconds);
   void send_each(std::span<Answer> group, double wait_seconds);
@@ -44,8 +45,8 @@ class Answers {
 
   Context& context_;
   Links& links_;
-  mutable std::mutex lock_;
-  std::deque<Answer> waiting_;
+  mutable Mutex lock_;
+  std::deque<Answer> waiting_ SPEED_GUARDED_BY(lock_);
 };
 
 }  // namespace speed::engine

@@ -48,7 +48,7 @@ void Workers::start(Callbacks callbacks, const std::shared_ptr<void>& owner) {
   callbacks_ = std::move(callbacks);
   owner_ = owner;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     spawn(&Workers::relieve);
   }
   call_member();
@@ -72,7 +72,7 @@ void Workers::spawn(void (Workers::*body)()) {
 void Workers::submit(Task task) {
   if (stopping_) return;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     scheduler_.task(std::make_shared<TaskJob>(std::move(task)));
   }
   notice();
@@ -85,7 +85,7 @@ void Workers::notice() {
 bool Workers::on_worker() const { return runs_for == this; }
 
 bool Workers::settle(const JobPtr& job) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   const bool in_time = !job->is_overdue;
   scheduler_.done(job);
   if (job == present_job) present_ended = true;
@@ -94,7 +94,7 @@ bool Workers::settle(const JobPtr& job) {
 
 void Workers::again(const JobPtr& job, double at) {
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (job == present_job) present_ended = true;
     scheduler_.again(job, at);
   }
@@ -102,12 +102,12 @@ void Workers::again(const JobPtr& job, double at) {
 }
 
 bool Workers::may_take() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return scheduler_.may_take(fs::monotonic_seconds());
 }
 
 bool Workers::is_running() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return runners_ > 0;
 }
 
@@ -115,7 +115,7 @@ bool Workers::is_running() {
 
 // Has one more thread look for work: a resting one, or a new one while there may be more.
 void Workers::call_member() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (resting_ > calls_) {
     ++calls_;
     called_.notify_one();
@@ -178,7 +178,7 @@ bool Workers::callers_may_read() { return !serves_ && callbacks_.calls() == 0; }
 
 // Sleeps until called; not if there is something to do. `yielding`: leaves the free role to callers.
 void Workers::rest(bool yielding) {
-  std::unique_lock guard(lock_);
+  UniqueLock guard(lock_);
   if (stopping_ || scheduler_.may_take(fs::monotonic_seconds())) return;
   if (yielding) {
     if (!caller_waits_ || !callers_may_read()) return;
@@ -189,15 +189,15 @@ void Workers::rest(bool yielding) {
     return;
   }
   ++resting_;
-  called_.wait(guard, [&] { return calls_ > 0 || stopping_; });
+  called_.wait(guard, [&]() SPEED_REQUIRES(lock_) { return calls_ > 0 || stopping_; });
   --resting_;
   if (calls_ > 0) --calls_;
 }
 
 // Between taking a request and its beginning nothing else is taken: requests start in order (S-5), however the threads
 // are scheduled.
-JobPtr Workers::next(std::unique_lock<std::mutex>& guard, double now) {
-  turn_.wait(guard, [&] { return !is_turn_taken_ || stopping_; });
+JobPtr Workers::next(UniqueLock& guard, double now) {
+  turn_.wait(guard, [&]() SPEED_REQUIRES(lock_) { return !is_turn_taken_ || stopping_; });
   if (stopping_) return nullptr;
   JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(now));
   if (job != nullptr && job->kind == core::Kind::request) is_turn_taken_ = holds_turn = true;
@@ -206,14 +206,14 @@ JobPtr Workers::next(std::unique_lock<std::mutex>& guard, double now) {
 
 void Workers::begun() {
   if (!std::exchange(holds_turn, false)) return;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   is_turn_taken_ = false;
   turn_.notify_all();
 }
 
 // Something to run for a thread that runs nothing yet.
 JobPtr Workers::take() {
-  std::unique_lock guard(lock_);
+  UniqueLock guard(lock_);
   JobPtr job = next(guard, fs::monotonic_seconds());
   if (job != nullptr) ++runners_;
   return job;
@@ -221,7 +221,7 @@ JobPtr Workers::take() {
 
 // The next thing for a thread that runs. Without one, and if that is to be its end, it runs no more.
 JobPtr Workers::take_next(double now, bool ends) {
-  std::unique_lock guard(lock_);
+  UniqueLock guard(lock_);
   JobPtr job = next(guard, now);
   if (job == nullptr && ends) {
     --runners_;
@@ -263,7 +263,7 @@ void Workers::execute(const JobPtr& job) {
   begun();
   ++ended_;
   if (present_ended) return;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   scheduler_.done(job);
 }
 
@@ -306,7 +306,7 @@ Workers::PlaceRelease::~PlaceRelease() {
 bool Workers::give_place(const JobPtr& job) {
   bool more = false;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (!scheduler_.blocked(job)) return false;
     ++away_;
     more = scheduler_.may_take(fs::monotonic_seconds());
@@ -316,7 +316,7 @@ bool Workers::give_place(const JobPtr& job) {
 }
 
 void Workers::take_place(const JobPtr& job) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   --away_;
   scheduler_.resumed(job);
 }
@@ -363,7 +363,7 @@ void Workers::ensure_reader() {
 // Has the relief look on: the role is free for now, and somebody should notice if it stays so.
 void Workers::watch() {
   if (!relief_sleeps_) return;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   relief_sleeps_ = false;
   relief_called_.notify_all();
 }
@@ -374,7 +374,7 @@ void Workers::relieve() {
     if (idle >= idle_ticks) {
       relief_sleeps_ = true;
       if (!needs_relief()) {
-        std::unique_lock guard(lock_);
+        UniqueLock guard(lock_);
         relief_called_.wait(guard, [&] { return !relief_sleeps_ || stopping_; });
       }
       relief_sleeps_ = false;
@@ -400,10 +400,10 @@ bool Workers::needs_relief() { return !role_.is_held() || is_running(); }
 bool Workers::drain(double timeout_seconds) {
   const PlaceRelease released;  // what this is called from is not waited for, and others may end meanwhile
   const std::size_t own = on_worker() ? 1 : 0;
-  const auto is_settled = [&] { return runners_ <= own && scheduler_.is_settled(own); };
+  const auto is_settled = [&]() SPEED_REQUIRES(lock_) { return runners_ <= own && scheduler_.is_settled(own); };
   const double until = fs::monotonic_seconds() + timeout_seconds;
   double left = timeout_seconds;
-  std::unique_lock guard(lock_);
+  UniqueLock guard(lock_);
   do {
     const std::chrono::duration<double> slice(is_interruptible() ? std::min(left, slice_seconds) : left);
     if (settled_.wait_for(guard, slice, is_settled)) return true;
@@ -417,7 +417,7 @@ bool Workers::drain(double timeout_seconds) {
 
 void Workers::stop(double timeout_seconds) {
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     stopping_ = true;
     scheduler_.close();
     called_.notify_all();
@@ -428,7 +428,7 @@ void Workers::stop(double timeout_seconds) {
   role_.wait_until_free(timeout_seconds);
   std::vector<Member> members;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     members.swap(members_);
   }
   const double deadline = fs::monotonic_seconds() + job_seconds;

@@ -4,42 +4,41 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/scheduler.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::engine {
 
 class ReaderRole {
  public:
   bool try_take() {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     return !std::exchange(held_, true);
   }
   void give_up() {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     held_ = false;
     free_.notify_all();
   }
   bool is_held() const {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     return held_;
   }
   void wait_until_free(double seconds) const {
-    std::unique_lock guard(lock_);
-    free_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return !held_; });
+    UniqueLock guard(lock_);
+    free_.wait_for(guard, std::chrono::duration<double>(seconds), [&]() SPEED_REQUIRES(lock_) { return !held_; });
   }
 
  private:
-  mutable std::mutex lock_;
-  mutable std::condition_variable free_;
-  bool held_ = false;
+  mutable Mutex lock_;
+  mutable Condition free_;
+  bool held_ SPEED_GUARDED_BY(lock_) = false;
 };
 
 // The threads of a node that read and run: one holds the reader's role, others run what the Scheduler gives them.
@@ -82,7 +81,7 @@ class Workers {
   // Does something with the Scheduler, under the lock that covers it.
   template <class Do>
   auto scheduling(Do what) {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     return what(scheduler_);
   }
   void notice();  // there may be something to run: has a thread look, unless this one does anyway
@@ -155,26 +154,26 @@ class Workers {
     std::shared_ptr<std::atomic<bool>> ended;
   };
 
-  void spawn(void (Workers::*body)());
-  void call_member();
+  void spawn(void (Workers::*body)()) SPEED_REQUIRES(lock_);
+  void call_member() SPEED_EXCLUDES(lock_);
   void member();
   JobPtr hold_role();
   void step(bool wait) noexcept;
   bool flush(bool may_wait) noexcept;
   bool callers_may_read();
-  void rest(bool yielding);
-  JobPtr next(std::unique_lock<std::mutex>& guard, double now);
-  JobPtr take();
-  JobPtr take_next(double now, bool ends);
+  void rest(bool yielding) SPEED_EXCLUDES(lock_);
+  JobPtr next(UniqueLock& guard, double now) SPEED_REQUIRES(lock_);
+  JobPtr take() SPEED_EXCLUDES(lock_);
+  JobPtr take_next(double now, bool ends) SPEED_EXCLUDES(lock_);
   void run(JobPtr job);
-  void execute(const JobPtr& job);
+  void execute(const JobPtr& job) SPEED_EXCLUDES(lock_);
   void look_in();
-  void watch();
+  void watch() SPEED_EXCLUDES(lock_);
   bool goes_on_reading();
-  void relieve();
+  void relieve() SPEED_EXCLUDES(lock_);
   bool needs_relief();
-  bool may_take();
-  bool is_running();
+  bool may_take() SPEED_EXCLUDES(lock_);
+  bool is_running() SPEED_EXCLUDES(lock_);
 
   const std::size_t size_;
   Callbacks callbacks_;
@@ -182,19 +181,19 @@ class Workers {
   std::function<void()> at_end_ = [] {};
   std::weak_ptr<void> owner_;
   ReaderRole role_;
-  std::mutex lock_;  // guards what follows, down to the atomics
-  std::condition_variable called_;
-  std::condition_variable settled_;
-  std::condition_variable turn_;
-  std::condition_variable relief_called_;
-  core::Scheduler scheduler_;
-  std::vector<Member> members_;
-  bool is_turn_taken_ = false;  // a request was taken and has not begun yet
-  std::size_t workers_ = 0;
-  std::size_t resting_ = 0;
-  std::size_t calls_ = 0;  // of resting members, not yet heard
-  std::size_t runners_ = 0;  // threads that run things
-  std::size_t away_ = 0;  // of those, the ones that wait for another node
+  Mutex lock_;
+  Condition called_;
+  Condition settled_;
+  Condition turn_;
+  Condition relief_called_;
+  core::Scheduler scheduler_ SPEED_GUARDED_BY(lock_);
+  std::vector<Member> members_ SPEED_GUARDED_BY(lock_);
+  bool is_turn_taken_ SPEED_GUARDED_BY(lock_) = false;  // a request was taken and has not begun yet
+  std::size_t workers_ SPEED_GUARDED_BY(lock_) = 0;
+  std::size_t resting_ SPEED_GUARDED_BY(lock_) = 0;
+  std::size_t calls_ SPEED_GUARDED_BY(lock_) = 0;  // of resting members, not yet heard
+  std::size_t runners_ SPEED_GUARDED_BY(lock_) = 0;  // threads that run things
+  std::size_t away_ SPEED_GUARDED_BY(lock_) = 0;  // of those, the ones that wait for another node
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> serves_ = false;
   std::atomic<bool> caller_waits_ = false;

@@ -168,7 +168,7 @@ KeySource::KeySource(const std::string& path)
 }
 
 std::string KeySource::look() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   next_ = monotonic_seconds() + pause_seconds;
   try {
     keyring_.take(read_key_file(path_));

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "wire/envelope/keyring.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::fs {
 
@@ -38,7 +38,7 @@ class KeySource {
 
  private:
   std::string path_;
-  std::mutex lock_;
+  Mutex lock_;  // one reads the file at a time, so that no older reading replaces a newer one
   std::atomic<double> next_ = 0;  // monotonic seconds
   wire::Keyring keyring_;
 };

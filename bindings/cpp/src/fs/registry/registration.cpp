@@ -91,7 +91,7 @@ Registration::Registration(Registry& registry, wire::Entry entry, Claimant claim
       expires_ms_(lease_.expires_ms()) {}
 
 void Registration::publish() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   check_claim();
   install(encoded(entry_));
   check_claim();
@@ -101,20 +101,20 @@ bool Registration::is_over() const { return monotonic_ms() > expires_ms_.load(st
 
 void Registration::check_held() {
   if (!is_over()) return;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   check_lease(monotonic_ms());
 }
 
 void Registration::check_still_held() {
   if (!is_over()) return;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   lose(
       "its lease ran out while it wrote, and what it wrote may not have been delivered: ask the receiver before "
       "you send it again");
 }
 
 void Registration::heartbeat() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!fd_) return;  // it was removed meanwhile
   const std::int64_t written = monotonic_ms();
   check_lease(written);
@@ -141,7 +141,7 @@ void Registration::restore_claim() {
 }
 
 void Registration::update(const std::function<void(wire::Entry&)>& change) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!fd_) return;
   try {
     write(change);
@@ -194,7 +194,7 @@ std::string Registration::encoded(const wire::Entry& entry) {
 }
 
 bool Registration::has_new_keys() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return key_changes_ != registry_.keyring().changes();
 }
 
@@ -215,7 +215,7 @@ void Registration::install(const std::string& data) {
 }
 
 void Registration::remove() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!fd_) return;
   try {
     if (is_own(path_)) restore_claim();  // else the whole root may be gone
@@ -223,7 +223,8 @@ void Registration::remove() {
     // A later life finds its number by what else is left.
   }
   try {
-    remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
+    remove_entry_file(registry_.root(), entry_.name,
+                      [this](const std::string& path) SPEED_REQUIRES(lock_) { return is_own(path); });
   } catch (const std::system_error&) {
     // The entry stays without its node, hence stale after a lease.
   }
@@ -246,19 +247,19 @@ void Registration::expire() {
 }
 
 void Registration::replaced(const std::string& why) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   lease_.lose();
   expires_ms_ = INT64_MIN;
   replaced_ = why;
 }
 
 void Registration::close() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   fd_.close();
 }
 
 wire::Entry Registration::entry() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return entry_;
 }
 

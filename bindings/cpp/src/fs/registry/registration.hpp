@@ -5,11 +5,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "fs/files.hpp"
 #include "fs/registry/claim.hpp"
 #include "fs/registry/registry.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::fs {
 
@@ -64,14 +64,14 @@ class Registration {
   static std::unique_ptr<Registration> publish(Registry& registry, const Settings& settings,
                                                const BeforePublish& before_publish);
   void publish();
-  void write(const std::function<void(wire::Entry&)>& change);
-  std::string encoded(const wire::Entry& entry);
-  void install(const std::string& data);
-  bool is_own(const std::string& path) const;
-  void check_claim();
-  void restore_claim();
-  void check_lease(std::int64_t now);
-  [[noreturn]] void lose(const std::string& why);
+  void write(const std::function<void(wire::Entry&)>& change) SPEED_REQUIRES(lock_);
+  std::string encoded(const wire::Entry& entry) SPEED_REQUIRES(lock_);
+  void install(const std::string& data) SPEED_REQUIRES(lock_);
+  bool is_own(const std::string& path) const SPEED_REQUIRES(lock_);
+  void check_claim() SPEED_REQUIRES(lock_);
+  void restore_claim() SPEED_REQUIRES(lock_);
+  void check_lease(std::int64_t now) SPEED_REQUIRES(lock_);
+  [[noreturn]] void lose(const std::string& why) SPEED_REQUIRES(lock_);
 
   Registry& registry_;
   Claims claims_;
@@ -79,14 +79,14 @@ class Registration {
   std::atomic<std::uint64_t> claims_restored_ = 0;
   std::string path_;
   std::uint32_t generation_;
-  std::mutex lock_;
-  wire::Entry entry_;
-  std::uint64_t key_changes_ = 0;  // of the ring when the entry was written
-  core::OwnLease lease_;
-  std::string replaced_;  // why the lease is lost, if that was seen elsewhere
+  Mutex lock_;
+  wire::Entry entry_ SPEED_GUARDED_BY(lock_);
+  std::uint64_t key_changes_ SPEED_GUARDED_BY(lock_) = 0;  // of the ring when the entry was written
+  core::OwnLease lease_ SPEED_GUARDED_BY(lock_);
+  std::string replaced_ SPEED_GUARDED_BY(lock_);  // why the lease is lost, if that was seen elsewhere
   std::atomic<std::int64_t> expires_ms_;
-  Fd fd_;
-  std::size_t capacity_ = 0;
+  Fd fd_ SPEED_GUARDED_BY(lock_);
+  std::size_t capacity_ SPEED_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace speed::fs

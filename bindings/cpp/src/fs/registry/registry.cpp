@@ -86,7 +86,7 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   struct stat status{};
   const bool there = lstat(wire::entry_path(root_, name).c_str(), &status) == 0;
   const bool failed = !there && !is_absence(errno);
-  const std::unique_lock guard(lock_);
+  const MutexLock guard(lock_);
   const auto found = known_.find(name);
   std::shared_ptr<const Known> known = found == known_.end() ? nullptr : found->second;
   if (failed) return known;  // it counts as it was read last
@@ -121,7 +121,7 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   return fresh;
 }
 
-// Entries, and of what is none so much that most registries are read once only. The lock is held.
+// Entries, and of what is none so much that most registries are read once only.
 void Registry::remember(const std::string& name, std::shared_ptr<const Known> known) {
   if (known->entry != nullptr) {
     junk_.erase(name);
@@ -135,7 +135,6 @@ void Registry::remember(const std::string& name, std::shared_ptr<const Known> kn
   known_[name] = std::move(known);
 }
 
-// The lock is held.
 void Registry::forget(const std::string& name) {
   known_.erase(name);
   junk_.erase(name);
@@ -143,7 +142,7 @@ void Registry::forget(const std::string& name) {
 
 // Files that are gone need no memory.
 void Registry::forget_all_but(const std::unordered_set<std::string>& seen) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   std::erase_if(known_, [&](const auto& one) { return !seen.contains(one.first); });
   std::erase_if(junk_, [&](const std::string& name) { return !seen.contains(name); });
 }
@@ -203,7 +202,7 @@ EntryPtr Registry::surely_live(const std::string& name) {
 }
 
 void Registry::remember_gone(const std::string& name, const wire::Entry& entry) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   const auto found = known_.find(name);
   if (found == known_.end() || found->second->entry == nullptr || *found->second->entry != entry) return;
   auto known = std::make_shared<Known>(*found->second);
@@ -217,7 +216,7 @@ std::vector<wire::Entry> Registry::live_entries() {
   std::unordered_set<std::string> seen;
   for_each([&](const std::string& name) {
     if (const EntryPtr entry = live(name)) entries.push_back(*entry);
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     if (known_.contains(name)) seen.insert(name);
   });
   forget_all_but(seen);
@@ -229,13 +228,13 @@ EntryPtr Registry::granted_lately(const std::string& name, const std::string& se
   const double now = monotonic_seconds();
   std::shared_ptr<const Known> known;
   {
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const auto found = known_.find(name);
     if (found != known_.end() && now < found->second->fresh_until) known = found->second;
   }
   if (known == nullptr) {
     if (live(name) == nullptr) return nullptr;
-    const std::lock_guard guard(lock_);
+    const MutexLock guard(lock_);
     const auto found = known_.find(name);
     if (found == known_.end()) return nullptr;
     auto fresh = std::make_shared<Known>(*found->second);

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,6 +11,7 @@
 #include "core/membership.hpp"
 #include "fs/process.hpp"
 #include "wire/envelope/entry.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::fs {
 
@@ -80,24 +80,24 @@ class Registry {
     double fresh_until = 0;
     bool gone = false;  // the process was looked for and not found: it never comes back
   };
-  std::shared_ptr<const Known> look(const std::string& name);
+  std::shared_ptr<const Known> look(const std::string& name) SPEED_EXCLUDES(lock_);
   EntryPtr read_file(const std::string& name) const;
   EntryPtr read_file(const std::string& name, const std::string& path) const;
   EntryPtr try_file(const std::string& name, const std::string& path) const;
   core::LeaseVerdict judge(const Known& known, std::int64_t now) const;
   bool is_over(const Judged& judged) const;
   bool remove(const wire::Entry& entry) const;
-  void remember(const std::string& name, std::shared_ptr<const Known> known);
-  void remember_gone(const std::string& name, const wire::Entry& entry);
-  void forget(const std::string& name);
-  void forget_all_but(const std::unordered_set<std::string>& seen);
+  void remember(const std::string& name, std::shared_ptr<const Known> known) SPEED_REQUIRES(lock_);
+  void remember_gone(const std::string& name, const wire::Entry& entry) SPEED_EXCLUDES(lock_);
+  void forget(const std::string& name) SPEED_REQUIRES(lock_);
+  void forget_all_but(const std::unordered_set<std::string>& seen) SPEED_EXCLUDES(lock_);
 
   std::string root_;
   const wire::Keyring& keyring_;
   Identity observer_;
-  std::mutex lock_;
-  std::unordered_map<std::string, std::shared_ptr<const Known>> known_;
-  std::unordered_set<std::string> junk_;  // those known names under which lies no entry
+  Mutex lock_;
+  std::unordered_map<std::string, std::shared_ptr<const Known>> known_ SPEED_GUARDED_BY(lock_);
+  std::unordered_set<std::string> junk_ SPEED_GUARDED_BY(lock_);  // those known names under which lies no entry
 };
 
 }  // namespace speed::fs

@@ -39,13 +39,13 @@ void Watch::wait(double seconds) {
 }
 
 void Watch::close() noexcept {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   notify_.close();
   woken_.close();
 }
 
 void Watch::wake() noexcept {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(woken_.get(), &one, sizeof one);
 }

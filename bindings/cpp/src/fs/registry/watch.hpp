@@ -4,10 +4,10 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <string>
 
 #include "fs/files.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::fs {
 
@@ -30,7 +30,7 @@ class Watch {
   std::atomic<bool> wanted_ = false;
   bool watching_ = false;
   Fd notify_;
-  std::mutex lock_;  // no wake may reach another file that has the number of a closed one
+  Mutex lock_;  // no wake may reach another file that has the number of a closed one
   Fd woken_;
 };
 

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <mutex>
 
 #include "fs/clock.hpp"
 #include "fs/files.hpp"
 #include "speed/error.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed {
 
@@ -44,14 +44,14 @@ struct SPEED_LOCAL AuditLog::State {
   const std::string path;
   const std::uint64_t max_bytes;
   const unsigned kept;
-  std::mutex lock = {};  // guards what follows
-  fs::Fd file = {};
-  bool is_torn = false;  // a write broke off in the middle of a line
+  Mutex lock = {};
+  fs::Fd file SPEED_GUARDED_BY(lock) = {};
+  bool is_torn SPEED_GUARDED_BY(lock) = false;  // a write broke off in the middle of a line
 
-  void open();
-  void make_room(std::size_t bytes);
-  void rotate();
-  void append(const std::string& line);
+  void open() SPEED_REQUIRES(lock);
+  void make_room(std::size_t bytes) SPEED_REQUIRES(lock);
+  void rotate() SPEED_REQUIRES(lock);
+  void append(const std::string& line) SPEED_REQUIRES(lock);
 
   [[noreturn]] void fail(const std::string& why) const {
     throw StorageError("the audit log " + path + " cannot be written: " + why + "; nothing was done");
@@ -112,7 +112,7 @@ AuditLog::~AuditLog() = default;
 
 void AuditLog::write(std::string_view object) {
   const std::string line = R"({"time":")" + now() + R"(",)" + std::string(object.substr(1)) + "\n";
-  const std::lock_guard guard(state_->lock);
+  const MutexLock guard(state_->lock);
   try {
     state_->append(line);
   } catch (const std::system_error& error) {

@@ -89,7 +89,7 @@ StoredShards::StoredShards(Fd file, const wire::Key& key, const Listed& listed)
 StoredShards::~StoredShards() { sodium_memzero(key_.data(), key_.size()); }
 
 ByteView StoredShards::read(unsigned slot, std::size_t begin, std::size_t end, Bytes& room) const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (!file_) throw SegmentStoreError("the payload can be read until its handler returned, and is closed");
   const Place& place = places_.at(slot);
   const std::size_t first = begin / block_bytes * block_bytes;
@@ -112,7 +112,7 @@ void StoredShards::open_block(const Place& place, std::size_t block, std::span<s
 }
 
 void StoredShards::write(unsigned slot, std::size_t begin, ByteView data) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   auto found = places_.find(slot);
   if (found == places_.end()) {
     std::uint64_t behind = 0;
@@ -124,7 +124,7 @@ void StoredShards::write(unsigned slot, std::size_t begin, ByteView data) {
 }
 
 void StoredShards::close() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   file_.close();
 }
 

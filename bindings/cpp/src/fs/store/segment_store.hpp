@@ -5,11 +5,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 
 #include "fs/files.hpp"
 #include "fs/store/segment_index.hpp"
 #include "segment/rebuild.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::fs {
 
@@ -30,12 +30,12 @@ class StoredShards : public segment::Shards {
   void close();  // later reads throw
 
  private:
-  void open_block(const Place& place, std::size_t block, std::span<std::byte> to) const;
+  void open_block(const Place& place, std::size_t block, std::span<std::byte> to) const SPEED_REQUIRES(lock_);
 
-  mutable std::mutex lock_;
-  Fd file_;
+  mutable Mutex lock_;
+  Fd file_ SPEED_GUARDED_BY(lock_);
   wire::Key key_;
-  mutable wire::Aead opener_;
+  mutable wire::Aead opener_ SPEED_GUARDED_BY(lock_);
   unsigned data_count_;
   unsigned parity_count_;
   std::size_t segment_size_ = 0;

@@ -87,14 +87,14 @@ const Key* Keys::find(const KeyId& id) const {
 Keyring::Keyring(std::vector<Key> keys) : now_(std::make_shared<const Keys>(std::move(keys))) {}
 
 std::shared_ptr<const Keys> Keyring::now() const {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   return now_;
 }
 
 void Keyring::take(std::vector<Key> keys) {
   if (keys == now()->keys) return;
   auto changed = std::make_shared<const Keys>(std::move(keys));
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   now_ = std::move(changed);
   changes_.fetch_add(1, std::memory_order_release);
 }

@@ -5,12 +5,12 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "wire/envelope/aead.hpp"
+#include "wire/mutex.hpp"
 
 namespace speed::wire {
 
@@ -76,8 +76,8 @@ class Keyring {
  private:
   Key known(const KeyId& id) const;
 
-  mutable std::mutex lock_;  // guards what follows
-  std::shared_ptr<const Keys> now_;
+  mutable Mutex lock_;
+  std::shared_ptr<const Keys> now_ SPEED_GUARDED_BY(lock_);
   std::atomic<std::uint64_t> changes_ = 0;
   std::function<void()> look_;
 };

@@ -36,7 +36,7 @@ constexpr std::size_t most_bytes = 64 << 20;  // of all that are spare
 }  // namespace
 
 Buffer Buffers::Shelf::take(std::size_t bytes) {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (spare_.empty()) return {};
   auto best = bytes == 0 ? std::prev(spare_.end()) : spare_.end();
   for (auto one = spare_.begin(); bytes != 0 && one != spare_.end(); ++one) {
@@ -53,14 +53,14 @@ Buffer Buffers::Shelf::take(std::size_t bytes) {
 void Buffers::Shelf::give(Buffer buffer) {
   buffer.clear();
   if (buffer.capacity() == 0) return;
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   if (spare_.size() == most_spare || bytes_ + buffer.capacity() > most_bytes) return;
   bytes_ += buffer.capacity();
   spare_.push_back({std::move(buffer)});
 }
 
 void Buffers::Shelf::tidy() {
-  const std::lock_guard guard(lock_);
+  const MutexLock guard(lock_);
   std::erase_if(spare_, [](const Spare& one) { return one.is_idle; });
   bytes_ = 0;
   for (Spare& one : spare_) {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "wire/mutex.hpp"
 #include "wire/value/bytes.hpp"
 
 namespace speed::wire {
@@ -105,9 +105,9 @@ class Buffers {
     void tidy();
 
    private:
-    std::mutex lock_;
-    std::vector<Spare> spare_;
-    std::size_t bytes_ = 0;  // of all that are spare
+    Mutex lock_;
+    std::vector<Spare> spare_ SPEED_GUARDED_BY(lock_);
+    std::size_t bytes_ SPEED_GUARDED_BY(lock_) = 0;  // of all that are spare
   };
 
   std::shared_ptr<Shelf> shelf_;
