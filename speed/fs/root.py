@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
-from speed.errors import RootError
+from speed.errors import RootError, StorageError
 from speed.fs.open import (
     SHARED_DIRECTORY,
     Step,
@@ -123,6 +123,15 @@ def share_root(root: str, group: int) -> None:
             os.close(fd)
     for lock in (names.daemon_lock(place), names.lock_path(names.default_key_path(place))):
         os.close(open_or_make(lock, os.O_RDWR))  # or a member's would stand there, which nobody else could use
+
+
+def check_registry(root: str) -> None:
+    """StorageError unless the registry of a root that was prepared is there (R-20)."""
+    if not os.path.isdir(names.registry_dir(root)):
+        raise StorageError(
+            f"the registry of {root} is gone: the root was removed or unmounted under its nodes; "
+            f"put it back, or run `speed root init --root {root}`, and start them anew"
+        )
 
 
 def check_root(root: str) -> None:

@@ -168,8 +168,17 @@ def test_a_writer_opened_again_in_the_same_generation_begins_a_new_segment(lane:
 def test_without_an_inbox_nothing_is_made_and_the_error_says_so(tmp_path: Path) -> None:
     """L-2: only the receiver makes its inbox."""
     lane = Lane(tmp_path)
+    os.makedirs(names.registry_dir(lane.root), exist_ok=True)
     os.rmdir(names.inbox_dir(lane.root, "billing"))
     with pytest.raises(StorageError, match=r"billing.*ENOENT.*no inbox"):
+        lane.writer().append(sealed(1))
+
+
+def test_where_the_root_is_gone_the_error_says_so(tmp_path: Path) -> None:
+    """R-20."""
+    lane = Lane(tmp_path)
+    os.rename(lane.root, f"{lane.root}.gone")
+    with pytest.raises(StorageError, match=r"the registry of .* is gone"):
         lane.writer().append(sealed(1))
 
 

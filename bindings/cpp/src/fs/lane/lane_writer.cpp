@@ -8,6 +8,7 @@
 
 #include "core/trust.hpp"
 #include "fs/clock.hpp"
+#include "fs/registry/root.hpp"
 #include "speed/error.hpp"
 
 namespace speed::fs {
@@ -34,7 +35,8 @@ std::system_error last_error() { return {errno, std::generic_category()}; }
 
 LaneWriter::LaneWriter(const std::string& root, const std::string& source, const std::string& target,
                        std::uint32_t generation, wire::LaneKeys lane_keys, const LaneSettings& settings)
-    : target_(target),
+    : root_(root),
+      target_(target),
       inbox_(wire::inbox_dir(root, target)),
       path_(wire::lane_dir(root, target, source)),
       generation_(generation),
@@ -289,6 +291,7 @@ void LaneWriter::sync_created() {
 }
 
 void LaneWriter::fail(const std::system_error& error, std::size_t envelopes_written) const {
+  if (error.code().value() == ENOENT) check_registry(root_);
   const std::string message = "cannot write into the inbox of '" + target_ + "': " + error.code().message() + "; " +
                               fix_for(error.code().value());
   const bool lacks_space = error.code().value() == ENOSPC || error.code().value() == EDQUOT;

@@ -80,6 +80,7 @@ class LaneWriter {
   void grown(std::uint64_t written);
   [[noreturn]] void fail(const std::system_error& error, std::size_t envelopes_written) const;
 
+  std::string root_;
   std::string target_;
   std::string inbox_;
   std::string path_;

@@ -49,14 +49,7 @@ bool Registry::is_unreadable(const std::string& name) {
   return known != nullptr && known->entry == nullptr;
 }
 
-void Registry::check_there() const {
-  struct stat status{};
-  if (lstat(wire::registry_dir(root_).c_str(), &status) == 0 || !is_absence(errno)) return;
-  throw StorageError(
-      "the registry of " + root_ +
-      " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed root init --root " +
-      root_ + "`, and start them anew");
-}
+void Registry::check_there() const { check_registry(root_); }
 
 void Registry::check_readable(const std::string& name) const {
   try {

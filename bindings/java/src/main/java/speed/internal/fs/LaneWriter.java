@@ -41,6 +41,7 @@ public final class LaneWriter {
      */
     public record WriteOptions(long maxLaneBytes, boolean renames, boolean durable) {}
 
+    private final String root;
     private final String target;
     private final String path;
     private final int generation;
@@ -59,6 +60,7 @@ public final class LaneWriter {
     private final SlotWriter slots;
 
     public LaneWriter(String root, String source, String target, int generation, LaneMac mac, WriteOptions options) {
+        this.root = root;
         this.target = target;
         this.generation = generation;
         this.mac = mac;
@@ -411,6 +413,9 @@ public final class LaneWriter {
     }
 
     private StorageException failure(PosixException error, int whole) {
+        if (error.is(PosixException.ENOENT)) {
+            Root.checkRegistry(root);
+        }
         String fix = FIXES.getOrDefault(error.errno(), "see `speed root doctor`");
         StorageException failure = new StorageException(
                 "cannot write into the inbox of '" + target + "': " + error.getMessage() + "; " + fix, whole);

@@ -113,14 +113,7 @@ public final class Registry {
 
     /** StorageException if the registry is gone. */
     public void checkThere() {
-        try {
-            if (statusOf(Names.registryDirectory(root)) == null) {
-                throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted "
-                        + "under its nodes; put it back, or run `speed root init --root " + root + "`, and start them anew", 0);
-            }
-        } catch (PosixException unseen) {
-            // it may be there
-        }
+        Root.checkRegistry(root);
     }
 
     /** Why there is no live node of a name, and what to do. StorageException if the registry is gone. */

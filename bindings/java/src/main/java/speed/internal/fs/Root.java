@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import speed.errors.RootException;
+import speed.errors.StorageException;
 import speed.internal.core.Trust;
 import speed.internal.fs.Posix.FileStatus;
 import speed.internal.fs.TrustedPath.UntrustedException;
@@ -47,6 +48,18 @@ final class Root {
         } catch (PosixException error) {
             if (!error.is(PosixException.ENOENT)) {
                 throw new RootException("cannot use " + error.getMessage() + "; " + OTHERWISE);
+            }
+        }
+    }
+
+    /** StorageException unless the registry of a root that was prepared is there. */
+    static void checkRegistry(String root) {
+        try {
+            Posix.status(Posix.AT_FDCWD, Names.registryDirectory(root));
+        } catch (PosixException unseen) {
+            if (!unseen.saysFailed()) {
+                throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted "
+                        + "under its nodes; put it back, or run `speed root init --root " + root + "`, and start them anew", 0);
             }
         }
     }
