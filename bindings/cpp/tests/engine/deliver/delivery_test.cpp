@@ -299,7 +299,7 @@ TEST_F(DeliveryTest, a_denied_sender_of_a_granted_family_writes_nothing_a_3_a_4)
   receiver.deny({"etl.1"});
   EXPECT_THROW(denied.send("receiver", 1), AccessDeniedError);
   other.send("receiver", 2);
-  EXPECT_EQ(receiver.receive(Seconds(10))->payload, Value(2));
+  EXPECT_EQ(receiver.receive(Seconds(10))->payload(), Value(2));
   EXPECT_EQ(other.wait_for("receiver", Seconds(10)).deny, std::vector<std::string>{"etl.1"});
 }
 
