@@ -289,9 +289,9 @@ class RegistryFaultsTest {
     void grantsThatCouldNotBePublishedAreNotPublishedByTheNextHeartbeat() throws PosixException {
         Registration registration = register();
         FailingCall.during("pwrite", PosixException.EIO,
-                () -> assertThrows(StorageException.class, () -> registration.allow(List.of("analytics"))));
+                () -> assertThrows(StorageException.class, () -> registration.allow(List.of("analytics"), List.of())));
         registration.heartbeat();
-        assertEquals(List.of(), registry.live("billing").allow());
+        assertEquals(List.of(), registry.live("billing").published().allow());
     }
 
     @Test
