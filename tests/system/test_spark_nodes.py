@@ -229,6 +229,19 @@ def callers(module_root: str) -> Iterator[list[str]]:
         yield noted
 
 
+@pytest.mark.parametrize("path", ["jvm"], indirect=True)
+def test_an_executor_makes_one_node_and_keeps_it(spark: Any, sp: Speed, callers: list[str]) -> None:
+    """``etl.<application>.<executor>``, the same one in every job, of the JVM."""
+    for _ in range(4):
+        sp.enrich(frame(spark, 4), node="who", service="note", columns=["a"], returns="b long").collect()
+    name = f"etl.{spark.sparkContext.applicationId}.driver"
+    assert set(callers) == {name}
+    (entry,) = [entry for entry in sp.nodes() if entry.name == name]
+    assert (entry.generation, entry.language) == (1, "java")
+    assert "java" in psutil.Process(entry.pid).name()
+
+
+@pytest.mark.parametrize("path", ["python"], indirect=True)
 def test_a_worker_makes_one_node_and_keeps_it(spark: Any, sp: Speed, callers: list[str]) -> None:
     """``etl.<application>.<executor>.<pid>``, the same one in every job."""
     for _ in range(4):
@@ -244,6 +257,7 @@ def test_a_worker_makes_one_node_and_keeps_it(spark: Any, sp: Speed, callers: li
     assert {entry.pid for entry in entries.values()} == pids
 
 
+@pytest.mark.parametrize("path", ["python"], indirect=True)
 def test_a_worker_that_ends_at_once_leaves_nothing_listed(
     spark: Any, sp: Speed, callers: list[str], module_root: str
 ) -> None:

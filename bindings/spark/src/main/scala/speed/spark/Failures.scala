@@ -3,10 +3,8 @@ package speed.spark
 import java.math.{BigDecimal => Digits, MathContext}
 import java.util.concurrent.{CompletionException, ExecutionException}
 
+import org.apache.spark.SparkException
 import speed.errors._
-
-/** What ends a task; the text begins as the error of the Python path does. */
-final class ServiceCallException(text: String, cause: Throwable) extends RuntimeException(text, cause)
 
 object Failures {
   def cause(error: Throwable): Throwable = error match {
@@ -17,9 +15,18 @@ object Failures {
   /** Java's NodeLeftException is Python's NodeLeftError. */
   def name(error: Throwable): String = error.getClass.getSimpleName.stripSuffix("Exception") + "Error"
 
-  def located(error: Throwable, batch: Batch, added: String = ""): ServiceCallException = {
+  /** What ends a task; the text begins as the error of the Python path does. It is an exception of Spark's own, without a
+   *  cause: the driver drops what its own threads have no class for.
+   */
+  def ending(error: Throwable, where: String = "", added: String = ""): SparkException = {
+    val made = new SparkException(s"${name(error)}: $where${error.getMessage}$added")
+    made.setStackTrace(error.getStackTrace)
+    made
+  }
+
+  def located(error: Throwable, batch: Batch, added: String = ""): SparkException = {
     val where = badRow(error, batch).map(row => s"$batch, row ${batch.firstRow + row}").getOrElse(batch.toString)
-    new ServiceCallException(s"${name(error)}: $where: ${error.getMessage}$added", error)
+    ending(error, s"$where: ", added)
   }
 
   /** The row of the batch that an error names (C-7). */

@@ -60,7 +60,7 @@ object LiveNodes {
     val node = try named(call, s"${call.family}.$executor", 1) catch {
       case error @ (_: ConfigurationException | _: RegistrationException) =>
         val host = InetAddress.getLocalHost.getHostName
-        throw new ServiceCallException(s"${Failures.name(error)}: executor $executor on $host: ${error.getMessage}", error)
+        throw Failures.ending(error, s"executor $executor on $host: ")
     }
     closeAtTheEnd(node)
     new LiveNodes(node)

@@ -15,6 +15,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.AccumulatorV2
+import speed.errors.SpeedException
 
 /** Plans a Python function that describes a use of a service as calls from the executor's JVM. What it does not know it
  *  leaves to Spark's own planner, and thus to Python. */
@@ -117,7 +118,7 @@ final class ServiceTask(val call: Call, val arguments: Seq[(String, Expression)]
     val (counts, context) = (new Counts(), TaskContext.get())
     // First added, last run: behind the one that withdraws what is under way.
     context.addTaskCompletionListener[Unit](_ => report(counts))
-    new ServiceRows(rows, this, counts, context)
+    try new ServiceRows(rows, this, counts, context) catch { case error: SpeedException => throw Failures.ending(error) }
   }
 
   private def report(counts: Counts): Unit = {
@@ -187,7 +188,7 @@ private final class ServiceRows(in: Iterator[InternalRow], task: ServiceTask, co
   private var kept: KeptRows = _
 
   override def hasNext: Boolean = {
-    while (row >= rows && advance()) {}
+    try while (row >= rows && advance()) {} catch { case error: SpeedException => throw Failures.ending(error) }
     row < rows
   }
 
