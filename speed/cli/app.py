@@ -40,6 +40,7 @@ SECTIONS: dict[str, Commands] = {
         "root": ("speed.cli.app:root_command", "Make, examine, clean and copy a root."),
         "key": ("speed.cli.keys:key_command", "Make, identify and rotate the key of a root."),
         "bench": ("speed.cli.bench:bench_command", "Measure between two processes of its own."),
+        "spark": ("speed.cli.app:spark_command", "Print what Spark's clusters need."),
         "completion": ("speed.cli.app:completion_command", "Print shell completion for bash, zsh or fish."),
     },
 }
@@ -54,6 +55,9 @@ MESSAGE: Commands = {
     "keys": ("speed.cli.messages:message_keys_command", "Make and rotate keys that sign and encrypt messages."),
     "schema": ("speed.cli.messages:schema_command", "Compare schemas of payloads, and see who uses old ones."),
     "envelope": ("speed.cli.messages:envelope_command", "Look into messages in files, migrate those of backends."),
+}
+SPARK: Commands = {
+    "jar": ("speed.cli.app:jar_command", "Print the path of the jar for the class path of Spark's executors."),
 }
 FORMER = {
     **{name: f"root {name}" for name in ROOT},
@@ -139,6 +143,11 @@ def message_command() -> None:
     """Keys that protect messages, schemas of their payloads, and messages that lie in files and backends."""
 
 
+@click.group("spark", cls=LazyGroup, sections={"Commands": SPARK})
+def spark_command() -> None:
+    """What Spark's clusters need of this package."""
+
+
 def main() -> None:
     """Run the command line of this process and exit."""
     as_json = "--json" in sys.argv[1:]
@@ -199,3 +208,10 @@ def completion_command(shell: str) -> None:
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell}")
     print_value(kind(speed, {}, "speed", "_SPEED_COMPLETE").source(), False)
+
+
+@click.command("jar")
+def jar_command() -> None:
+    """Print the path of the jar with which Spark's executors call services themselves, for `spark.jars` of a cluster."""
+    paths = import_module("speed.spark.paths")  # one application knows another by its name alone, as commands are known
+    print_value(str(paths.here()), False)

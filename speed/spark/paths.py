@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,17 @@ def jar(spark_version: str | None = None) -> Path | None:
     """The jar for a version of Spark, by default that of pyspark here; None where there is none."""
     wanted = f"speed-spark_{minor_of(spark_version or version('pyspark'))}-*.jar"
     return next((path for place in (_PACKAGED, _BUILT) for path in sorted(place.glob(wanted))), None)
+
+
+def here() -> Path:
+    """The jar for the pyspark that is installed here. Raises ConfigurationError where one of the two is missing."""
+    try:
+        found, installed = jar(), version("pyspark")
+    except PackageNotFoundError:
+        raise ConfigurationError("pyspark is not installed here: a jar is for one version of it") from None
+    if found is None:
+        raise ConfigurationError(f"there is no jar for Spark {minor_of(installed)}: scripts/spark-jar builds it")
+    return found
 
 
 def why_python(*, is_connect: bool, are_on_their_own: bool, types: Iterable[DataType]) -> str | None:

@@ -86,6 +86,16 @@ def test_a_jar_is_taken_for_its_minor_version_of_spark_alone(tmp_path: Path, mon
         assert paths.jar("4.30.0") is None
 
 
+def test_what_is_missing_where_there_is_no_jar_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_PACKAGED", tmp_path)
+    monkeypatch.setattr(paths, "_BUILT", tmp_path)
+    monkeypatch.setattr(paths, "version", lambda name: "4.3.1")
+    with pytest.raises(ConfigurationError, match=r"there is no jar for Spark 4\.3: scripts/spark-jar builds it"):
+        paths.here()
+    (tmp_path / "speed-spark_4.3-0.1.0.jar").touch()
+    assert paths.here() == tmp_path / "speed-spark_4.3-0.1.0.jar"
+
+
 def test_functions_carry_what_the_jvm_is_to_know_as_one_line_of_ascii() -> None:
     use = ServiceUse(
         NodeSettings("/srv/größe", None, "etl", "app-1"),
