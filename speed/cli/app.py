@@ -212,6 +212,6 @@ def completion_command(shell: str) -> None:
 
 @click.command("jar")
 def jar_command() -> None:
-    """Print the path of the jar with which Spark's executors call services themselves, for `spark.jars` of a cluster."""
+    """Print the path of the jar by which Spark's executors call services themselves: for `spark.jars`."""
     paths = import_module("speed.spark.paths")  # one application knows another by its name alone, as commands are known
     print_value(str(paths.here()), False)

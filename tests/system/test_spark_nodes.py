@@ -323,3 +323,30 @@ def test_several_nodes_of_one_family_share_the_load(spark: Any, sp: Speed, modul
             node.allow("etl.*")
         asked = sp.enrich(frame(spark), node="twin.*", service="who", columns=["a"], returns="who string")
         assert {row.who for row in asked.collect()} == {"twin.a", "twin.b"}
+
+
+def test_a_task_that_is_cancelled_withdraws_its_calls(spark: Any, sp: Speed, module_root: str) -> None:
+    begun, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Holds:
+        def invoke(self, request: Any) -> Any:
+            begun.release()
+            if request.cancellation.wait(PATIENCE):
+                ended.release()
+            return request.arguments["a"]
+
+    with speed.Node("holds", root=module_root, workers=8) as holds:
+        holds.register("twice", Holds())
+        holds.allow("etl.*")
+
+        def run() -> None:
+            spark.sparkContext.setJobGroup("held", "a job that is cancelled", interruptOnCancel=False)
+            with pytest.raises(Exception, match="cancelled"):
+                sp.enrich(frame(spark), node="holds", service="twice", columns=["a"], returns="b long").collect()
+
+        job = threading.Thread(target=run)
+        job.start()
+        assert all(begun.acquire(timeout=PATIENCE) for _ in range(4))
+        spark.sparkContext.cancelJobGroup("held")
+        job.join(PATIENCE)
+        assert all(ended.acquire(timeout=PATIENCE) for _ in range(4))

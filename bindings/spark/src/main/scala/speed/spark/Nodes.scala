@@ -48,6 +48,7 @@ object LiveNodes {
   private val driver = "driver" // the executor of a local master
   private val mostOfOneName = 9
   private val open = new ConcurrentHashMap[(String, Option[String], String), LiveNodes]()
+  Runtime.getRuntime.addShutdownHook(new Thread(() => open.values.forEach(_.node.close(Duration.ZERO)), "speed-close"))
 
   def of(call: Call): LiveNodes = {
     val place = (call.root, call.key, call.family)
@@ -83,14 +84,15 @@ object LiveNodes {
   private def millis(seconds: Double): Duration = Duration.ofMillis((seconds * 1000).toLong)
 
   /** An executor ends with its JVM; that of a local master ends with the application, and the JVM goes on. */
-  private def closeAtTheEnd(node: Node): Unit = {
-    Runtime.getRuntime.addShutdownHook(new Thread(() => node.close(Duration.ZERO), "speed-close"))
+  private def closeAtTheEnd(node: Node): Unit =
     if (SparkEnv.get.executorId == driver) {
       SparkContext.getOrCreate().addSparkListener(new SparkListener {
-        override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = node.close(Duration.ZERO)
+        override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
+          open.values.removeIf(_.node eq node)
+          node.close(Duration.ZERO)
+        }
       })
     }
-  }
 }
 
 /** The nodes that a name or family stands for, or its fall-back while none of them is there. One thread uses it. */
