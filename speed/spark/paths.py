@@ -8,6 +8,7 @@ it does not know, Spark plans as it always does.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import weakref
 from collections import Counter
@@ -112,10 +113,20 @@ def _bridge(spark: SparkSession) -> Any | str:
             return f"there is no jar for Spark {minor}"
         spark.sql(f"ADD JAR '{path}'")
         made = _made(spark)
-    if made is None:
-        return f"this session does not find the classes of {path}"
+        if made is None:
+            return f"this session does not find the classes of {path}"
+    else:
+        _ship(spark, made)
     built_for = made.sparkMinor()
     return made if built_for == minor else f"the jar on its class path is for Spark {built_for}, not {minor}"
+
+
+def _ship(spark: SparkSession, made: Any) -> None:
+    """Give executors the jar whose classes the driver has, for it may have them of an application before this one."""
+    place = made.getClass().getProtectionDomain().getCodeSource().getLocation().getPath()
+    context = spark.sparkContext._jsc.sc()
+    if os.path.basename(place) not in context.listJars().mkString("\n"):
+        context.addJar(place)
 
 
 def _made(spark: SparkSession) -> Any | None:
