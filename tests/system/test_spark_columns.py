@@ -87,6 +87,40 @@ def test_enrich_adds_the_column_that_a_service_answers(spark: Any, sp: Speed) ->
     assert all(row.c == pytest.approx(row.a * 2**0.5) for row in rows)
 
 
+def plan(asked: Any) -> str:
+    return str(asked._jdf.queryExecution().executedPlan())
+
+
+def test_the_plan_tells_which_path_runs(spark: Any, sp: Speed, path: str) -> None:
+    asked = sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    assert ("SpeedCall geo.hypot(a=a#" in plan(asked)) == (path == "jvm")
+    assert ("ArrowEvalPython" in plan(asked)) == (path == "python")
+
+
+def test_columns_that_nobody_wants_go_no_further_than_the_service(spark: Any, sp: Speed) -> None:
+    asked = sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    only = asked.selectExpr("c / 2 AS half")
+    assert sorted(row.half for row in only.collect()) == pytest.approx([n * 2**0.5 / 2 for n in range(1000)])
+
+
+def test_a_path_is_that_of_the_use_else_of_speed_else_of_the_session(spark: Any, sp: Speed, module_root: str) -> None:
+    def asked(of: Speed, **options: Any) -> str:
+        arguments = {"node": "geo", "service": "hypot", "columns": ["a", "b"], "returns": "c double"}
+        return plan(of.enrich(frame(spark), **arguments, **options))
+
+    assert "SpeedCall" in asked(sp, path="auto")
+    assert "SpeedCall" not in asked(sp, path="python")
+    with closing(Speed(spark, root=module_root, name="etl.plain")) as plainly:
+        assert "SpeedCall" not in asked(plainly)
+        spark.conf.set("spark.speed.path", "jvm")
+        try:
+            assert "SpeedCall" in asked(plainly)
+        finally:
+            spark.conf.unset("spark.speed.path")
+    with pytest.raises(speed.ConfigurationError, match="path is 'java': use auto, jvm or python"):
+        asked(sp, path="java")
+
+
 def test_the_metrics_count_what_the_workers_did(spark: Any, sp: Speed) -> None:
     before = sp.metrics
     sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double").count()
