@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,19 @@ def test_a_path_is_that_of_the_use_else_of_speed_else_of_the_session(spark: Any,
             spark.conf.unset("spark.speed.path")
     with pytest.raises(speed.ConfigurationError, match="path is 'java': use auto, jvm or python"):
         asked(sp, path="java")
+
+
+def test_a_stream_goes_the_same_way(spark: Any, sp: Speed, path: str, tmp_path: Path) -> None:
+    frame(spark).write.parquet(str(tmp_path / "in"))
+    arriving = spark.readStream.schema("a long, b double").parquet(str(tmp_path / "in"))
+    enriched = sp.enrich(arriving, node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    rows: list[Any] = []
+    query = enriched.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+    running = query.option("checkpointLocation", str(tmp_path / "seen")).trigger(availableNow=True).start()
+    assert running.awaitTermination(120)
+    assert len(rows) == 1000
+    assert all(row.c == pytest.approx(row.a * 2**0.5) for row in rows)
+    assert ("SpeedCall" in running._jsq.explainInternal(False)) == (path == "jvm")
 
 
 def test_the_metrics_count_what_the_workers_did(spark: Any, sp: Speed) -> None:
