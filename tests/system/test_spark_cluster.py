@@ -46,19 +46,21 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def master(directory: Path) -> Iterator[str]:
+def master(directory: Path, spark_sessions: Sessions) -> Iterator[str]:
     """A standalone cluster; the second worker's processes look for their key in the wrong place."""
     cluster = StandaloneCluster(directory)
     try:
         yield cluster.start({}, {"SPEED_KEY": str(directory / "nokey" / "speed.key")})
     finally:
+        spark_sessions.stop()  # before its master
         cluster.stop()
 
 
-@pytest.fixture(scope="module")
-def standalone(master: str, directory: Path, spark_sessions: Sessions) -> Iterator[Any]:
+@pytest.fixture
+def standalone(master: str, directory: Path, spark_sessions: Sessions) -> Any:
+    """The session on the cluster, started again where another test ended it."""
     events = directory / "events"
-    events.mkdir()
+    events.mkdir(exist_ok=True)
     logged = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
@@ -67,8 +69,7 @@ def standalone(master: str, directory: Path, spark_sessions: Sessions) -> Iterat
         "spark.ui.port": "0",
         "spark.logConf": "true",
     }
-    yield spark_sessions.get(master, {**EXECUTOR, **logged})
-    spark_sessions.stop()  # before its master
+    return spark_sessions.get(master, {**EXECUTOR, **logged})
 
 
 def doubled(sp: Speed, spark: Any) -> Any:
@@ -111,7 +112,8 @@ def test_the_key_shows_nowhere(standalone: Any, module_root: str, directory: Pat
     pages = [f"{application}/{page}" for page in ("environment", "jobs", "stages", "sql", "allexecutors")]
     seen = {page: fetched(page) for page in [*pages, f"{address}/environment/", f"{address}/SQL/"]}
     seen |= {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
-    (events,) = (place for place in seen if "/events_" in place)
+    ours = standalone.sparkContext.applicationId
+    (events,) = (place for place in seen if "/events_" in place and ours in place)
     assert b"SparkListenerTaskEnd" in seen[events]
     assert b"spark.master" in seen[f"{application}/environment"]
     assert any(place.endswith("/stderr") for place in seen)
