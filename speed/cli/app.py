@@ -40,7 +40,6 @@ SECTIONS: dict[str, Commands] = {
         "root": ("speed.cli.app:root_command", "Make, examine, clean and copy a root."),
         "key": ("speed.cli.keys:key_command", "Make, identify and rotate the key of a root."),
         "bench": ("speed.cli.bench:bench_command", "Measure between two processes of its own."),
-        "spark": ("speed.cli.app:spark_command", "Print what Spark's clusters need."),
         "completion": ("speed.cli.app:completion_command", "Print shell completion for bash, zsh or fish."),
     },
 }
@@ -59,6 +58,8 @@ MESSAGE: Commands = {
 SPARK: Commands = {
     "jar": ("speed.cli.app:jar_command", "Print the path of the jar for the class path of Spark's executors."),
 }
+UNLISTED = {"spark": "speed.cli.app:spark_command"}
+"""At the top, which is short: commands that a page of the documentation leads to."""
 FORMER = {
     **{name: f"root {name}" for name in ROOT},
     "message-key": "message keys",
@@ -94,9 +95,16 @@ texts; a map with two keys of one text, as 1 and "1", is a list of pairs.
 class LazyGroup(click.Group):
     """Imports a command's module when it is used; its help line is known without."""
 
-    def __init__(self, *args: Any, sections: dict[str, Commands], former: dict[str, str] | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        sections: dict[str, Commands],
+        unlisted: dict[str, str] | None = None,
+        former: dict[str, str] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
-        self._sections, self._former = sections, former or {}
+        self._sections, self._unlisted, self._former = sections, unlisted or {}, former or {}
         self._places = {name: place for commands in sections.values() for name, (place, _) in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -107,9 +115,10 @@ class LazyGroup(click.Group):
             group, _, name = self._former[cmd_name].partition(" ")
             below = self.get_command(ctx, group)
             return below.get_command(ctx, name) if isinstance(below, click.Group) else None
-        if cmd_name not in self._places:
+        place = self._places.get(cmd_name) or self._unlisted.get(cmd_name)
+        if place is None:
             return None
-        module, _, attribute = self._places[cmd_name].partition(":")
+        module, _, attribute = place.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
@@ -123,6 +132,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
+    unlisted=UNLISTED,
     former=FORMER,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
