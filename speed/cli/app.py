@@ -55,6 +55,11 @@ MESSAGE: Commands = {
     "schema": ("speed.cli.messages:schema_command", "Compare schemas of payloads, and see who uses old ones."),
     "envelope": ("speed.cli.messages:envelope_command", "Look into messages in files, migrate those of backends."),
 }
+SPARK: Commands = {
+    "jar": ("speed.cli.app:jar_command", "Print the path of the jar for the class path of Spark's executors."),
+}
+UNLISTED = {"spark": "speed.cli.app:spark_command"}
+"""At the top, which is short: commands that a page of the documentation leads to."""
 FORMER = {
     **{name: f"root {name}" for name in ROOT},
     "message-key": "message keys",
@@ -90,9 +95,16 @@ texts; a map with two keys of one text, as 1 and "1", is a list of pairs.
 class LazyGroup(click.Group):
     """Imports a command's module when it is used; its help line is known without."""
 
-    def __init__(self, *args: Any, sections: dict[str, Commands], former: dict[str, str] | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        sections: dict[str, Commands],
+        unlisted: dict[str, str] | None = None,
+        former: dict[str, str] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
-        self._sections, self._former = sections, former or {}
+        self._sections, self._unlisted, self._former = sections, unlisted or {}, former or {}
         self._places = {name: place for commands in sections.values() for name, (place, _) in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -103,9 +115,10 @@ class LazyGroup(click.Group):
             group, _, name = self._former[cmd_name].partition(" ")
             below = self.get_command(ctx, group)
             return below.get_command(ctx, name) if isinstance(below, click.Group) else None
-        if cmd_name not in self._places:
+        place = self._places.get(cmd_name) or self._unlisted.get(cmd_name)
+        if place is None:
             return None
-        module, _, attribute = self._places[cmd_name].partition(":")
+        module, _, attribute = place.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
@@ -119,6 +132,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
+    unlisted=UNLISTED,
     former=FORMER,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -137,6 +151,11 @@ def root_command() -> None:
 @click.group("message", cls=LazyGroup, sections={"Commands": MESSAGE})
 def message_command() -> None:
     """Keys that protect messages, schemas of their payloads, and messages that lie in files and backends."""
+
+
+@click.group("spark", cls=LazyGroup, sections={"Commands": SPARK})
+def spark_command() -> None:
+    """What Spark's clusters need of this package."""
 
 
 def main() -> None:
@@ -199,3 +218,10 @@ def completion_command(shell: str) -> None:
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell}")
     print_value(kind(speed, {}, "speed", "_SPEED_COMPLETE").source(), False)
+
+
+@click.command("jar")
+def jar_command() -> None:
+    """Print the path of the jar by which Spark's executors call services themselves: for `spark.jars`."""
+    paths = import_module("speed.spark.paths")  # one application knows another by its name alone, as commands are known
+    print_value(str(paths.here()), False)

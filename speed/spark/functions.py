@@ -50,6 +50,8 @@ class ServiceUse(NamedTuple):
     topic: str
     same_rows: bool = True
     named: bool = True
+    described: str | None = None
+    """For the executors' JVMs, where they call; the functions carry it."""
 
     def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         """Each batch with the promised arrays; what was counted is told to the driver, however it ends."""
@@ -129,6 +131,7 @@ def map_function(work: ServiceUse) -> Callable[[Batches], Batches]:
     def map_batches(batches: Batches) -> Batches:
         yield from begin().mapped(batches)
 
+    map_batches.described = work.described  # type: ignore[attr-defined]
     return map_batches
 
 
@@ -144,6 +147,7 @@ def udf_function(work: ServiceUse) -> Callable[..., Any]:
     # Spark reads the form of the function off its annotations, and hands over one array, not a tuple, for one column.
     form = pa.Array if work.columns is None or len(work.columns) == 1 else tuple[pa.Array, ...]
     call.__annotations__ = {"batches": Iterator[form], "return": Iterator[pa.Array]}  # type: ignore[valid-type]
+    call.described = work.described  # type: ignore[attr-defined]
     return call
 
 

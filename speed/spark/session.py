@@ -18,6 +18,7 @@ from pyspark import AccumulatorParam
 import speed
 from speed.errors import ConfigurationError, KeyFileError
 from speed.fs.keyfile import default_root
+from speed.spark import paths
 from speed.spark.calls import Counts, Reports
 from speed.spark.functions import ServiceUse, map_function, udf_function
 from speed.spark.nodes import (
@@ -218,6 +219,10 @@ class Speed:
             elsewhere a small job looks, before the first use, for the driver's node in the root of each executor that
             it reaches, and one that does not find it means ``own``, as does a driver without a key.
 
+        path: which way services are called: ``jvm``, from the executors' JVMs, without Python workers; ``python``;
+            ``auto``, from the JVMs where that can be, else by Python workers, and why is told at debug level. None
+            means ``spark.speed.path`` of the session, else ``python``. Each use of a service can say its own.
+
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
     which checks each service before a job starts, and closes with the session.
 
@@ -234,8 +239,11 @@ class Speed:
         lease_seconds: float = 30.0,
         engine: str = "auto",
         executors: str = AUTO,
+        path: str | None = None,
     ) -> None:
         context = _context(spark)
+        self._path = None if path is None else paths.checked(path)
+        self._bridge: Any = None
         if context is not None:
             check_interpreter(context.master, context.pythonExec)
         self._spark = spark
@@ -279,7 +287,11 @@ class Speed:
         Where each host has a root of its own, they are those of tasks that succeeded, and nothing with Spark Connect.
         """
         counts = self._reports.of(self._id)
-        return (counts if self._counts is None else counts + self._counts.value).summary()
+        if self._counts is not None:
+            counts = counts + self._counts.value
+        if self._bridge is not None:
+            counts = counts + paths.counted(self._bridge, self._spark, self._id)
+        return counts.summary()
 
     def enrich(
         self,
@@ -289,6 +301,7 @@ class Speed:
         service: str,
         columns: Sequence[str] | Mapping[str, str],
         returns: str,
+        path: str | None = None,
         **options: Any,
     ) -> DataFrame:
         """``df`` with the columns that ``service`` answers; ``returns`` is their DDL, such as ``miles double``.
@@ -298,8 +311,9 @@ class Speed:
         Where Spark needs no column of the answer, nobody is asked. A promised column that an answer lacks is null; what
         is promised NOT NULL is checked, and yet nullable to Spark. A value that its promised type does not hold fails
         the job, which names row and column, or is null with ``on_error="null"``.
-        ``options`` are those of ``CallSettings``. Raises, before anything runs, ConfigurationError for unknown columns
-        or options and for types that no column holds, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
+        ``path`` is as in ``Speed``, for this use alone. ``options`` are those of ``CallSettings``. Raises, before
+        anything runs, ConfigurationError for unknown columns or options, for types that no column holds and for a path
+        that cannot be taken, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
         Where each host has a root of its own, the job raises the last three.
         """
         from pyspark.sql.functions import arrow_udf
@@ -310,7 +324,8 @@ class Speed:
         returned = promised_schema(returns, settings, exact_case=self._is_case_sensitive())
         check_names(df.columns, list(arguments.values()), returned.names, exact_case=self._is_case_sensitive())
         check_types(df.schema, list(arguments.values()))
-        work = self._work(settings, names, returned)
+        sent = [df.schema[name].dataType for name in arguments.values()]
+        work = self._on_path(self._work(settings, names, returned), path, [*sent, *_types(returned)])
         kind = returned[0].dataType if len(returned) == 1 else returned
         ask = arrow_udf(udf_function(work), kind).asNondeterministic()  # else Spark asks again for each use
         answer = ask(*(df[quoted(name)] for name in arguments.values()))
@@ -318,7 +333,9 @@ class Speed:
             return df.select("*", answer.alias(returned.names[0]))
         return df.select("*", answer.alias(_ANSWER)).select("*", f"{_ANSWER}.*").drop(_ANSWER)
 
-    def map(self, df: DataFrame, *, node: str, service: str, schema: str, **options: Any) -> DataFrame:
+    def map(
+        self, df: DataFrame, *, node: str, service: str, schema: str, path: str | None = None, **options: Any
+    ) -> DataFrame:
         """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer.
 
         With ``on_error="null"`` a batch that failed gives no rows. This is Spark's ``mapInArrow``, which wants pandas.
@@ -327,10 +344,18 @@ class Speed:
         returned = promised_schema(schema, settings, exact_case=self._is_case_sensitive())
         check_types(df.schema, check_columns(df.columns))
         work = self._work(settings, None, returned)._replace(same_rows=False)
+        work = self._on_path(work, path, [*_types(df.schema), *_types(returned)])
         return df.mapInArrow(map_function(work), returned)
 
     def udf(
-        self, node: str, service: str, returns: str, *, columns: Sequence[str] | None = None, **options: Any
+        self,
+        node: str,
+        service: str,
+        returns: str,
+        *,
+        columns: Sequence[str] | None = None,
+        path: str | None = None,
+        **options: Any,
     ) -> Callable[..., Column]:
         """A function of columns for ``select`` and ``withColumn``, and with ``columns`` for SQL.
 
@@ -346,7 +371,9 @@ class Speed:
 
         settings = call_settings(node, service, options)
         names = None if columns is None else check_columns(columns)
-        work = self._work(settings, names, promised_schema(f"value {returns}", settings))._replace(named=False)
+        promised = promised_schema(f"value {returns}", settings)
+        work = self._work(settings, names, promised)._replace(named=False)
+        work = self._on_path(work, path, _types(promised))  # those of the arguments are known when it is used
         made: Callable[..., Column] = arrow_udf(udf_function(work), returns)
         return made if names else _ByName(made)
 
@@ -363,6 +390,23 @@ class Speed:
         elif not self._root_is_given:
             settings = replace(settings, root=None)
         return ServiceUse(settings, call, columns, arrow_schema(returned), self._counts, driver, self._id)
+
+    def _on_path(self, work: ServiceUse, path: str | None, types: Sequence[DataType]) -> ServiceUse:
+        """The use, described for the JVM where it is to go that way. Raises ConfigurationError where it cannot."""
+        chosen = paths.checked(path or self._path or str(self._spark.conf.get(paths.SETTING, paths.PYTHON)))
+        if chosen == paths.PYTHON:
+            return work
+        why = paths.why_python(
+            is_connect=_context(self._spark) is None, are_on_their_own=work.driver is None, types=types
+        )
+        if why is None:
+            joined = paths.join(self._spark)
+            why = joined if isinstance(joined, str) else None
+        if why is not None:
+            paths.say_why_python(chosen, str(work.call), why)
+            return work
+        self._bridge = joined
+        return work._replace(described=paths.described(work, family(self._settings)))
 
     def _join(self, session: Any) -> LiveNodes | None:
         """The driver's own node, where it has one, which closes with the session."""
@@ -390,6 +434,10 @@ class Speed:
         if self._live is None:
             raise ConfigurationError("the driver has no node: each host of the executors has a root of its own")
         return self._live
+
+
+def _types(schema: StructType) -> list[DataType]:
+    return [field.dataType for field in schema.fields]
 
 
 def _reports_to(node: speed.Node, workers: str) -> Reports:

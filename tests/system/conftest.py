@@ -53,10 +53,16 @@ def spark(spark_sessions: Sessions) -> Any:
     return spark_sessions.get()
 
 
+@pytest.fixture(scope="module", params=["python", "jvm"])
+def path(request: pytest.FixtureRequest) -> str:
+    """Each way in which Spark's executors call services."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def sp(spark: Any, module_root: str) -> Iterator[Speed]:
+def sp(spark: Any, module_root: str, path: str) -> Iterator[Speed]:
     """Services for DataFrames, on a root that the module's nodes share."""
-    yield (speed_of_spark := Speed(spark, root=module_root))
+    yield (speed_of_spark := Speed(spark, root=module_root, path=path))
     speed_of_spark.close()
 
 

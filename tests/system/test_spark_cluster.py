@@ -46,19 +46,21 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def master(directory: Path) -> Iterator[str]:
+def master(directory: Path, spark_sessions: Sessions) -> Iterator[str]:
     """A standalone cluster; the second worker's processes look for their key in the wrong place."""
     cluster = StandaloneCluster(directory)
     try:
         yield cluster.start({}, {"SPEED_KEY": str(directory / "nokey" / "speed.key")})
     finally:
+        spark_sessions.stop()  # before its master
         cluster.stop()
 
 
-@pytest.fixture(scope="module")
-def standalone(master: str, directory: Path, spark_sessions: Sessions) -> Iterator[Any]:
+@pytest.fixture
+def standalone(master: str, directory: Path, spark_sessions: Sessions) -> Any:
+    """The session on the cluster, started again where another test ended it."""
     events = directory / "events"
-    events.mkdir()
+    events.mkdir(exist_ok=True)
     logged = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
@@ -67,8 +69,7 @@ def standalone(master: str, directory: Path, spark_sessions: Sessions) -> Iterat
         "spark.ui.port": "0",
         "spark.logConf": "true",
     }
-    yield spark_sessions.get(master, {**EXECUTOR, **logged})
-    spark_sessions.stop()  # before its master
+    return spark_sessions.get(master, {**EXECUTOR, **logged})
 
 
 def doubled(sp: Speed, spark: Any) -> Any:
@@ -80,9 +81,11 @@ def is_right(rows: list[Any]) -> bool:
     return sorted((row.a, row.b) for row in rows) == [(number, 2 * number) for number in range(ROWS)]
 
 
-def test_executors_of_a_standalone_cluster_call_services(standalone: Any, module_root: str, service: list[str]) -> None:
+def test_executors_of_a_standalone_cluster_call_services(
+    standalone: Any, module_root: str, service: list[str], path: str
+) -> None:
     """Each with a node named after its executor."""
-    sp = Speed(standalone, root=module_root, key=f"{module_root}/speed.key")
+    sp = Speed(standalone, root=module_root, key=f"{module_root}/speed.key", path=path)
     service.clear()
     assert is_right(doubled(sp, standalone).collect())
     prefix = f"etl.{standalone.sparkContext.applicationId}."
@@ -90,29 +93,32 @@ def test_executors_of_a_standalone_cluster_call_services(standalone: Any, module
     assert sp.metrics["rows"] == ROWS
 
 
-def test_a_key_that_one_executor_lacks_is_said_by_name(standalone: Any, module_root: str, directory: Path) -> None:
+def test_a_key_that_one_executor_lacks_is_said_by_name(
+    standalone: Any, module_root: str, directory: Path, path: str
+) -> None:
     """W-14: no key given, so that each executor looks for its own."""
-    sp = Speed(standalone, root=module_root, name="nokey")
+    sp = Speed(standalone, root=module_root, name="nokey", path=path)
     missing = directory / "nokey" / "speed.key"
     with pytest.raises(Exception, match=rf"KeyFileError: executor \d on .*: there is no key file {missing}"):
         doubled(sp, standalone).collect()
 
 
-def test_the_key_shows_nowhere(standalone: Any, module_root: str, directory: Path) -> None:
+def test_the_key_shows_nowhere(standalone: Any, module_root: str, directory: Path, path: str) -> None:
     """Not in the event log, not in the logs of driver and executors, not on the pages of the application."""
-    sp = Speed(standalone, root=module_root, key=f"{module_root}/speed.key")
+    sp = Speed(standalone, root=module_root, key=f"{module_root}/speed.key", path=path)
     assert is_right(doubled(sp, standalone).collect())
     address = standalone.sparkContext.uiWebUrl
     application = f"{address}/api/v1/applications/{standalone.sparkContext.applicationId}"
     pages = [f"{application}/{page}" for page in ("environment", "jobs", "stages", "sql", "allexecutors")]
     seen = {page: fetched(page) for page in [*pages, f"{address}/environment/", f"{address}/SQL/"]}
-    seen |= {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-    (events,) = (path for path in seen if "/events_" in path)
+    seen |= {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+    ours = standalone.sparkContext.applicationId
+    (events,) = (place for place in seen if "/events_" in place and ours in place)
     assert b"SparkListenerTaskEnd" in seen[events]
     assert b"spark.master" in seen[f"{application}/environment"]
-    assert any(path.endswith("/stderr") for path in seen)
+    assert any(place.endswith("/stderr") for place in seen)
     (key,) = read_keys(f"{module_root}/speed.key")
-    assert [path for path, text in seen.items() if holds_key(text, key)] == []
+    assert [place for place, text in seen.items() if holds_key(text, key)] == []
 
 
 def fetched(page: str) -> bytes:
@@ -121,14 +127,14 @@ def fetched(page: str) -> bytes:
 
 
 def test_executors_of_a_local_cluster_call_services(
-    spark_sessions: Sessions, module_root: str, service: list[str]
+    spark_sessions: Sessions, module_root: str, service: list[str], path: str
 ) -> None:
     import pyspark
 
     spark = spark_sessions.get("local-cluster[2,1,1024]", EXECUTOR)
     try:
         service.clear()
-        assert is_right(doubled(Speed(spark, root=module_root), spark).collect())
+        assert is_right(doubled(Speed(spark, root=module_root, path=path), spark).collect())
         prefix = f"etl.{spark.sparkContext.applicationId}."
         assert {name.removeprefix(prefix).split(".")[0] for name in service} <= {"0", "1"}
         assert all(name.startswith(prefix) for name in service)

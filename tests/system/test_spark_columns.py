@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,53 @@ def test_enrich_adds_the_column_that_a_service_answers(spark: Any, sp: Speed) ->
     rows = enriched.collect()
     assert len(rows) == 1000
     assert all(row.c == pytest.approx(row.a * 2**0.5) for row in rows)
+
+
+def plan(asked: Any) -> str:
+    return str(asked._jdf.queryExecution().executedPlan())
+
+
+def test_the_plan_tells_which_path_runs(spark: Any, sp: Speed, path: str) -> None:
+    asked = sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    assert ("SpeedCall geo.hypot(a=a#" in plan(asked)) == (path == "jvm")
+    assert ("ArrowEvalPython" in plan(asked)) == (path == "python")
+
+
+def test_columns_that_nobody_wants_go_no_further_than_the_service(spark: Any, sp: Speed) -> None:
+    asked = sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    only = asked.selectExpr("c / 2 AS half")
+    assert sorted(row.half for row in only.collect()) == pytest.approx([n * 2**0.5 / 2 for n in range(1000)])
+
+
+def test_a_path_is_that_of_the_use_else_of_speed_else_of_the_session(spark: Any, sp: Speed, module_root: str) -> None:
+    def asked(of: Speed, **options: Any) -> str:
+        arguments = {"node": "geo", "service": "hypot", "columns": ["a", "b"], "returns": "c double"}
+        return plan(of.enrich(frame(spark), **arguments, **options))
+
+    assert "SpeedCall" in asked(sp, path="auto")
+    assert "SpeedCall" not in asked(sp, path="python")
+    with closing(Speed(spark, root=module_root, name="etl.plain")) as plainly:
+        assert "SpeedCall" not in asked(plainly)
+        spark.conf.set("spark.speed.path", "jvm")
+        try:
+            assert "SpeedCall" in asked(plainly)
+        finally:
+            spark.conf.unset("spark.speed.path")
+    with pytest.raises(speed.ConfigurationError, match="path is 'java': use auto, jvm or python"):
+        asked(sp, path="java")
+
+
+def test_a_stream_goes_the_same_way(spark: Any, sp: Speed, path: str, tmp_path: Path) -> None:
+    frame(spark).write.parquet(str(tmp_path / "in"))
+    arriving = spark.readStream.schema("a long, b double").parquet(str(tmp_path / "in"))
+    enriched = sp.enrich(arriving, node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    rows: list[Any] = []
+    query = enriched.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+    running = query.option("checkpointLocation", str(tmp_path / "seen")).trigger(availableNow=True).start()
+    assert running.awaitTermination(120)
+    assert len(rows) == 1000
+    assert all(row.c == pytest.approx(row.a * 2**0.5) for row in rows)
+    assert ("SpeedCall" in running._jsq.explainInternal(False)) == (path == "jvm")
 
 
 def test_the_metrics_count_what_the_workers_did(spark: Any, sp: Speed) -> None:

@@ -32,11 +32,11 @@ def hosted() -> Iterator[Hosted]:
 
 
 @pytest.fixture(scope="module")
-def sp_of_flights(spark: Any, hosted: Hosted) -> Iterator[Speed]:
+def sp_of_flights(spark: Any, hosted: Hosted, path: str) -> Iterator[Speed]:
     batch = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(batch)
     spark.conf.set(batch, "10000")
-    sp = Speed(spark, root=hosted.root)
+    sp = Speed(spark, root=hosted.root, path=path)
     yield sp
     sp.close()
     spark.conf.set(batch, before)

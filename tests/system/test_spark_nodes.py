@@ -229,6 +229,19 @@ def callers(module_root: str) -> Iterator[list[str]]:
         yield noted
 
 
+@pytest.mark.parametrize("path", ["jvm"], indirect=True)
+def test_an_executor_makes_one_node_and_keeps_it(spark: Any, sp: Speed, callers: list[str]) -> None:
+    """``etl.<application>.<executor>``, the same one in every job, of the JVM."""
+    for _ in range(4):
+        sp.enrich(frame(spark, 4), node="who", service="note", columns=["a"], returns="b long").collect()
+    name = f"etl.{spark.sparkContext.applicationId}.driver"
+    assert set(callers) == {name}
+    (entry,) = [entry for entry in sp.nodes() if entry.name == name]
+    assert (entry.generation, entry.language) == (1, "java")
+    assert "java" in psutil.Process(entry.pid).name()
+
+
+@pytest.mark.parametrize("path", ["python"], indirect=True)
 def test_a_worker_makes_one_node_and_keeps_it(spark: Any, sp: Speed, callers: list[str]) -> None:
     """``etl.<application>.<executor>.<pid>``, the same one in every job."""
     for _ in range(4):
@@ -244,6 +257,7 @@ def test_a_worker_makes_one_node_and_keeps_it(spark: Any, sp: Speed, callers: li
     assert {entry.pid for entry in entries.values()} == pids
 
 
+@pytest.mark.parametrize("path", ["python"], indirect=True)
 def test_a_worker_that_ends_at_once_leaves_nothing_listed(
     spark: Any, sp: Speed, callers: list[str], module_root: str
 ) -> None:
@@ -309,3 +323,30 @@ def test_several_nodes_of_one_family_share_the_load(spark: Any, sp: Speed, modul
             node.allow("etl.*")
         asked = sp.enrich(frame(spark), node="twin.*", service="who", columns=["a"], returns="who string")
         assert {row.who for row in asked.collect()} == {"twin.a", "twin.b"}
+
+
+def test_a_task_that_is_cancelled_withdraws_its_calls(spark: Any, sp: Speed, module_root: str) -> None:
+    begun, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Holds:
+        def invoke(self, request: Any) -> Any:
+            begun.release()
+            if request.cancellation.wait(PATIENCE):
+                ended.release()
+            return request.arguments["a"]
+
+    with speed.Node("holds", root=module_root, workers=8) as holds:
+        holds.register("twice", Holds())
+        holds.allow("etl.*")
+
+        def run() -> None:
+            spark.sparkContext.setJobGroup("held", "a job that is cancelled", interruptOnCancel=False)
+            with pytest.raises(Exception, match="cancelled"):
+                sp.enrich(frame(spark), node="holds", service="twice", columns=["a"], returns="b long").collect()
+
+        job = threading.Thread(target=run)
+        job.start()
+        assert all(begun.acquire(timeout=PATIENCE) for _ in range(4))
+        spark.sparkContext.cancelJobGroup("held")
+        job.join(PATIENCE)
+        assert all(ended.acquire(timeout=PATIENCE) for _ in range(4))

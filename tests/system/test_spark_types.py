@@ -135,10 +135,10 @@ def test_an_argument_of_another_kind_is_refused_by_the_service(spark: Any, sp: S
         failing.collect()
 
 
-def test_a_batch_over_the_size_limit_is_split(spark: Any, module_root: str) -> None:
+def test_a_batch_over_the_size_limit_is_split(spark: Any, module_root: str, path: str) -> None:
     """``max_payload_bytes``: 48 MiB of text in one batch of Arrow; each part and its answer fit into an envelope."""
     wide = spark.range(12).coalesce(1).selectExpr("id", "repeat(chr(65 + id), 4 << 20) AS data")
-    sp = Speed(spark, root=module_root, name="etl.split")  # with figures of its own
+    sp = Speed(spark, root=module_root, name="etl.split", path=path)  # with figures of its own
     back = sp.enrich(wide, node="echo.python", service="echo", columns=["data"], returns="back string")
     rows = back.selectExpr("id", "data = back AS same", "length(back) AS size").collect()
     assert [(row.id, row.same, row.size) for row in rows] == [(number, True, 4 << 20) for number in range(12)]

@@ -1,6 +1,8 @@
 package speed;
 
 import java.util.List;
+import speed.internal.wire.Entry;
+import speed.internal.wire.Names;
 
 /**
  * A live node as its registry entry describes it. Immutable: what it said when it was looked at.
@@ -26,4 +28,25 @@ public record NodeInfo(
         List<String> fabrics,
         List<String> allow,
         List<String> deny,
-        List<String> subscriptions) {}
+        List<String> subscriptions) {
+
+    /**
+     * Whether the grants that it publishes let a node write to it.
+     *
+     * @param node its name
+     * @return what it said when it was looked at
+     */
+    public boolean allows(String node) {
+        return Entry.grants(allow, deny, node);
+    }
+
+    /**
+     * Whether it is meant by a pattern.
+     *
+     * @param pattern a name, a family such as {@code geo.*}, or {@code *}
+     * @return true if its name is, or is of the family
+     */
+    public boolean isOneOf(String pattern) {
+        return Names.matches(pattern, name);
+    }
+}

@@ -41,6 +41,16 @@ class PeersTest extends TwoNodes {
     }
 
     @Test
+    void anEntryTellsWhoMayWriteAndWhichFamilyItIsOf() {
+        NodeInfo node = new NodeInfo("geo.east", 1, "host", 1, "java", "online", List.of(), List.of("etl.*"),
+                List.of("etl.old"), List.of());
+        assertEquals(List.of(true, false, false),
+                List.of(node.allows("etl.app"), node.allows("etl.old"), node.allows("shop")));
+        assertEquals(List.of(true, true, true, false, false), List.of(node.isOneOf("geo.east"), node.isOneOf("geo.*"),
+                node.isOneOf("*"), node.isOneOf("geo"), node.isOneOf("east.*")));
+    }
+
+    @Test
     void waitingForANodeThatDoesNotComeEnds() {
         assertThrows(UnknownNodeException.class, () -> billing.waitFor("nobody", Duration.ofMillis(20)));
     }

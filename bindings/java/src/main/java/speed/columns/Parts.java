@@ -95,11 +95,21 @@ final class Parts {
     }
 
     private void checkText(int start, int size) {
+        int plain = ascii(ByteBuffer.wrap(body, start, size).slice());
         try {
-            StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(body, start, size));
+            StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(body, start + plain, size - plain));
         } catch (CharacterCodingException broken) {
             throw refused("has text that is not UTF-8");
         }
+    }
+
+    /** How many bytes at the beginning are ASCII, in steps of eight: most text is, and need not be decoded. */
+    private static int ascii(ByteBuffer text) {
+        int at = 0;
+        while (at + Long.BYTES <= text.limit() && (text.getLong(at) & 0x8080808080808080L) == 0) {
+            at += Long.BYTES;
+        }
+        return at;
     }
 
     private static WireException refused(String why) {

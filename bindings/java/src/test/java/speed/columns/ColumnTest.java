@@ -51,6 +51,21 @@ class ColumnTest {
         });
     }
 
+    @Test
+    void textIsCheckedBehindABeginningOfAscii() {
+        Column column = Column.of(Kind.UTF8, List.of("in ASCII for sixteen bytes and more", "grüße"));
+        byte[] body = new byte[column.body().remaining()];
+        column.body().get(body);
+        assertEquals(column, Column.parse(body.clone()));
+        for (int at = body.length - 1; at > 0; at--) {
+            if (body[at] == (byte) 0xc3) { // of ü or ß
+                body[at] = (byte) 0xff;
+                assertThrows(WireException.class, () -> Column.parse(body));
+                return;
+            }
+        }
+    }
+
     @TestFactory
     Stream<DynamicTest> bytesThatAreNoColumnAreRefused() {
         return vectors.each("invalid", one -> {

@@ -105,7 +105,12 @@ public record Entry(
 
     /** Whether the most specific pattern it publishes that covers a sender is a grant. */
     public boolean grants(String sender) {
-        return specificity(published.allow, sender) > specificity(published.deny, sender);
+        return grants(published.allow, published.deny, sender);
+    }
+
+    /** The same of patterns that an entry published. */
+    public static boolean grants(List<String> allow, List<String> deny, String sender) {
+        return specificity(allow, sender) > specificity(deny, sender);
     }
 
     /** How closely one of them names a sender: 0 not at all, then by the length of the family, most as a whole. */

@@ -1,0 +1,115 @@
+"""Which way a service is called, as far as it is decided without a session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types
+
+from speed.errors import ConfigurationError
+from speed.spark import paths
+from speed.spark.functions import ServiceUse, map_function, udf_function
+from speed.spark.nodes import CallSettings, NodeSettings
+
+KNOWN = [
+    types.BooleanType(),
+    types.ByteType(),
+    types.ShortType(),
+    types.IntegerType(),
+    types.LongType(),
+    types.FloatType(),
+    types.DoubleType(),
+    types.DecimalType(38, 18),
+    types.StringType(),
+    types.BinaryType(),
+    types.TimestampType(),
+]
+UNKNOWN = [
+    types.DateType(),
+    types.TimestampNTZType(),
+    types.ArrayType(types.LongType()),
+    types.StructType([]),
+    types.MapType(types.StringType(), types.LongType()),
+    types.StringType("UTF8_LCASE"),
+    types.NullType(),
+]
+
+
+def why(**changed: Any) -> str | None:
+    return paths.why_python(**{"is_connect": False, "are_on_their_own": False, "types": KNOWN, **changed})
+
+
+def test_a_classic_session_on_a_shared_root_with_known_types_has_nothing_against_the_jvm() -> None:
+    assert why() is None
+
+
+@pytest.mark.parametrize("kind", UNKNOWN, ids=str)
+def test_a_type_that_the_jvm_does_not_know_is_named(kind: types.DataType) -> None:
+    assert why(types=[*KNOWN, kind]) == f"type {kind.simpleString()} is not known there"
+
+
+def test_spark_connect_and_roots_of_each_host_go_by_python() -> None:
+    assert why(is_connect=True) == "the plan of a session of Spark Connect is made elsewhere"
+    assert why(are_on_their_own=True) == "each host of the executors has a root of its own"
+
+
+def test_the_jvm_that_was_asked_for_and_cannot_be_is_an_error_and_auto_tells_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"path='jvm' cannot be taken for geo\.twice: there is no jar"):
+        paths.say_why_python("jvm", "geo.twice", "there is no jar")
+    with caplog.at_level("DEBUG", logger="speed.spark.paths"):
+        paths.say_why_python("auto", "geo.twice", "there is no jar")
+    assert caplog.messages == ["geo.twice is called by Python workers: there is no jar"]
+
+
+def test_a_word_that_is_no_path_is_refused() -> None:
+    assert [paths.checked(word) for word in paths.PATHS] == ["auto", "jvm", "python"]
+    with pytest.raises(ConfigurationError, match="path is 'java': use auto, jvm or python"):
+        paths.checked("java")
+
+
+def test_a_jar_is_taken_for_its_minor_version_of_spark_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged, built = tmp_path / "jars", tmp_path / "target"
+    monkeypatch.setattr(paths, "_PACKAGED", packaged)
+    monkeypatch.setattr(paths, "_BUILT", built)
+    assert paths.jar("4.3.0") is None
+    for place in (built, packaged):
+        place.mkdir()
+        (place / "speed-spark_4.3-0.1.0.jar").touch()
+        assert paths.jar("4.3.7") == place / "speed-spark_4.3-0.1.0.jar"
+        assert paths.jar("4.2.0") is None
+        assert paths.jar("4.30.0") is None
+
+
+def test_what_is_missing_where_there_is_no_jar_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_PACKAGED", tmp_path)
+    monkeypatch.setattr(paths, "_BUILT", tmp_path)
+    monkeypatch.setattr(paths, "version", lambda name: "4.3.1")
+    with pytest.raises(ConfigurationError, match=r"there is no jar for Spark 4\.3: scripts/spark-jar builds it"):
+        paths.here()
+    (tmp_path / "speed-spark_4.3-0.1.0.jar").touch()
+    assert paths.here() == tmp_path / "speed-spark_4.3-0.1.0.jar"
+
+
+def test_functions_carry_what_the_jvm_is_to_know_as_one_line_of_ascii() -> None:
+    use = ServiceUse(
+        NodeSettings("/srv/größe", None, "etl", "app-1"),
+        CallSettings("geo.*", "twice"),
+        ("a",),
+        pa.schema([pa.field("b", pa.int64(), nullable=False)]),
+        None,
+        "driver",
+        "use-1",
+    )
+    text = paths.described(use, "etl.app-1")
+    assert text.isascii()
+    said = json.loads(text.removeprefix("speed-call:").removesuffix(":speed-call"))
+    assert (said["root"], said["key"], said["family"], said["node"]) == ("/srv/größe", None, "etl.app-1", "geo.*")
+    assert said["promised"] == [{"name": "b", "said": "int64", "nullable": False}]
+    described = use._replace(described=text)
+    assert udf_function(described).described == map_function(described).described == text  # type: ignore[attr-defined]
