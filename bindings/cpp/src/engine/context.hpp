@@ -8,7 +8,7 @@
 //   Delivery      what the program takes, so that nothing comes in between when it says so
 //   Workers       the Scheduler
 //   KeySource     the key file, while it is read; it hands the keys to the Keyring
-//   all others    guard one table each and take no lock under them
+//   all others    guard one table each; Links and Registrar ask the registry under theirs, and the registry the KeySource
 #pragma once
 
 #include <algorithm>
