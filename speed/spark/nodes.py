@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import speed
 from speed.core.access import granted
+from speed.core.log import logger
 from speed.errors import (
     AccessDeniedError,
     ConfigurationError,
@@ -150,11 +151,15 @@ def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
+_log = logger(__name__)
+
 # Which node of a family is asked next: the one with the fewest calls of this partition under way.
 
 MAX_AGE_SECONDS = 1.0
 """Joins and leaves are told at once; a grant that is published or withdrawn is seen after this."""
 _LOOK_SECONDS = 0.25
+_SILENT_SECONDS = 2.0
+"""How long a node is waited for before a line says so."""
 
 
 class LiveNodes:
@@ -219,18 +224,24 @@ class Targets:
         self._fitting: list[list[Entry]] = []
 
     def take(self, in_flight: Mapping[str, int]) -> Entry:
-        """The node to ask now: one with the fewest calls ``in_flight``. Waits for one to join.
+        """The node to ask now: one with the fewest calls ``in_flight``. Waits for one to join, and soon says so.
 
         Raises AccessDeniedError when those that are there do not allow this node, UnknownNodeError when there is none.
         """
-        deadline = time.monotonic() + self._wait_seconds
+        began = time.monotonic()
+        deadline = began + self._wait_seconds
+        is_reported = False
         while True:
             allowing = [entry for entry in self._candidates() if self._is_allowed(entry)]
             if allowing:
                 return min(allowing, key=lambda entry: (in_flight.get(entry.name, 0), random.random()))
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise self._nobody()
+                raise self._nobody(self._wait_seconds)
+            waited = time.monotonic() - began
+            if waited >= _SILENT_SECONDS and not is_reported:
+                is_reported = True
+                _log.warning("%s; waiting for up to %g s", self._nobody(waited), self._wait_seconds)
             self._live.wait(remaining)
 
     def left(self, target: Entry) -> None:
@@ -254,8 +265,8 @@ class Targets:
     def _is_allowed(self, entry: Entry) -> bool:
         return granted(entry, self._live.node.name)
 
-    def _nobody(self) -> AccessDeniedError | UnknownNodeError:
-        waited = f"after {self._wait_seconds:g} s"
+    def _nobody(self, waited_seconds: float) -> AccessDeniedError | UnknownNodeError:
+        waited = f"after {round(waited_seconds, 2):g} s"
         name = self._live.node.name
         there = self._candidates()
         if there:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 
 from speed import columns
 from speed.errors import ConfigurationError, InvalidArgumentsError, InvalidNameError, SpeedError
-from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings
+from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings, nodes
 from speed.spark.calls import BatchCalls, Counts, Reports, halved, promised_arrays
-from speed.spark.nodes import worker_name
+from speed.spark.nodes import Targets, worker_name
 from speed.spark.session import check_names
 
 
@@ -123,6 +124,31 @@ class Asked:
         future = Future[Any]()
         future.set_result(self._service(**arguments))
         return future
+
+
+class Waiting(Asked):
+    """One that no entry fits until so many looks were taken."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(None)
+        self._looks = looks
+
+    def entries(self) -> list[Any]:
+        return super().entries() if self._looks <= 0 else []
+
+    def wait(self, seconds: float) -> None:
+        self._looks -= 1
+        time.sleep(min(seconds, 0.02))
+
+
+def test_who_waits_for_a_node_soon_says_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(nodes, "_SILENT_SECONDS", 0.03)
+    live: Any = Waiting(10)
+    with caplog.at_level("WARNING", logger="speed"):
+        assert Targets(live, CallSettings("geo", "service")).take({}).name == "geo"
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("no node 'geo' is there (after 0.0")
+    assert line.endswith("waiting for up to 30 s")
 
 
 FLOAT = pa.schema([pa.field("b", pa.float32())])

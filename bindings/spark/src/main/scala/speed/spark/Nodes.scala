@@ -95,6 +95,12 @@ object LiveNodes {
     }
 }
 
+object Targets {
+  /** How long a node is waited for before a line says so. */
+  val SilentSeconds = 2.0
+  private val log = org.slf4j.LoggerFactory.getLogger("speed.spark")
+}
+
 /** The nodes that a name or family stands for, or its fall-back while none of them is there. One thread uses it. */
 final class Targets(live: LiveNodes, call: Call, check: () => Unit) {
   private val patterns = call.node +: call.fallback.toSeq
@@ -102,14 +108,21 @@ final class Targets(live: LiveNodes, call: Call, check: () => Unit) {
   private var seen: Seq[NodeInfo] = _
   private var fitting: Seq[Seq[NodeInfo]] = Nil
 
-  /** The node to ask now: one with the fewest calls under way. Waits for one to join. */
+  /** The node to ask now: one with the fewest calls under way. Waits for one to join, and soon says so. */
   def take(underWay: String => Int): NodeInfo = {
-    val deadline = System.nanoTime + (call.waitSeconds * 1e9).toLong
+    val began = System.nanoTime
+    val deadline = began + (call.waitSeconds * 1e9).toLong
+    var isReported = false
     while (true) {
       val allowing = candidates().filter(_.allows(live.node.name))
       if (allowing.nonEmpty) return fewest(allowing, underWay)
       val remaining = deadline - System.nanoTime
-      if (remaining <= 0) throw nobody()
+      if (remaining <= 0) throw nobody(call.waitSeconds)
+      val waitedSeconds = (System.nanoTime - began) / 1e9
+      if (waitedSeconds >= Targets.SilentSeconds && !isReported) {
+        isReported = true
+        Targets.log.warn(s"${nobody(math.rint(waitedSeconds * 100) / 100).getMessage}; waiting for up to ${Failures.number(call.waitSeconds, 6)} s")
+      }
       check()
       live.await(remaining)
     }
@@ -145,8 +158,8 @@ final class Targets(live: LiveNodes, call: Call, check: () => Unit) {
     there.find(_.nonEmpty).getOrElse(Nil)
   }
 
-  private def nobody(): SpeedException = {
-    val waited = s"after ${Failures.number(call.waitSeconds, 6)} s"
+  private def nobody(waitedSeconds: Double): SpeedException = {
+    val waited = s"after ${Failures.number(waitedSeconds, 6)} s"
     val name = live.node.name
     candidates().headOption.map { there =>
       val family = name.takeWhile(_ != '.') + ".*"
