@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
@@ -51,6 +52,7 @@ class LaneFaultsTest extends OneLane {
 
     @Test
     void aSegmentThatIsThereIsPassedAndALaneThatIsGoneIsAnError() throws IOException {
+        Files.createDirectories(Path.of(Names.registryDirectory(root.toString())));
         Sender sender = new Sender(1);
         sender.writer.hasRoom(1);
         Files.createFile(file("000001-00000001"));
