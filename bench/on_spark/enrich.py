@@ -1,7 +1,8 @@
-"""``Speed.enrich`` beside the same function in the worker itself, one call a row, and gRPC row by row."""
+"""``Speed.enrich`` beside the same function in the worker itself, Arrow Flight, one call a row, and gRPC row by row."""
 
 from __future__ import annotations
 
+import functools
 import random
 import statistics
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from on_spark import session
-from on_spark.distance import PLACES, ask_grpc, in_process, places_of, with_miles
+from on_spark.distance import PLACES, ask_grpc, exchanged, in_process, places_of, with_miles
 from speed.spark import NodeSettings, Speed
 from speed.spark.nodes import worker_node
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 ROWS = 5_000_000
 ROWS_ONE_BY_ONE = 40_000
 ROUNDS, QUICK_ROUNDS = 7, 3
+SERVICES = (("C++", "cpp", "geo"), ("Python", "python", "geo.python"))
+WAYS = (("", "", "python"), (", from the JVM", "_jvm", "jvm"))
+"""Names of services and of ways to call them, in the tables and in the figures; nodes and paths."""
 Contender = Callable[["DataFrame"], "DataFrame"]
 
 
@@ -30,13 +34,15 @@ def contenders(spark: SparkSession, work: Path) -> tuple[dict[str, Contender], d
     """By name: those that take all rows, and those that take one row a call."""
     sp = Speed(spark, root=work / "root", key=work / "speed.key")
 
-    def enriched(node: str) -> Contender:
-        return lambda frame: sp.enrich(frame, node=node, service="distance", columns=PLACES, returns="miles double")
+    def enriched(node: str, path: str) -> Contender:
+        how = {"node": node, "service": "distance", "columns": PLACES, "returns": "miles double", "path": path}
+        return lambda frame: sp.enrich(frame, **how)
 
+    exchange = functools.partial(exchanged, f"grpc+unix://{work}/flight")
     whole = {
         "in process": lambda frame: frame.mapInArrow(in_process, _schema(frame)),
-        "C++ service": enriched("geo"),
-        "Python service": enriched("geo.python"),
+        "Arrow Flight": lambda frame: frame.mapInArrow(exchange, _schema(frame)),
+        **{f"{language} service{way}": enriched(node, path) for language, _, node in SERVICES for way, _, path in WAYS},
     }
     one_by_one = {"SPEED, one call a row": _called(work), "gRPC, one call a row": _asked(f"unix:{work}/grpc")}
     return whole, one_by_one
@@ -77,7 +83,7 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
     flights = session.flights(spark, work)
     frames = {f"{flights.count():,} flights": flights, f"{ROWS:,} rows": session.many(flights, ROWS)}
     few = session.cached(flights.limit(ROWS_ONE_BY_ONE).repartition(4))
-    with session.services(work, "cpp", "python", "grpc"):
+    with session.services(work, "cpp", "python", "grpc", "flight"):
         whole, one_by_one = contenders(spark, work)
         check_same(flights, whole)
         check_same(few, one_by_one)
@@ -144,9 +150,13 @@ def _figures(
     figures: dict[str, float] = {}
     for size, (frame, by_name) in zip(("flights", "many"), medians.items(), strict=True):
         base, base_cpu = by_name["in process"]
-        for name, key in (("C++ service", "cpp"), ("Python service", "python")):
-            seconds, cpu = by_name[name]
-            figures[f"{key}/{size}"] = max(seconds / base, cpu / base_cpu)
+        flight, flight_cpu = by_name["Arrow Flight"]
+        for language, service, _ in SERVICES:
+            for way, suffix, _ in WAYS:
+                seconds, cpu = by_name[f"{language} service{way}"]
+                figures[f"{service}{suffix}/{size}"] = max(seconds / base, cpu / base_cpu)
+                figures[f"{service}{suffix}/flight/{size}"] = seconds / flight
+                figures[f"{service}{suffix}/flight_cpu/{size}"] = cpu / flight_cpu
         a_row = by_name["C++ service"][0] / rows[frame]
         for name, key in (("SPEED, one call a row", "call"), ("gRPC, one call a row", "grpc")):
             figures[f"{key}/{size}"] = singles[name] / ROWS_ONE_BY_ONE / a_row

@@ -25,6 +25,14 @@ TARGETS = {
         Target("one SPEED call a row / enrich of the flights, time of a row", ">=", 20.0, "call/flights"),
         Target("one SPEED call a row / enrich of 5 million rows, time of a row", ">=", 20.0, "call/many"),
         Target("pandas UDF, gRPC row by row / enrich of the flights, time of a row", ">=", 10.0, "grpc/flights"),
+        Target("5 million rows, Python service from the JVM / Flight, time", "<=", 0.7, "python_jvm/flight/many"),
+        Target(
+            "5 million rows, Python service from the JVM / Flight, processors",
+            "<=",
+            0.45,
+            "python_jvm/flight_cpu/many",
+        ),
+        Target("5 million rows, C++ service from the JVM / Flight, processors", "<=", 0.4, "cpp_jvm/flight_cpu/many"),
     ],
     "first": [
         Target("warm session: first result of a worker that has no node yet, ms", "<=", 300.0, "first_ms"),

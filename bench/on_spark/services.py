@@ -1,4 +1,4 @@
-"""The service processes: ``python -m on_spark.services (python|grpc|sink) WORK``; they end with their input."""
+"""The service processes: ``python -m on_spark.services (python|grpc|flight|sink) WORK``; they end with their input."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def serve_grpc(work: Path) -> None:
     server.stop(1).wait()
 
 
+def serve_flight(work: Path) -> None:
+    """Batches both ways on one exchange a partition, in the clear."""
+    import pyarrow as pa
+    from pyarrow import flight
+
+    class Geo(flight.FlightServerBase):  # type: ignore[misc, unused-ignore]
+        def do_exchange(self, _context: Any, _descriptor: Any, reader: Any, writer: Any) -> None:
+            writer.begin(pa.schema([("miles", pa.float64())]))
+            for chunk in reader:
+                places = [column.to_numpy(zero_copy_only=False) for column in chunk.data.columns]
+                writer.write_batch(pa.RecordBatch.from_arrays([pa.array(distances(*places))], names=["miles"]))
+
+    with Geo(f"grpc+unix://{work}/flight"):
+        ready()
+
+
 def serve_sink(work: Path) -> None:
     """A node that takes every message."""
     import speed
@@ -64,4 +80,5 @@ def ready() -> None:
 
 
 if __name__ == "__main__":
-    {"python": serve_speed, "grpc": serve_grpc, "sink": serve_sink}[sys.argv[1]](Path(sys.argv[2]))
+    serve = {"python": serve_speed, "grpc": serve_grpc, "flight": serve_flight, "sink": serve_sink}
+    serve[sys.argv[1]](Path(sys.argv[2]))

@@ -23,7 +23,7 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.fs.root import check_registry
+from speed.fs.root import registry_gone
 from speed.fs.slots import SlotWriter
 from speed.wire.cursor import SlotHead
 from speed.wire.envelope import ENVELOPE_OVERHEAD
@@ -394,9 +394,8 @@ class LaneWriter:
             raise self._storage_error(error, 0) from error
 
     def _storage_error(self, error: OSError, whole: int) -> StorageError:
-        if error.errno == errno.ENOENT:
-            check_registry(self._places[-1])
-        failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")
+        gone = registry_gone(self._places[-1]) if error.errno == errno.ENOENT else None
+        failure = gone or storage_error(error, f"cannot write into the inbox of {self._target!r}")
         failure.envelopes_written = whole
         return failure
 

@@ -21,7 +21,7 @@ from speed.errors import StorageError, WireError
 from speed.fs import claim
 from speed.fs.claim import check_reachable, read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, monotonic_ms, process_alive
-from speed.fs.root import check_registry
+from speed.fs.root import registry_gone
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
 from speed.wire.limits import MAX_REMEMBERED_JUNK
@@ -209,8 +209,8 @@ class Registry:
 
     def check_there(self) -> None:
         """StorageError if the registry that was prepared is gone; before that, nobody has registered yet."""
-        if self._is_prepared:
-            check_registry(self.root)
+        if self._is_prepared and (gone := registry_gone(self.root)):
+            raise gone
 
     def entries(self) -> list[tuple[Entry, Verdict]]:
         """All authentic entries with their verdicts, sorted by name. StorageError if they cannot be listed."""

@@ -125,13 +125,14 @@ def share_root(root: str, group: int) -> None:
         os.close(open_or_make(lock, os.O_RDWR))  # or a member's would stand there, which nobody else could use
 
 
-def check_registry(root: str) -> None:
-    """StorageError unless the registry of a root that was prepared is there (R-20)."""
-    if not os.path.isdir(names.registry_dir(root)):
-        raise StorageError(
-            f"the registry of {root} is gone: the root was removed or unmounted under its nodes; "
-            f"put it back, or run `speed root init --root {root}`, and start them anew"
-        )
+def registry_gone(root: str) -> StorageError | None:
+    """The error of a root that was prepared, and whose registry is not there any more (R-20)."""
+    if os.path.isdir(names.registry_dir(root)):
+        return None
+    return StorageError(
+        f"the registry of {root} is gone: the root was removed or unmounted under its nodes; "
+        f"put it back, or run `speed root init --root {root}`, and start them anew"
+    )
 
 
 def check_root(root: str) -> None:

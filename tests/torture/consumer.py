@@ -2,7 +2,8 @@
 
 ``python -m tests.torture.consumer receive|serve LANGUAGE ROOT LEDGER [mutated]``. ``receive``: takes messages by an
 agent of any language; ``serve``: offers the service ``note`` by a node of its own. For each line of input one message
-is taken, or one call of ``note``; each committed number is printed. ``mutated``: ids are not looked at.
+is taken, or one call of ``note``; each committed number is printed. ``mutated``: ids are not looked at, and a call that
+took effect is not answered before the next line, so that a kill finds one.
 
 It offers ``once`` as well, which looks at no ids and waits for no line: nobody calls it again.
 """
@@ -63,8 +64,8 @@ def receive(language: str, root: str, ledger: Ledger) -> None:
     agent.end()
 
 
-def serve(root: str, ledger: Ledger) -> None:
-    """Each line of input lets one request begin."""
+def serve(root: str, ledger: Ledger, *, holds_answers: bool) -> None:
+    """Each line of input lets one request begin; with ``holds_answers``, one that took effect be answered."""
     node = speed.Node(VICTIM, root=root, lease_seconds=30, heartbeat_seconds=0.5, workers=1)
 
     @node.service("once")
@@ -74,9 +75,12 @@ def serve(root: str, ledger: Ledger) -> None:
 
     @node.service("note")
     def note(id: str, filler: str = "") -> str:  # noqa: A002 - the caller's id of what it wants once
-        sys.stdin.readline()
+        if not holds_answers:
+            sys.stdin.readline()
         ledger.act(id)
         say(id)
+        if holds_answers:
+            sys.stdin.readline()
         return id
 
     node.allow("peer.*")
@@ -92,7 +96,7 @@ def main() -> None:
     role, language, root, path, *mutated = sys.argv[1:]
     ledger = Ledger(path, keeps_ids=not mutated)
     if role == "serve":
-        serve(root, ledger)
+        serve(root, ledger, holds_answers=bool(mutated))
     else:
         receive(language, root, ledger)
 

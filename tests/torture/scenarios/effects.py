@@ -210,7 +210,7 @@ class Application:
     def strike(self, life: Life, random: Random, peer: Agent, told: list[int]) -> Outcome:
         """Just after a commit, or somewhere between two; what its peer heard."""
         before = random.randrange(1, COMMANDS)
-        waits = random.random() < 0.5
+        waits = random.random() < 0.5 or self.broken == "ids"
         life.let(before if waits else COMMANDS)
         for _ in range(before):
             life.line()

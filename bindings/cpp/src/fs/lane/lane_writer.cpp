@@ -291,7 +291,8 @@ void LaneWriter::sync_created() {
 }
 
 void LaneWriter::fail(const std::system_error& error, std::size_t envelopes_written) const {
-  if (error.code().value() == ENOENT) check_registry(root_);
+  const std::string gone = error.code().value() == ENOENT ? registry_gone(root_) : std::string();
+  if (!gone.empty()) throw StorageError(gone, envelopes_written);
   const std::string message = "cannot write into the inbox of '" + target_ + "': " + error.code().message() + "; " +
                               fix_for(error.code().value());
   const bool lacks_space = error.code().value() == ENOSPC || error.code().value() == EDQUOT;

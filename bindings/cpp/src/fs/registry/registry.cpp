@@ -49,7 +49,9 @@ bool Registry::is_unreadable(const std::string& name) {
   return known != nullptr && known->entry == nullptr;
 }
 
-void Registry::check_there() const { check_registry(root_); }
+void Registry::check_there() const {
+  if (const std::string gone = registry_gone(root_); !gone.empty()) throw StorageError(gone);
+}
 
 void Registry::check_readable(const std::string& name) const {
   try {

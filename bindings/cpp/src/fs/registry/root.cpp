@@ -95,13 +95,12 @@ void check_usable(const std::string& path) {
 
 }  // namespace
 
-void check_registry(const std::string& root) {
+std::string registry_gone(const std::string& root) {
   struct stat status{};
-  if (lstat(wire::registry_dir(root).c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR)) return;
-  throw StorageError(
-      "the registry of " + root +
-      " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed root init --root " +
-      root + "`, and start them anew");
+  if (lstat(wire::registry_dir(root).c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR)) return {};
+  return "the registry of " + root +
+         " is gone: the root was removed or unmounted under its nodes; put it back, or run `speed root init --root " +
+         root + "`, and start them anew";
 }
 
 void check_root(const std::string& root) {

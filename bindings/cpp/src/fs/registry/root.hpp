@@ -12,8 +12,8 @@ void prepare_root(const std::string& root);
 // can be made.
 void check_root(const std::string& root);
 
-// StorageError unless the registry of a root that was prepared is there.
-void check_registry(const std::string& root);
+// What to say of a root that was prepared, and whose registry is not there any more; empty while it is.
+std::string registry_gone(const std::string& root);
 
 // Whether a directory is this user's, and nobody else has a right to it.
 bool is_private(const std::string& path);

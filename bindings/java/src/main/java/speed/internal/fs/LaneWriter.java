@@ -414,7 +414,7 @@ public final class LaneWriter {
 
     private StorageException failure(PosixException error, int whole) {
         if (error.is(PosixException.ENOENT)) {
-            Root.checkRegistry(root);
+            Root.checkRegistry(root, whole);
         }
         String fix = FIXES.getOrDefault(error.errno(), "see `speed root doctor`");
         StorageException failure = new StorageException(

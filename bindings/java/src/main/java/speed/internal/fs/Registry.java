@@ -113,7 +113,7 @@ public final class Registry {
 
     /** StorageException if the registry is gone. */
     public void checkThere() {
-        Root.checkRegistry(root);
+        Root.checkRegistry(root, 0);
     }
 
     /** Why there is no live node of a name, and what to do. StorageException if the registry is gone. */

@@ -52,14 +52,14 @@ final class Root {
         }
     }
 
-    /** StorageException unless the registry of a root that was prepared is there. */
-    static void checkRegistry(String root) {
+    /** StorageException if the registry of a root that was prepared is gone; it says how many envelopes went in before. */
+    static void checkRegistry(String root, int envelopesWritten) {
         try {
             Posix.status(Posix.AT_FDCWD, Names.registryDirectory(root));
         } catch (PosixException unseen) {
             if (!unseen.saysFailed()) {
-                throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted "
-                        + "under its nodes; put it back, or run `speed root init --root " + root + "`, and start them anew", 0);
+                throw new StorageException("the registry of " + root + " is gone: the root was removed or unmounted under its "
+                        + "nodes; put it back, or run `speed root init --root " + root + "`, and start them anew", envelopesWritten);
             }
         }
     }
