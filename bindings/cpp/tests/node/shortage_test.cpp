@@ -122,7 +122,7 @@ class NoStandard {
 };
 
 TEST_F(ShortageTest, no_file_of_a_node_has_a_standard_descriptor_r_32) {
-  int open_ones = -1;
+  bool has_none = false;
   {
     const NoStandard none;
     Node server("server", root_.options({"client"}));
@@ -131,9 +131,10 @@ TEST_F(ShortageTest, no_file_of_a_node_has_a_standard_descriptor_r_32) {
     client.call("server", "echo", {{"data", 1}});
     client.send("server", Bytes(300'000));
     server.receive(Seconds(test::hang_seconds));
-    open_ones = NoStandard::open_ones();
+    // One that is just being moved away may be seen once.
+    has_none = test::eventually([] { return NoStandard::open_ones() == 0; });
   }
-  EXPECT_EQ(open_ones, 0);
+  EXPECT_TRUE(has_none);
 }
 
 TEST_F(ShortageTest, a_watch_keeps_what_it_saw_while_the_registry_cannot_be_listed_r_20) {
