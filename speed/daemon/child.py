@@ -180,7 +180,7 @@ class Child:
 
     def _start(self, around: Surroundings, ready_child: int) -> subprocess.Popen[bytes]:
         is_host = self.settings.entry is not None
-        program = ["speed.daemon.host"] if is_host else ["speed.daemon.launch", str(os.getpid())]
+        program = ["speed.daemon.host"] if is_host else ["speed.daemon.guardian", str(os.getpid())]
         return subprocess.Popen(
             [sys.executable, "-m", *program, *self.settings.command],
             stdin=subprocess.PIPE if is_host else subprocess.DEVNULL,

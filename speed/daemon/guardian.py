@@ -1,8 +1,12 @@
-"""``python guardian.py``: ends the process groups of a speedd that is gone, however it died.
+"""Two programs beside speedd, so that nothing that it started outlives it, however it died.
 
-It reads ``+GROUP SECONDS MARK`` and ``-GROUP``, one a line; the end of its input means that speedd is gone. What left
-its group for a session of its own is found by the mark in its environment. It imports nothing of SPEED, so it takes
-little memory beside each speedd.
+``python guardian.py`` ends the process groups of a speedd that is gone. It reads ``+GROUP SECONDS MARK`` and
+``-GROUP``, one a line; the end of its input means that speedd is gone. What left its group for a session of its own is
+found by the mark in its environment. It imports nothing of SPEED, so it takes little memory beside each speedd.
+
+``python -m speed.daemon.guardian PARENT_PID PROGRAM ARGUMENT…`` becomes the program, and ends when its parent does. The
+kernel's parent-death signal survives ``exec``, so a program in any language is stopped when speedd was killed. Only
+Linux has it; elsewhere the program is started without it.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import signal
 import sys
 import time
 
+_PR_SET_PDEATHSIG = 1
 MARK = "SPEED_STARTED_AS"
 """Names, in the environment of all that a process starts, which start of which process it belongs to."""
 LOOK_SECONDS = 0.05
@@ -76,7 +81,7 @@ def _signal(group: int, mark: str, number: int) -> bool:
     return any([signal_group(group, number), signal_marked(mark, number)])
 
 
-def main() -> None:
+def guard() -> None:
     """Follow the groups until the input ends, then end them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for speedd, whose end it waits for
@@ -90,5 +95,28 @@ def main() -> None:
     end(groups)
 
 
+def die_with_parent(parent: int) -> None:
+    """Ask for SIGTERM when the parent process dies; raise SystemExit when it already did."""
+    if sys.platform.startswith("linux"):
+        import ctypes  # the guardian itself does without
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+def become(parent: int, command: list[str]) -> None:
+    """Replace this process by a program that ends with ``parent``."""
+    die_with_parent(parent)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"cannot start {command[0]!r}: {error.strerror}; check `command`", file=sys.stderr)
+        raise SystemExit(127) from None
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        become(int(sys.argv[1]), sys.argv[2:])
+    else:
+        guard()

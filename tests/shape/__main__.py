@@ -2,9 +2,8 @@
 
 usage: scripts/shape [--files]        --files: also the files that are met on the way of each verb, and small ones
 
-What protoc generates (``*_pb2.py``) is not counted; what scripts/generate writes counts as a file, and never as a small
-one. Files of a verb are those in which something is called on any thread, from its beginning to its return, each of
-eight times; the Python engine is on both sides.
+What protoc generates (``*_pb2.py``) is not counted. Files of a verb are those in which something is called on any
+thread, from its beginning to its return, each of eight times; the Python engine is on both sides.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ def lines(met: dict[str, list[str]]) -> Iterator[str]:
         is_met = figure >= TARGETS[name] if name.startswith("median") else figure <= TARGETS[name]
         yield f"{name:40}{figure:>8g}{TARGETS[name]:>8}{'' if is_met else '  missed'}"
     yield f"{'lines of speed/':40}{sum(files.sizes()):>8}"
-    yield f"\nnot among the small ones, since scripts/generate writes them: {', '.join(files.generated())}"
 
 
 def main() -> int:
     met = traced()
     print("\n".join(lines(met)))
     if "--files" in sys.argv[1:]:
-        print("\nsmall:", ", ".join(files.small_ones()))
+        small = [name for name, path in files.sources().items() if files.length(path) < files.SMALL_LINES]
+        print("\nsmall:", ", ".join(small))
         print("\nnames in two files:", ", ".join(files.names_borne_twice()))
         for verb, of_verb in met.items():
             print(f"\n{verb}:", ", ".join(of_verb))
