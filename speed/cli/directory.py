@@ -106,6 +106,12 @@ def _described(entry: Entry) -> dict[str, Any]:
     }
 
 
+def _grants(entry: Entry) -> str:
+    """Whom it allows, and who is excepted."""
+    excepted = f" but not {' '.join(entry.deny)}" if entry.deny else ""
+    return (" ".join(entry.allow) or "nobody") + excepted
+
+
 def _node_row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[str]:
     now = time.time()
     return [
@@ -115,7 +121,7 @@ def _node_row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> l
         "starting" if entry.status == "starting" else seconds_text(max(0.0, now - entry.startup_timestamp / 1000)),
         f"{seconds_text(max(0.0, now - entry.last_heartbeat / 1000))} ago",
         " ".join(entry.fabrics) or "-",
-        " ".join(entry.allow) or "nobody",
+        _grants(entry),
         " ".join(entry.subscriptions) or "-",
         entry.language,
         next(iter(keys.get(entry.name, ())), "-"),

@@ -94,6 +94,13 @@ def test_nodes_are_listed_with_their_fabrics(run: Command, billing: speed.Node) 
     assert "finance" in run("nodes", "--fabric", "finance").out
 
 
+def test_who_is_excepted_from_a_grant_is_shown_beside_it(run: Command) -> None:
+    with speed.Node("billing", root=run.root, allow=["etl.*"]) as node:
+        node.deny("etl.7")
+        assert [(one["allow"], one["deny"]) for one in run("nodes", "--json").value] == [(["etl.*"], ["etl.7"])]
+        assert "but not" in run("nodes").out
+
+
 def test_a_node_that_is_starting_is_shown_so(run: Command) -> None:
     with speed.Node("billing", root=run.root, starting=True):
         assert [node["status"] for node in run("nodes", "--json").value] == ["starting"]
