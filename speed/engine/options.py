@@ -18,6 +18,7 @@ from speed.wire.limits import MAX_NAMESPACE_BYTES, MAX_OPEN_FILES
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
 """Messages that share a write and a ring at most."""
+_MAX_COUNT = (1 << 63) - 1
 ON_FULL = ("wait", "drop")
 MESSAGE_OPTIONS = frozenset(
     {
@@ -116,6 +117,8 @@ def _check_count(what: str, count: int, least: int, most: int | None) -> None:
     if type(count) is not int or count < least or (most is not None and count > most):
         possible = f"{least} or more" if most is None else f"{least} to {most}"
         raise ConfigurationError(f"{what} is {count!r}; use {possible}")
+    if count > _MAX_COUNT:
+        raise ConfigurationError(f"{what} is {count}; no engine counts beyond {_MAX_COUNT}")
 
 
 def _check_choice(

@@ -85,6 +85,8 @@ def test_a_name_that_breaks_the_rule_is_refused(root: str, name: str) -> None:
         {"durability": "later"},
         {"bell": "loud"},
         {"max_lane_bytes": 0},
+        {"max_lane_bytes": 1 << 70},
+        {"max_open_files": 1 << 70},
         {"max_open_files": 0},
         {"max_open_files": "many"},
     ],
