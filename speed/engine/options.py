@@ -118,7 +118,7 @@ def _check_count(what: str, count: int, least: int, most: int | None) -> None:
         possible = f"{least} or more" if most is None else f"{least} to {most}"
         raise ConfigurationError(f"{what} is {count!r}; use {possible}")
     if count > _MAX_COUNT:
-        raise ConfigurationError(f"{what} is {count}; no engine counts beyond {_MAX_COUNT}")
+        raise ConfigurationError(f"{what} is {count!r}; use {_MAX_COUNT} or less")
 
 
 def _check_choice(
